@@ -39,7 +39,7 @@ quick-tests: $(READY)
 
 # Tests of what differs between distributions: the servers' own programs, Java, the browser, the terminal.
 server-tests: needs-of-tests $(READY)
-	$(PYTEST) tests/oracle/test_re* tests/printing/test_print_set* tests/commands/test_*_slow.py tests/commands/test_cli.py tests/options \
+	$(PYTEST) tests/oracle/test_re* tests/analyse/printing/test_print_set* tests/commands/test_*_slow.py tests/commands/test_cli.py tests/base/options \
 	  tests/test_system_packages.py tests/console tests/master/test_live_server* \
 	  tests/spark_jobs/spark/test_context_slow.py tests/spark_jobs/spark/test_cluster_slow.py \
 	  tests/spark_jobs/bandwidth/test_report_slow.py
@@ -52,7 +52,7 @@ bench: $(READY)
 wheel: $(READY)
 	rm -rf build
 	$(BIN)/python -m dumpfilter.warm_up
-	$(BIN)/python -m dumpfilter.compiler.shipped
+	$(BIN)/python -m dumpfilter.base.compiler.shipped
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
 lint: $(READY)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from bench._common import Options
-from dumpfilter.options.units import parse_size
+from dumpfilter.base.options.units import parse_size
 
 ALL = (
     "scan",

@@ -16,8 +16,8 @@ from statistics import median
 from typing import Any
 
 from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.workload.generate import GeneratedSet, Style, generate
 from dumpfilter.filter import Filter, RuleKind, make_rule
-from dumpfilter.workload.generate import GeneratedSet, Style, generate
 
 OUT = Path(__file__).parent / "out"
 REPOSITORY = Path(__file__).parent.parent

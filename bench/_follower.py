@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import grpc
 
 from bench._growing import MARK, MARK_LENGTH
-from dumpfilter.stream.message import chunk_crc32
-from dumpfilter.stream.versions import PROTOCOL
+from dumpfilter.binlog.workload.generate import UUID
+from dumpfilter.dump.stream.message import chunk_crc32
+from dumpfilter.dump.stream.versions import PROTOCOL
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from dumpfilter.workload.generate import UUID
 
 if TYPE_CHECKING:
     from hashlib import _Hash

@@ -12,10 +12,10 @@ import numpy as np
 
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import MAGIC, EventType
-from dumpfilter.binlog.rows import TableMap, encode_table_map
+from dumpfilter.binlog.rows_events import TableMap, encode_table_map
+from dumpfilter.binlog.workload.generate import START, file_head, generate, schema_names
+from dumpfilter.binlog.workload.transactions import SERVER_ID, Transaction, Transactions, transaction, written
 from dumpfilter.binlog.writer import make_event, rebase
-from dumpfilter.workload.generate import START, file_head, generate, schema_names
-from dumpfilter.workload.transactions import SERVER_ID, Transaction, Transactions, transaction, written
 
 MARK = b"MARK"
 """The beginning of a mark, the text in the row of each marked transaction. A number of 8 digits follows."""

@@ -14,10 +14,10 @@ from typing import Any
 from pymysql.cursors import DictCursor
 
 from bench._common import MYSQL_ROOT, OUT, has_mysql
-from dumpfilter.errors import ServerMissing
-from dumpfilter.servers import Family, Program, Server, find_program
-from dumpfilter.servers.programs import command_in
-from dumpfilter.workload.generate import GeneratedSet
+from dumpfilter.base.errors import ServerMissing
+from dumpfilter.binlog.workload.generate import GeneratedSet
+from dumpfilter.testbed.servers import Family, Program, Server, find_program
+from dumpfilter.testbed.servers.programs import command_in
 
 FAMILIES: tuple[Family, ...] = ("mysql", "mariadb")
 

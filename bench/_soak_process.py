@@ -17,9 +17,9 @@ import grpc
 from bench._filters import NUMBER, definition_of
 from bench._follower import Follower, Start, WrongStream, dump, register
 from bench._simulated import CALLS_AT_ONCE, Client, Clients, Result, serve
-from dumpfilter.links.proxy import Link
-from dumpfilter.links.shape import PLAIN
 from dumpfilter.slave.threads.connection import CHANNEL_OPTIONS
+from dumpfilter.topology.links.proxy import Link
+from dumpfilter.topology.links.shape import PLAIN
 
 _ROUND = 20
 """The followers of 20 consecutive numbers have all ways of life: 4 are slow, 2 vanish, 1 changes its filter."""

@@ -24,8 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dumpfilter.binlog.workload.generate import generate, schema_names
 from dumpfilter.filter import FilterSemantics
-from dumpfilter.links.shape import LinkShape
 from dumpfilter.simulation.plan import plan_slaves
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.simulate import Options, simulate
@@ -37,8 +37,8 @@ from dumpfilter.spark_jobs.simulation.traffic import read_traffic
 from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context
 from dumpfilter.spark_jobs.spark.jobs import SparkRunner
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
+from dumpfilter.topology.links.shape import LinkShape
 from dumpfilter.topology.slaves_file import SlaveDefinition
-from dumpfilter.workload.generate import generate, schema_names
 
 
 def main() -> None:

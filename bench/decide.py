@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from bench._common import Options, Report, binlogs, do_db, interleaved, timed, warm
 from bench.scan import scan
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump import ChunkPlan, DumpThread, plan_many
+from dumpfilter.binlog.workload.generate import GeneratedSet
+from dumpfilter.dump.chunk import ChunkPlan
+from dumpfilter.dump.thread import DumpThread, plan_many
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.workload.generate import GeneratedSet
 
 SLAVES = (1, 16, 64, 256)
 COMMITS = 200

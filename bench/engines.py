@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench._common import OUT, Options, Report, binlogs, interleaved
 from bench.split import in_memory, spark_jobs
-from dumpfilter.workload.generate import GeneratedSet
+from dumpfilter.binlog.workload.generate import GeneratedSet
 
 _RUNS = 3
 """The most timed runs of a case, since a run takes long."""

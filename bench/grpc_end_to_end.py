@@ -8,9 +8,9 @@ import grpc
 
 from bench import _grpc_raw
 from bench._common import Options, Report, binlogs, child, do_db, interleaved, keeping, master, timed, warm
+from dumpfilter.dump.stream.message import client
+from dumpfilter.dump.stream.versions import PROTOCOL
 from dumpfilter.filter.convert import filter_to_proto
-from dumpfilter.stream.message import client
-from dumpfilter.stream.versions import PROTOCOL
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 

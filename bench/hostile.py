@@ -19,11 +19,11 @@ from itertools import pairwise
 from statistics import quantiles
 
 from bench._common import Options, Report, interleaved, timed
+from dumpfilter.binlog.statement import StatementText, read_text
+from dumpfilter.console.sql.result import Column, ColumnType, Table
+from dumpfilter.console.sql.select import Environment, select
+from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import Filter
-from dumpfilter.sql.result import Column, ColumnType, Table
-from dumpfilter.sql.select import Environment, select
-from dumpfilter.sql.server_errors import SqlError
-from dumpfilter.statement import StatementText, read_text
 
 LENGTH = 16 << 20
 TABLES = 100_000

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from statistics import median
 
 from bench._common import Options, Report
-from dumpfilter.links.client import LinkProcess
-from dumpfilter.links.shape import PLAIN, LinkShape
+from dumpfilter.topology.links.client import LinkProcess
+from dumpfilter.topology.links.shape import PLAIN, LinkShape
 
 RATES = (64_000, 512_000, 2_000_000, 10_000_000, 100_000_000, 1_000_000_000)
 """The rates of the links, bits per second."""

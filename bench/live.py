@@ -24,7 +24,7 @@ from bench._common import REPOSITORY, Child, Options, Report, child, replica_por
 from bench._live_reader import TIMED, UNTIMED
 from bench._servers import FAMILIES, PASSWORD, USER, RealServer, missing, running
 from bench._wire import processor_seconds, thread_seconds
-from dumpfilter.servers import Family, SourceAddress
+from dumpfilter.testbed.servers import Family, SourceAddress
 from tests.certificates import Authority
 
 RATES = (200, 1000)

@@ -13,8 +13,8 @@ from statistics import median
 from bench._common import Options, Report, binlogs, keeping, replica_port, warm
 from bench._servers import FAMILIES, PASSWORD, REPLICA_OPTIONS, USER, RealServer, missing, running, source
 from bench._wire import busiest_thread, bytes_received_from, processor_seconds, threads
-from dumpfilter.servers import Family, ReplicaStatus, SourceAddress
-from dumpfilter.workload.generate import SERVER_ID, UUID, GeneratedSet
+from dumpfilter.binlog.workload.generate import SERVER_ID, UUID, GeneratedSet
+from dumpfilter.testbed.servers import Family, ReplicaStatus, SourceAddress
 
 SHARES = {"everything": 1.0, "a quarter": 0.25, "a twentieth": 0.05}
 """The part of the binlog that each filter keeps."""

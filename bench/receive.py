@@ -13,8 +13,8 @@ from statistics import median
 from bench._common import OUT, REPOSITORY, Options, Report, binlogs, has_mysql, interleaved, timed, warm
 from bench._servers import Peer, copied
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F
+from dumpfilter.binlog.workload.generate import GeneratedSet, Style
 from dumpfilter.index.fileset import FLAGS_OFFSET
-from dumpfilter.workload.generate import GeneratedSet, Style
 
 _FETCHED = OUT / "fetched"
 

@@ -11,15 +11,15 @@ from pathlib import Path
 import grpc
 
 from bench._common import OUT, Options, Report, interleaved
+from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.dump.stream.versions import PROTOCOL
 from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.register import Register
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.stream.versions import PROTOCOL
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
-from dumpfilter.workload.generate import generate
 
 FEW, MANY = 10, 10_000
 NUMBER = 200

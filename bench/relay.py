@@ -19,7 +19,7 @@ from bench._common import (
     warm,
 )
 from bench._servers import copied
-from dumpfilter.workload.generate import Style
+from dumpfilter.binlog.workload.generate import Style
 
 
 def run(options: Options) -> bool:
@@ -81,7 +81,7 @@ def _touch(address: str) -> None:
     import grpc
 
     from bench.grpc_end_to_end import dump
-    from dumpfilter.stream.message import client
+    from dumpfilter.dump.stream.message import client
 
     with grpc.insecure_channel(address, options=[("grpc.max_receive_message_length", -1)]) as channel:
         dump(client(channel), [], most=1)

@@ -15,10 +15,10 @@ from pymysql.protocol import MysqlPacket
 from bench._common import Options, Report, binlogs, interleaved, warm
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, EventHeader, EventType
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.rows import RowImageReader
+from dumpfilter.binlog.workload.generate import GeneratedSet
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.rows import RowImageReader
-from dumpfilter.workload.generate import GeneratedSet
 
 try:
     from pymysqlreplication.packet import BinLogPacketWrapper

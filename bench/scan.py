@@ -13,13 +13,13 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from bench._common import Options, Report, binlogs, interleaved, timed, warm
+from dumpfilter.base.compiler.kernels import njit
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.native import load_u32
-from dumpfilter.compiler.kernels import njit
+from dumpfilter.binlog.workload.generate import GeneratedSet
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.workload.generate import GeneratedSet
 
 
 @njit(nogil=True)

@@ -11,11 +11,11 @@ from statistics import median
 
 from bench._common import Options, Report
 from dumpfilter import topology
-from dumpfilter.experiment.definition import Experiment, Load, Phase
-from dumpfilter.experiment.run import run_experiment
-from dumpfilter.links.shape import LinkShape
 from dumpfilter.simulation.results import Method, Run
+from dumpfilter.testbed.experiment.definition import Experiment, Load, Phase
+from dumpfilter.testbed.experiment.run import run_experiment
 from dumpfilter.topology import read, server, slave
+from dumpfilter.topology.links.shape import LinkShape
 from dumpfilter.topology.model import Node, Topology, Workload
 
 LAG_TOLERANCE = 0.10

@@ -23,7 +23,7 @@ from bench._common import (
 )
 from bench._process import processor_times
 from bench._servers import binlog_program
-from dumpfilter.workload.generate import GeneratedSet
+from dumpfilter.binlog.workload.generate import GeneratedSet
 
 _RUNS = 3
 """The most timed runs of a case, since a run takes long."""

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench._common import REPOSITORY, Options, Report, child, interleaved, timed
-from dumpfilter.servers import Server, find_program
 from dumpfilter.testbed import up
+from dumpfilter.testbed.servers import Server, find_program
 
 SLAVES = "m[size=100K] >> a; m >> b; m >> c"
 SERVERS = "db[server=mariadb] >> filter >> web[server=mariadb]"

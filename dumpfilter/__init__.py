@@ -12,24 +12,24 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dumpfilter.analyse.explain.explanation import ExplainedSet as ExplainedSet
+    from dumpfilter.analyse.explain.explanation import ExplainedStatement as ExplainedStatement
+    from dumpfilter.analyse.explain.explanation import Filters as Filters
+    from dumpfilter.analyse.explain.explanation import explain_set as explain_set
+    from dumpfilter.analyse.explain.explanation import explain_statement as explain_statement
+    from dumpfilter.base.errors import DumpfilterError as DumpfilterError
     from dumpfilter.binlog.events import EventType as EventType
     from dumpfilter.binlog.gtid import parse_gtid_set as parse_gtid_set
     from dumpfilter.binlog.reader import iter_events as iter_events
+    from dumpfilter.binlog.workload.generate import generate as generate
     from dumpfilter.dump.chunk import Counts as Counts
     from dumpfilter.dump.filter_set import filter_set as filter_set
-    from dumpfilter.errors import DumpfilterError as DumpfilterError
-    from dumpfilter.explain.explanation import ExplainedSet as ExplainedSet
-    from dumpfilter.explain.explanation import ExplainedStatement as ExplainedStatement
-    from dumpfilter.explain.explanation import Filters as Filters
-    from dumpfilter.explain.explanation import explain_set as explain_set
-    from dumpfilter.explain.explanation import explain_statement as explain_statement
     from dumpfilter.filter import Decision as Decision
     from dumpfilter.filter import EffectiveFilter as EffectiveFilter
     from dumpfilter.filter import Filter as Filter
     from dumpfilter.filter import Verdict as Verdict
     from dumpfilter.filter import WriteFilter as WriteFilter
     from dumpfilter.index.fileset import BinlogSet as BinlogSet
-    from dumpfilter.workload.generate import generate as generate
 
 __version__ = "0.2.0"
 
@@ -37,19 +37,19 @@ _MODULES = {
     "BinlogSet": "dumpfilter.index.fileset",
     "Counts": "dumpfilter.dump.chunk",
     "Decision": "dumpfilter.filter",
-    "DumpfilterError": "dumpfilter.errors",
+    "DumpfilterError": "dumpfilter.base.errors",
     "EffectiveFilter": "dumpfilter.filter",
     "EventType": "dumpfilter.binlog.events",
-    "ExplainedSet": "dumpfilter.explain.explanation",
-    "ExplainedStatement": "dumpfilter.explain.explanation",
+    "ExplainedSet": "dumpfilter.analyse.explain.explanation",
+    "ExplainedStatement": "dumpfilter.analyse.explain.explanation",
     "Filter": "dumpfilter.filter",
-    "Filters": "dumpfilter.explain.explanation",
+    "Filters": "dumpfilter.analyse.explain.explanation",
     "Verdict": "dumpfilter.filter",
     "WriteFilter": "dumpfilter.filter",
-    "explain_set": "dumpfilter.explain.explanation",
-    "explain_statement": "dumpfilter.explain.explanation",
+    "explain_set": "dumpfilter.analyse.explain.explanation",
+    "explain_statement": "dumpfilter.analyse.explain.explanation",
     "filter_set": "dumpfilter.dump.filter_set",
-    "generate": "dumpfilter.workload.generate",
+    "generate": "dumpfilter.binlog.workload.generate",
     "iter_events": "dumpfilter.binlog.reader",
     "parse_gtid_set": "dumpfilter.binlog.gtid",
 }

@@ -12,11 +12,12 @@ from typing import Annotated
 
 import typer
 
-from dumpfilter import __version__, logs
+from dumpfilter import __version__
+from dumpfilter.base import logs
+from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.printable import for_terminal
 from dumpfilter.commands.catalogue import Dumpfilter
 from dumpfilter.commands.completion import join_bash_values
-from dumpfilter.errors import DumpfilterError
-from dumpfilter.printable import for_terminal
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells report SIGINT."""

@@ -14,6 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from dumpfilter.analyse.traffic.tally import Tally
+from dumpfilter.analyse.traffic.transactions import TransactionTally, TransactionTraffic
+from dumpfilter.base.compiler.progress import compilations_told
 from dumpfilter.binlog.compressed_sizes import uncompressed_sizes
 from dumpfilter.binlog.compression import encode_transaction_payload
 from dumpfilter.binlog.events import ROWS, EventType
@@ -22,30 +25,26 @@ from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.row_image import ColumnPlan
 from dumpfilter.binlog.row_walk import row_images
-from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
+from dumpfilter.binlog.rows_events import TableMap, decode_rows_header, decode_table_map
+from dumpfilter.binlog.statement import statement_shape
+from dumpfilter.binlog.workload.generate import GeneratedSet, generate
 from dumpfilter.binlog.writer import BinlogSetWriter, make_event, rebase_array, with_body
-from dumpfilter.compiler.progress import compilations_told
-from dumpfilter.dump import plan_many
 from dumpfilter.dump.chunk import ChunkPlan, render
-from dumpfilter.dump.thread import DumpThread
+from dumpfilter.dump.packets.control import rotate
+from dumpfilter.dump.packets.empties import find_dropped, make_empties, with_empties
+from dumpfilter.dump.packets.framing import frame, last_events
+from dumpfilter.dump.stream.event_proof import EventProof
+from dumpfilter.dump.stream.gaps import gaps_from_proto, gaps_to_proto
+from dumpfilter.dump.thread import DumpThread, plan_many
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.scanner import no_table_ids, with_double_room
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.packets.control import rotate
-from dumpfilter.packets.empties import find_dropped, make_empties, with_empties
-from dumpfilter.packets.framing import frame, last_events
 from dumpfilter.receiver.binlog_file import find_end
 from dumpfilter.receiver.deframing import Deframer
 from dumpfilter.simulation.hop import MICROSECOND, Hop, cross, looks
-from dumpfilter.statement import statement_shape
-from dumpfilter.stream.event_proof import EventProof
-from dumpfilter.stream.gaps import gaps_from_proto, gaps_to_proto
-from dumpfilter.traffic.tally import Tally
-from dumpfilter.traffic.transactions import TransactionTally, TransactionTraffic
-from dumpfilter.workload.generate import GeneratedSet, generate
 
 _COMPRESSED = 1 << 15
 """The size of the set with compressed transactions, bytes."""
@@ -199,8 +198,8 @@ def warm_up_row_images(directory: Path) -> None:
 
     These kernels work on Arrow, whose import starts a thread. A process that forks must not run this function.
     """
-    from dumpfilter.printing.row_text import RowText
-    from dumpfilter.rows import RowImageReader
+    from dumpfilter.analyse.printing.row_text import RowText
+    from dumpfilter.binlog.rows import RowImageReader
 
     file = generate(directory, 1 << 16).files[0]
     with file.open("rb") as source:

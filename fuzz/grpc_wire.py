@@ -15,7 +15,7 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2
 
-from dumpfilter.stream.versions import PROTOCOL
+from dumpfilter.dump.stream.versions import PROTOCOL
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 ROOT = Path(__file__).parent.parent

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["dumpfilter.sql", "dumpfilter.statement"]):
-    from dumpfilter.sql import parser
-    from dumpfilter.sql.server_errors import SqlError
+with atheris.instrument_imports(include=["dumpfilter.console.sql", "dumpfilter.binlog.statement"]):
+    from dumpfilter.console.sql import parser
+    from dumpfilter.console.sql.server_errors import SqlError
 
-ANSWERS = Path(__file__).parent.parent / "tests" / "sql" / "data" / "answers.json"
+ANSWERS = Path(__file__).parent.parent / "tests" / "console" / "sql" / "data" / "answers.json"
 
 
 def check(data: bytes) -> None:

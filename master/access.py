@@ -12,17 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
 
-from dumpfilter.errors import DumpfilterError
-from dumpfilter.master.who import peer_address
-from dumpfilter.recent import Recent
-from dumpfilter.security.passwords import (
+from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.recent import Recent
+from dumpfilter.base.security.passwords import (
     MOST_PASSWORD,
     PlainPassword,
     ScryptHash,
     StoredPassword,
     to_bytes,
 )
-from dumpfilter.security.throttle import Throttle
+from dumpfilter.base.security.throttle import Throttle
+from dumpfilter.master.who import peer_address
 
 CHECKS_AT_ONCE = 2
 """The most passwords that are hashed at once. Each takes 16 MiB of memory and about 50 ms of a processor."""

@@ -12,9 +12,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from dumpfilter.dump import ChunkPlan, DumpThread
+from dumpfilter.base.errors import BinlogUnreadable, DumpfilterError
+from dumpfilter.dump.chunk import ChunkPlan
 from dumpfilter.dump.exclusion import Reach
-from dumpfilter.errors import BinlogUnreadable, DumpfilterError
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.measurements import MEASURED
@@ -29,7 +30,7 @@ class DumpPlace:
     source: IndexedFile
     """The open binlog file. Another file may take its name meanwhile."""
     thread: DumpThread
-    """The filter's dump thread at this place. Only copies of it go on (:meth:`~dumpfilter.dump.DumpThread.fork`)."""
+    """The filter's dump thread at this place, which only copies of it leave (:meth:`DumpThread.fork`)."""
     end: int
     """The writer's position up to which chunks have told the binlog, bytes. It may lie inside a Gap event."""
     resume: int

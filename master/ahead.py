@@ -14,8 +14,8 @@ import uuid as uuids
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from dumpfilter.base.errors import BinlogError, BinlogUnreadable, DumpfilterError, PositionError
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, MariadbGtidSet, MysqlGtidSet
-from dumpfilter.errors import BinlogError, BinlogUnreadable, DumpfilterError, PositionError
 from dumpfilter.index.previous_gtids import gtids_before
 from dumpfilter.master.logged import Logged
 

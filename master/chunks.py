@@ -8,16 +8,15 @@ from operator import attrgetter
 from typing import Literal
 
 from dumpfilter.binlog.gtid_sources import SourceKey
-from dumpfilter.dump import ChunkPlan, Counts
-from dumpfilter.dump.chunk import GtidRuns, Window
+from dumpfilter.dump.chunk import ChunkPlan, Counts, GtidRuns, Window
 from dumpfilter.dump.gaps import Gaps
+from dumpfilter.dump.stream.gaps import gaps_to_proto
+from dumpfilter.dump.stream.message import with_events
+from dumpfilter.dump.stream.pace import LEAST
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace, Encoding
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.placed import PlacedPlan
-from dumpfilter.stream.gaps import gaps_to_proto
-from dumpfilter.stream.message import with_events
-from dumpfilter.stream.pace import LEAST
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 _LEAST_SPLIT = LEAST

@@ -24,17 +24,17 @@ from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, STMT_END_F, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE
 from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
-from dumpfilter.dump import DumpThread
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, Counts, with_statement_end
 from dumpfilter.dump.cut import ADD_STATEMENT_END
 from dumpfilter.dump.exclusion import Reach
+from dumpfilter.dump.packets.empties import Empties, mariadb_empties, with_empties
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import NONE_PREPARED
 from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.replica_encoding import ReplicaEncoding
-from dumpfilter.packets.empties import Empties, mariadb_empties, with_empties
 
 _HEADER = struct.Struct("<IBIIIH")
 _GTID = int(EventType.GTID)
@@ -115,7 +115,7 @@ class Commit:
         return commit_time(self.events[0], checksum=self.description.checksum)
 
     def stand_in(self) -> list[bytes]:
-        """Return the events of the transaction's stand-in (:mod:`dumpfilter.packets.empties`)."""
+        """Return the events of the transaction's stand-in (:mod:`dumpfilter.dump.packets.empties`)."""
         if self.stand_ins is None:
             gtid = self.events[0]
             place, end = np.zeros(1, np.int64), np.array([self.end])

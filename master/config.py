@@ -10,13 +10,13 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.toml_file import Model, load_toml, wrong
+from dumpfilter.base.security.passwords import ConsolePassword, PlainPassword, ScryptHash, StoredPassword
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.console.roles import Role
-from dumpfilter.errors import OptionError
 from dumpfilter.master.imposed import ImposedFilter, Name
 from dumpfilter.master.replica_entry import Hashes, Password, ReplicaEntry, complete, console_password
-from dumpfilter.options.toml_file import Model, load_toml, wrong
-from dumpfilter.security.passwords import ConsolePassword, PlainPassword, ScryptHash, StoredPassword
 
 
 class _User(Model):

@@ -11,7 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dumpfilter
-from dumpfilter.errors import BinlogMissing, DumpfilterError, OptionError
+from dumpfilter.analyse.printing.show_events import no_events, show_events
+from dumpfilter.base.errors import BinlogMissing, DumpfilterError, OptionError
+from dumpfilter.console.sql import commands as C
+from dumpfilter.console.sql.columns import (
+    PERFORMANCE_SCHEMA,
+    binary_log_status_columns,
+    replica_status_columns,
+    replicas_columns,
+)
+from dumpfilter.console.sql.result import OK, Column, ColumnType, Note, Result, Table
+from dumpfilter.console.sql.server_errors import (
+    ER_BAD_REPLICA,
+    ER_REPLICA_CHANNEL_DOES_NOT_EXIST,
+    ER_REPLICA_CHANNEL_WAS_NOT_RUNNING,
+    ER_UNKNOWN_ERROR,
+    SqlError,
+)
 from dumpfilter.filter import (
     EffectiveRuleKind,
     ReplicationFilter,
@@ -34,22 +50,6 @@ from dumpfilter.master.replica_console import (
 from dumpfilter.master.replicas.control import ReplicaControl
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.who import Who
-from dumpfilter.printing.show_events import no_events, show_events
-from dumpfilter.sql import commands as C
-from dumpfilter.sql.columns import (
-    PERFORMANCE_SCHEMA,
-    binary_log_status_columns,
-    replica_status_columns,
-    replicas_columns,
-)
-from dumpfilter.sql.result import OK, Column, ColumnType, Note, Result, Table
-from dumpfilter.sql.server_errors import (
-    ER_BAD_REPLICA,
-    ER_REPLICA_CHANNEL_DOES_NOT_EXIST,
-    ER_REPLICA_CHANNEL_WAS_NOT_RUNNING,
-    ER_UNKNOWN_ERROR,
-    SqlError,
-)
 
 if TYPE_CHECKING:
     from dumpfilter.master.source import SourceThread

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pydantic import NonNegativeInt
 
-from dumpfilter.dump import Counts
+from dumpfilter.dump.chunk import Counts
 from dumpfilter.master.who import Peer, peer_address
 
 MOST_REMEMBERED = 10_000

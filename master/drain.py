@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from dumpfilter.errors import DumpfilterError, OptionError
+from dumpfilter.base.errors import DumpfilterError, OptionError
+from dumpfilter.base.printable import printable
 from dumpfilter.master.who import Peer, Who
-from dumpfilter.printable import printable
 
 MOST_DRAINS = 10_000
 """The most drains that a master keeps at once."""

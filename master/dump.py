@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 import structlog
 
+from dumpfilter.base.errors import BinlogUnreadable
+from dumpfilter.base.options.defaults import HEARTBEAT_PERIOD
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts
 from dumpfilter.dump.exclusion import Exclusion, Reach
+from dumpfilter.dump.stream.pace import LARGEST, Pace
 from dumpfilter.dump.thread import DumpThread
-from dumpfilter.errors import BinlogUnreadable
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.master.advance import (
     DumpPlace,
@@ -33,8 +35,6 @@ from dumpfilter.master.logged import Logged
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.sharing import SharedReader
-from dumpfilter.options.defaults import HEARTBEAT_PERIOD
-from dumpfilter.stream.pace import LARGEST, Pace
 
 log = structlog.get_logger("dumpfilter.master")
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dumpfilter.base.errors import BinlogUnreadable, PositionError
+from dumpfilter.base.options.defaults import FIRST_EVENT
 from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.gtid_sources import empty_set
-from dumpfilter.errors import BinlogUnreadable, PositionError
 from dumpfilter.index.previous_gtids import gtids_before
 from dumpfilter.master.ahead import Wanted, is_later, unknown_domains
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.logged import add_transactions
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 _FARTHEST = 1 << 31

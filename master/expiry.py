@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 
 import structlog
 
-from dumpfilter.errors import BinlogError
+from dumpfilter.base.errors import BinlogError
+from dumpfilter.base.printable import printable
+from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.master.known_slaves import KnownSlave, Presence
 from dumpfilter.master.purge import purge
 from dumpfilter.master.service import DumpFilterService
-from dumpfilter.printable import printable
-from dumpfilter.sql.server_errors import SqlError
 
 log = structlog.get_logger("dumpfilter.master")
 

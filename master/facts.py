@@ -8,19 +8,19 @@ from __future__ import annotations
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dumpfilter.dump import Counts
+from dumpfilter.base.printable import printable
+from dumpfilter.console.metrics.facts import Fact, Facts, column, declared, metric
+from dumpfilter.console.sql.result import ColumnType
+from dumpfilter.dump.chunk import Counts
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.master.known_slaves import KnownSlave, Presence
-from dumpfilter.metrics.facts import Fact, Facts, column, declared, metric
-from dumpfilter.printable import printable
-from dumpfilter.sql.result import ColumnType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from dumpfilter.analyse.lint.findings import FilterWarning
     from dumpfilter.index.lag import BinlogEnd
-    from dumpfilter.lint.findings import FilterWarning
     from dumpfilter.master.counters import SlaveCounts
     from dumpfilter.master.drain import Drain
     from dumpfilter.master.imposed import ImposedFilter

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import structlog
 
+from dumpfilter.analyse.lint.findings import FilterWarning, Level
+from dumpfilter.analyse.lint.knowledge import knowledge_of
+from dumpfilter.analyse.lint.linting import lint
+from dumpfilter.base.printable import printable
+from dumpfilter.base.recent import Recent
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.index.subjects import Subject, Subjects
-from dumpfilter.lint.findings import FilterWarning, Level
-from dumpfilter.lint.knowledge import knowledge_of
-from dumpfilter.lint.linting import lint
 from dumpfilter.master.register import RegisteredSlave
-from dumpfilter.printable import printable
-from dumpfilter.recent import Recent
 
 MOST_SUBJECTS = 2000
 """The most tables and statements by which the master judges a filter, to bound the time."""

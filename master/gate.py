@@ -22,8 +22,9 @@ import grpc
 import structlog
 from google.protobuf.message import DecodeError
 
-from dumpfilter.errors import DumpfilterError, OptionError
-from dumpfilter.logs import Seldom
+from dumpfilter.base.errors import DumpfilterError, OptionError
+from dumpfilter.base.logs import Seldom
+from dumpfilter.base.printable import printable
 from dumpfilter.master.limits import (
     MAX_DECODING,
     MAX_SMALL_REQUEST,
@@ -41,7 +42,6 @@ from dumpfilter.master.measurements import (
     REQUEST_TOO_LATE,
 )
 from dumpfilter.master.refusals import Context, abort
-from dumpfilter.printable import printable
 
 log = structlog.get_logger("dumpfilter.master")
 

@@ -11,12 +11,12 @@ from typing import Annotated, Self
 
 from pydantic import Field, IPvAnyNetwork, PrivateAttr, ValidationInfo, model_validator
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.toml_file import Model, wrong
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
-from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, ReplicationFilter, make_filter, parse_option
 from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
 from dumpfilter.master.who import Peer, Who
-from dumpfilter.options.toml_file import Model, wrong
 
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 ServerId = Annotated[int, Field(ge=1, le=0xFFFFFFFF)]

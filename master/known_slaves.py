@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from dumpfilter.base.recent import Recent
 from dumpfilter.master.counters import SlaveCounts, SlaveKey
 from dumpfilter.master.drain import Drains
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.who import Peer, Who
-from dumpfilter.recent import Recent
 
 _Identity = tuple[str, str, int | str]
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.base.errors import DumpfilterError
 
 MAX_REQUEST = 2 << 20
 """The largest request that the master receives, bytes. A filter with the most rules, or the longest GTID set, fits."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from dumpfilter.errors import OptionError
-from dumpfilter.security.exposure import UNIX_SOCKETS, Lack, check_listener
-from dumpfilter.security.listening import listening_error, why_not
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.security.exposure import UNIX_SOCKETS, Lack, check_listener
+from dumpfilter.base.security.listening import listening_error, why_not
 
 # At run time this import would load a large package that a master without TLS does not need.
 if TYPE_CHECKING:
-    from dumpfilter.security.tls import ServerTls, TlsSource
+    from dumpfilter.base.security.tls import ServerTls, TlsSource
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass
 
-from dumpfilter.metrics.latency import DELAY_BUCKETS, WORK_BUCKETS, Latency
+from dumpfilter.console.metrics.latency import DELAY_BUCKETS, WORK_BUCKETS, Latency
 
 MALFORMED_REQUEST = "malformed_request"
 REQUEST_TOO_LARGE = "request_too_large"

@@ -6,15 +6,15 @@ import uuid as uuids
 from collections.abc import Iterable
 
 from dumpfilter import __version__
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.printable import printable
+from dumpfilter.dump.stream.versions import PROTOCOL, Peer, check_versions
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.chunks import counts_to_proto
 from dumpfilter.master.facts import SLAVES, SlaveView
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.known_slaves import KnownSlave
 from dumpfilter.master.limits import MAX_GTID_TEXT, MAX_IDS, MAX_NAME, MAX_RULES, MAX_RULES_TEXT
-from dumpfilter.printable import printable
-from dumpfilter.stream.versions import PROTOCOL, Peer, check_versions
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 SHORTEST_SECRET, LONGEST_SECRET = 16, 64

@@ -15,7 +15,9 @@ from typing import NamedTuple
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from dumpfilter.errors import BinlogError
+from dumpfilter.base.errors import BinlogError
+from dumpfilter.console.metrics.facts import Facts, declared, metric
+from dumpfilter.console.metrics.latency import Latency
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master.facts import PREFIX, SLAVES, SOURCE, SlaveView
 from dumpfilter.master.known_slaves import Presence
@@ -24,8 +26,6 @@ from dumpfilter.master.measurements import MEASURED, CacheState
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.metrics.facts import Facts, declared, metric
-from dumpfilter.metrics.latency import Latency
 
 MOST_IDLE_SHOWN = 1000
 """The most slaves without a dump that the metrics show. The slaves that ended last are shown."""

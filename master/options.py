@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.base.options.units import parse_size, parse_time
 from dumpfilter.master.limits import MAX_DUMPS
-from dumpfilter.options.settings import Settings, setting
-from dumpfilter.options.units import parse_size, parse_time
 
 if TYPE_CHECKING:
     from dumpfilter.master.expiry import Expiry

@@ -18,8 +18,7 @@ import numpy.typing as npt
 
 from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.gtid_sources import SourceKey
-from dumpfilter.dump import ChunkPlan, render
-from dumpfilter.dump.chunk import Counts, Window, render_into
+from dumpfilter.dump.chunk import ChunkPlan, Counts, Window, render, render_into
 from dumpfilter.dump.cut import RANGE_PATCH
 from dumpfilter.master.indexed_file import IndexedFile
 

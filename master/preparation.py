@@ -11,9 +11,11 @@ import contextlib
 
 import numpy as np
 
-from dumpfilter.dump import DumpThread, plan_many
+from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.binlog.statement import statement_shape
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, render_into
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.dump.packets.framing import frame
+from dumpfilter.dump.thread import DumpThread, plan_many
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.master.advance import Encoding, place_in, step_from
@@ -22,8 +24,6 @@ from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.placed import PlacedPlan
 from dumpfilter.master.replica_encoding import ReplicaEncoding
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.packets.framing import frame
-from dumpfilter.statement import statement_shape
 
 _FILTERS: tuple[list[str], ...] = ([], ["--replicate-wild-do-table=%.a%"], ["--replicate-wild-do-table=-.-"])
 """The options of filters that send everything, a part, and hardly anything."""

@@ -17,8 +17,15 @@ from typing import TYPE_CHECKING
 import structlog
 from rich.console import Console
 
-from dumpfilter import __version__, logs
-from dumpfilter.errors import OptionError
+from dumpfilter import __version__
+from dumpfilter.base import logs
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.port_file import write_port
+from dumpfilter.base.printable import printable
+from dumpfilter.base.security.audit import audit, open_audit_log
+from dumpfilter.base.service_manager import READY, STOPPING, ServiceManager
+from dumpfilter.console.metrics.endpoint import MetricsEndpoint, serving_metrics
+from dumpfilter.console.metrics.process import CommonCollector
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.master.config import MasterConfig, load_config
@@ -33,24 +40,18 @@ from dumpfilter.master.reload import Reload, warn_of_plain_passwords
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.state_directory import StateDirectory
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.metrics.endpoint import MetricsEndpoint, serving_metrics
-from dumpfilter.metrics.process import CommonCollector
-from dumpfilter.options.port_file import write_port
-from dumpfilter.printable import printable
-from dumpfilter.security.audit import audit, open_audit_log
-from dumpfilter.service_manager import READY, STOPPING, ServiceManager
 
 log = structlog.get_logger("dumpfilter.master")
 
 # At run time these imports would load large packages: those for SQL and TLS, which only a master with a console
 # needs.
 if TYPE_CHECKING:
+    from dumpfilter.base.security.endpoint import Endpoint
     from dumpfilter.console.directory import ConnectionDirectory
     from dumpfilter.console.endpoint import ConsoleEndpoint
     from dumpfilter.master.console import MasterConsole
     from dumpfilter.master.replicas.control import ReplicaControl
     from dumpfilter.master.source import SourceThread
-    from dumpfilter.security.endpoint import Endpoint
 
 _COLLECTION_THRESHOLDS = 20_000, 20, 50
 """The thresholds of Python's garbage collector in a master (gc.set_threshold)."""
@@ -332,7 +333,7 @@ class _SqlPorts:
         """The filters of real replicas with the means to change them. None: the master has no port for replicas."""
         console = run.console
         if console is not None:
-            from dumpfilter.security.tls import temporary_tls
+            from dumpfilter.base.security.tls import temporary_tls
 
             self._users = console.users(config.console_users), console.roles(config.console_roles)
             self._tls = console.tls or temporary_tls(console.host, console.ca)

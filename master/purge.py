@@ -11,13 +11,17 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from dumpfilter.errors import BinlogError, OutputError
+from dumpfilter.base.errors import BinlogError, OutputError
+from dumpfilter.console.sql.result import Note
+from dumpfilter.console.sql.server_errors import (
+    ER_UNKNOWN_TARGET_BINLOG,
+    ER_WARN_PURGE_LOG_IS_ACTIVE,
+    SqlError,
+)
 from dumpfilter.index.fileset import BinlogSet, gtid_index_of
 from dumpfilter.index.index_file import INDEX_CHANGES, take_out
 from dumpfilter.master.identity import keep_uuid
 from dumpfilter.master.writers import writer_of
-from dumpfilter.sql.result import Note
-from dumpfilter.sql.server_errors import ER_UNKNOWN_TARGET_BINLOG, ER_WARN_PURGE_LOG_IS_ACTIVE, SqlError
 
 
 def purge(

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import grpc
 
-from dumpfilter.errors import (
+from dumpfilter.base.errors import (
     BinlogError,
     BinlogMissing,
     BinlogUnreadable,

@@ -13,8 +13,10 @@ from functools import cached_property
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from dumpfilter.dump import Counts
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.security.passwords import StoredPassword
+from dumpfilter.dump.chunk import Counts
+from dumpfilter.dump.stream.versions import PROTOCOL
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
@@ -23,8 +25,6 @@ from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.who import Peer, peer_address
-from dumpfilter.security.passwords import StoredPassword
-from dumpfilter.stream.versions import PROTOCOL
 
 MOST_IDLE = 10_000
 """The most slaves without a running dump that the master remembers, which limits the memory of the register."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.printable import printable
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.service import DumpFilterService
-from dumpfilter.printable import printable
 
 log = structlog.get_logger("dumpfilter.master")
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.printable import printable
+from dumpfilter.console.metrics.facts import Facts, column, declared
+from dumpfilter.console.sql import commands as C
+from dumpfilter.console.sql.result import ColumnType, Note, Result
+from dumpfilter.console.sql.server_errors import ER_UNKNOWN_ERROR
 from dumpfilter.filter.compare import Beyond
 from dumpfilter.master.facts import listed, rule_text
 from dumpfilter.master.register import RegisteredSlave
 from dumpfilter.master.replica_entry import OnDrift, ReplicaEntry
 from dumpfilter.master.replicas.control import Changed, ReplicaControl, widening
 from dumpfilter.master.replicas.filters import ToldDrift
-from dumpfilter.metrics.facts import Facts, column, declared
-from dumpfilter.printable import printable
-from dumpfilter.sql import commands as C
-from dumpfilter.sql.result import ColumnType, Note, Result
-from dumpfilter.sql.server_errors import ER_UNKNOWN_ERROR
 
 _TEXT, _TIME = ColumnType.TEXT, ColumnType.TIMESTAMP
 

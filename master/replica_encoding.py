@@ -1,10 +1,10 @@
 """The messages of a dump for real replicas of MySQL and MariaDB: binlog events, one directly after another.
 
-The connection of a replica makes packets of the events (:mod:`dumpfilter.packets.framing`), because packets have
+The connection of a replica makes packets of the events (:mod:`dumpfilter.dump.packets.framing`), because packets have
 numbers of their connection. The events are the same for all replicas at one place.
 
 A real replica counts a transaction in its GTID set only when the replica has executed something with this GTID.
-Therefore a stand-in takes the place of a dropped transaction (:mod:`dumpfilter.packets.empties`).
+Therefore a stand-in takes the place of a dropped transaction (:mod:`dumpfilter.dump.packets.empties`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dumpfilter.dump import ChunkPlan
-from dumpfilter.dump.chunk import Counts, Window
-from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.base.options.defaults import FIRST_EVENT
+from dumpfilter.dump.chunk import ChunkPlan, Counts, Window
+from dumpfilter.dump.packets.control import format_description, rotate
+from dumpfilter.dump.packets.empties import NOTHING_DROPPED, Dropped, find_dropped, make_empties, with_empties
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace, Encoding
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.placed import Extent, PlacedPlan, extent_of, join, read_window
-from dumpfilter.options.defaults import FIRST_EVENT
-from dumpfilter.packets.control import format_description, rotate
-from dumpfilter.packets.empties import NOTHING_DROPPED, Dropped, find_dropped, make_empties, with_empties
 
 _MOST_STAND_INS = 32_768
 """The most stand-ins in one message. A Gap event of a few bytes may tell millions of GTIDs."""

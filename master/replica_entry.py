@@ -16,16 +16,16 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, model_validator
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.small_file import read_small_file
+from dumpfilter.base.options.toml_file import Model, wrong
+from dumpfilter.base.security.client_tls import ClientTls, TlsMode
+from dumpfilter.base.security.passwords import MOST_PASSWORD, ConsolePassword
 from dumpfilter.binlog.format import Family
-from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.channels import MAX_CHANNEL_NAME, fold_channel, is_channel_name
 from dumpfilter.master.imposed import FilterTable
 from dumpfilter.master.who import Peer, Who
-from dumpfilter.options.small_file import read_small_file
-from dumpfilter.options.toml_file import Model, wrong
-from dumpfilter.security.client_tls import ClientTls, TlsMode
-from dumpfilter.security.passwords import MOST_PASSWORD, ConsolePassword
 
 CONNECT_TIMEOUT = 10.0
 """The longest time that the master waits for a replica while it reads the replica's filter, seconds."""

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
+from dumpfilter.base.errors import BinlogError, DumpfilterError
+from dumpfilter.base.printable import printable
 from dumpfilter.console.serving_loop import ServingLoop
-from dumpfilter.errors import BinlogError, DumpfilterError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.grpc_port import END_SECONDS, GrpcPort, end_of_tasks
@@ -21,7 +22,6 @@ from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.printable import printable
 
 if TYPE_CHECKING:
     from dumpfilter.master.source import LoopTurns, SourceThread

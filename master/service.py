@@ -10,7 +10,10 @@ import grpc
 import structlog
 
 from dumpfilter import __version__
-from dumpfilter.errors import BinlogError, DumpfilterError, OptionError
+from dumpfilter.base.errors import BinlogError, DumpfilterError, OptionError
+from dumpfilter.base.logs import Seldom
+from dumpfilter.base.printable import printable
+from dumpfilter.base.security.audit import audit
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.convert import (
     family_to_proto,
@@ -19,7 +22,6 @@ from dumpfilter.filter.convert import (
     origin_from_proto,
 )
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.logs import Seldom
 from dumpfilter.master import dump as dumps
 from dumpfilter.master.access import Access, AccessDenied, TryLater
 from dumpfilter.master.ahead import check_place
@@ -47,8 +49,6 @@ from dumpfilter.master.register import Client, NotRegistered, Register, Register
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer, peer_address
-from dumpfilter.printable import printable
-from dumpfilter.security.audit import audit
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 

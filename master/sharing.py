@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
-from dumpfilter.dump import plan_many
+from dumpfilter.base.errors import BinlogError, DumpfilterError
 from dumpfilter.dump.chunk import Window
-from dumpfilter.errors import BinlogError, DumpfilterError
+from dumpfilter.dump.thread import plan_many
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.master.advance import DumpPlace, First, Shared, Step, step_from
 from dumpfilter.master.commits import Commit, CommitStep, Decider, Tail

@@ -16,10 +16,16 @@ from pathlib import Path
 
 import structlog
 
+from dumpfilter.base.errors import (
+    BinlogError,
+    DumpfilterError,
+    SourcePurged,
+    SourceReplaced,
+    SourceStreamDamaged,
+)
+from dumpfilter.base.printable import printable
 from dumpfilter.binlog.gtid import MariadbGtid, MariadbGtidSet, MysqlGtidSet
-from dumpfilter.errors import BinlogError, DumpfilterError, SourcePurged, SourceReplaced, SourceStreamDamaged
 from dumpfilter.master.logged import Logged
-from dumpfilter.printable import printable
 from dumpfilter.receiver.follow import Follower, FollowOptions
 from dumpfilter.receiver.login import SourceConnection
 from dumpfilter.receiver.store import BinlogDirectory, Sync

@@ -1,7 +1,7 @@
 """The master's state directory, which keeps counts, drains and changed filters for the next start of the master.
 
-The directory is the master's own, beside the binlogs and never among them. :mod:`dumpfilter.state_file` describes the
-files. A file that cannot be used costs the counts in it, and never the service.
+The directory is the master's own, beside the binlogs and never among them. :mod:`dumpfilter.base.state_file`
+describes the files. A file that cannot be used costs the counts in it, and never the service.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import structlog
 from pydantic import Field
 
-from dumpfilter.errors import OptionError, OutputError
-from dumpfilter.files import DirectoryLock
+from dumpfilter.base.errors import OptionError, OutputError
+from dumpfilter.base.files import DirectoryLock
+from dumpfilter.base.printable import printable
+from dumpfilter.base.state_file import Format, State, StateFile
 from dumpfilter.master.counters import MOST_REMEMBERED, CounterBook, SlaveCounts
 from dumpfilter.master.drain import MOST_DRAINS, Drain, Drains
 from dumpfilter.master.replicas.filters import ChangedFilter
-from dumpfilter.printable import printable
-from dumpfilter.state_file import Format, State, StateFile
 
 if TYPE_CHECKING:
     from dumpfilter.master.replicas.filters import ReplicaFilters

@@ -15,11 +15,7 @@ from pathlib import Path
 
 import structlog
 
-from dumpfilter.binlog.file_reads import unreadable
-from dumpfilter.binlog.format import Family, NameRules
-from dumpfilter.binlog.gtid import GtidSet, MysqlGtidSet
-from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.errors import (
+from dumpfilter.base.errors import (
     BinlogError,
     BinlogMissing,
     BinlogTruncated,
@@ -28,6 +24,11 @@ from dumpfilter.errors import (
     DumpfilterError,
     PositionError,
 )
+from dumpfilter.base.printable import printable
+from dumpfilter.binlog.file_reads import unreadable
+from dumpfilter.binlog.format import Family, NameRules
+from dumpfilter.binlog.gtid import GtidSet, MysqlGtidSet
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.fileset import BinlogSet, identity_of
 from dumpfilter.index.previous_gtids import gtids_before, previous_gtids
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
@@ -39,7 +40,6 @@ from dumpfilter.master.logged import Logged, add_transactions
 from dumpfilter.master.measurements import CacheState
 from dumpfilter.master.recent_cache import RecentCache
 from dumpfilter.master.watcher import Watcher
-from dumpfilter.printable import printable
 
 log = structlog.get_logger("dumpfilter.master")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, count, product
 from urllib.parse import unquote
 
-from dumpfilter.printable import printable
+from dumpfilter.base.printable import printable
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

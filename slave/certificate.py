@@ -9,9 +9,9 @@ from pathlib import Path
 
 import structlog
 
-from dumpfilter.files import replace
-from dumpfilter.security.client_tls import CA_OPTION, TlsFileError
-from dumpfilter.security.tls import ServerTls, TlsFiles, load_tls, make_key_pair
+from dumpfilter.base.files import replace
+from dumpfilter.base.security.client_tls import CA_OPTION, TlsFileError
+from dumpfilter.base.security.tls import ServerTls, TlsFiles, load_tls, make_key_pair
 
 CERTIFICATE = "tls-cert.pem"
 KEY = "tls-key.pem"

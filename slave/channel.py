@@ -16,9 +16,10 @@ from urllib.parse import quote
 
 import structlog
 
-from dumpfilter import files
+from dumpfilter.base import files
+from dumpfilter.base.errors import OptionError, RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.errors import OptionError, RelayLogDamaged, StateCorrupt
+from dumpfilter.console.sql.commands import Threads
 from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, make_filter
 from dumpfilter.filter.channels import ChannelFilters
 from dumpfilter.filter.convert import filter_from_proto, filter_to_proto, origin_to_proto
@@ -45,7 +46,6 @@ from dumpfilter.slave.threads.source import Source
 from dumpfilter.slave.threads.sql_thread import SqlThread
 from dumpfilter.slave.threads.until import Until
 from dumpfilter.slave.threads.worker import Worker
-from dumpfilter.sql.commands import Threads
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 

@@ -12,8 +12,22 @@ from functools import singledispatchmethod
 from importlib.metadata import version
 from typing import Any
 
+from dumpfilter.analyse.printing.show_events import COLUMNS as EVENT_COLUMNS
+from dumpfilter.analyse.printing.show_events import no_events, show_events
+from dumpfilter.base.errors import DumpfilterError, GtidError, OptionError
+from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.binlog.format import Family
-from dumpfilter.errors import DumpfilterError, GtidError, OptionError
+from dumpfilter.console.sql import commands, server_errors
+from dumpfilter.console.sql.columns import (
+    binary_log_status_columns,
+    replica_status_columns,
+    replicas_columns,
+)
+from dumpfilter.console.sql.commands import Command, Threads
+from dumpfilter.console.sql.interruption import Interrupt
+from dumpfilter.console.sql.result import OK, Note, Result, Table
+from dumpfilter.console.sql.server_errors import SqlError
+from dumpfilter.console.sql.waits import Wait, Waited
 from dumpfilter.filter.channels import (
     DEFAULT_CHANNEL,
     GROUP_REPLICATION_CHANNELS,
@@ -21,9 +35,6 @@ from dumpfilter.filter.channels import (
     fold_channel,
     is_channel_name,
 )
-from dumpfilter.printing.show_events import COLUMNS as EVENT_COLUMNS
-from dumpfilter.printing.show_events import no_events, show_events
-from dumpfilter.security.client_tls import TlsMode
 from dumpfilter.slave import facts
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.slave import Slave
@@ -31,17 +42,6 @@ from dumpfilter.slave.state.relay_log import read_index
 from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.threads.until import Until, UntilGtids, UntilPosition
 from dumpfilter.slave.waits import wait
-from dumpfilter.sql import commands, server_errors
-from dumpfilter.sql.columns import (
-    binary_log_status_columns,
-    replica_status_columns,
-    replicas_columns,
-)
-from dumpfilter.sql.commands import Command, Threads
-from dumpfilter.sql.interruption import Interrupt
-from dumpfilter.sql.result import OK, Note, Result, Table
-from dumpfilter.sql.server_errors import SqlError
-from dumpfilter.sql.waits import Wait, Waited
 
 MAX_CHANNELS = 256
 """The largest number of channels of one slave. A MySQL server has the same limit, which it calls ``MAX_CHANNELS``."""

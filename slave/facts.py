@@ -1,7 +1,7 @@
 """Facts about a slave's channels and their threads, each declared once.
 
 The rows of SHOW REPLICA STATUS, the tables of performance_schema and dumpfilter, the metrics and docs/metrics.md are
-made from them. :mod:`dumpfilter.sql.columns` defines the columns of the tables that a server has, too.
+made from them. :mod:`dumpfilter.console.sql.columns` defines the columns of the tables that a server has, too.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from dumpfilter.binlog.gtid import parse_gtid_set
-from dumpfilter.errors import (
+from dumpfilter.base.errors import (
     BinlogError,
     ConnectionLost,
     DumpfilterError,
@@ -27,18 +26,19 @@ from dumpfilter.errors import (
     SlaveIncident,
     TlsError,
 )
+from dumpfilter.binlog.gtid import parse_gtid_set
+from dumpfilter.console.metrics.facts import Fact, Facts, column, declared, metric
+from dumpfilter.console.metrics.latency import Latency
+from dumpfilter.console.sql.columns import PERFORMANCE_SCHEMA, replica_status_columns
+from dumpfilter.console.sql.result import ColumnType, Table
 from dumpfilter.filter.channels import ChannelFilters, Setting
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.filter.rules import RuleKind
-from dumpfilter.metrics.facts import Fact, Facts, column, declared, metric
-from dumpfilter.metrics.latency import Latency
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.lag import RelayLag, relay_lag
 from dumpfilter.slave.measurements import SYNC_TIME
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.source_info import SourceInfo
-from dumpfilter.sql.columns import PERFORMANCE_SCHEMA, replica_status_columns
-from dumpfilter.sql.result import ColumnType, Table
 
 _TEXT = ColumnType.TEXT
 _STATUS = [column.name for column in replica_status_columns()]

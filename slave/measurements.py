@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from time import time as unix_time
 
-from dumpfilter import files
-from dumpfilter.metrics.latency import DELAY_BUCKETS, WORK_BUCKETS, Latency
+from dumpfilter.base import files
+from dumpfilter.console.metrics.latency import DELAY_BUCKETS, WORK_BUCKETS, Latency
 
 
 @dataclass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 
-from dumpfilter.printable import printable
+from dumpfilter.base.printable import printable
 
 _SECONDS = 2.0
 """The longest wait for a greeting, seconds. Servers send it at once."""

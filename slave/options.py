@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from dumpfilter.errors import OptionError
-from dumpfilter.options.defaults import CONNECT_RETRY, FIRST_EVENT, NET_TIMEOUT, SYNC_EVENTS
-from dumpfilter.options.settings import Settings, setting
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.defaults import CONNECT_RETRY, FIRST_EVENT, NET_TIMEOUT, SYNC_EVENTS
+from dumpfilter.base.options.settings import Settings, setting
 
 MASTER_PANEL = "Master"
 _FILTER_PANEL = "Filter"

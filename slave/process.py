@@ -16,15 +16,15 @@ from typing import Protocol
 import structlog
 
 from dumpfilter import __version__
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.security.audit import open_audit_log
+from dumpfilter.base.security.passwords import ConsolePassword
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.endpoint import ConsoleEndpoint, serving
 from dumpfilter.console.executor import Executor
-from dumpfilter.errors import OptionError
+from dumpfilter.console.metrics.endpoint import MetricsEndpoint, serving_metrics
+from dumpfilter.console.metrics.process import CommonCollector
 from dumpfilter.filter.channels import ChannelFilters
-from dumpfilter.metrics.endpoint import MetricsEndpoint, serving_metrics
-from dumpfilter.metrics.process import CommonCollector
-from dumpfilter.security.audit import open_audit_log
-from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.slave.certificate import kept_tls
 from dumpfilter.slave.channel import Channel, Watching
 from dumpfilter.slave.console import SlaveConsole

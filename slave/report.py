@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from dumpfilter import files
-from dumpfilter.printable import for_terminal
+from dumpfilter.base import files
+from dumpfilter.base.printable import for_terminal
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.facts import imposed_rules
 

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 
 import structlog
 
-from dumpfilter import files
-from dumpfilter.errors import OutputError, StateCorrupt
+from dumpfilter.base import files
+from dumpfilter.base.errors import OutputError, StateCorrupt
+from dumpfilter.console.sql.commands import Threads
 from dumpfilter.filter.channels import ChannelFilters, UnknownChannel, fold_channel
 from dumpfilter.filter.rules import FilterClause
 from dumpfilter.slave.channel import Channel, Watching
@@ -24,7 +25,6 @@ from dumpfilter.slave.state.identity import server_uuid
 from dumpfilter.slave.state.source_info import SourceInfo, source_info_file
 from dumpfilter.slave.targets import make_target
 from dumpfilter.slave.threads.progress import Progress
-from dumpfilter.sql.commands import Threads
 
 log = structlog.get_logger("dumpfilter.slave")
 

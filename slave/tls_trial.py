@@ -21,9 +21,9 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
 
-from dumpfilter.errors import TlsError
-from dumpfilter.security.client_tls import ClientTls, TlsFileError, TlsMode, read_tls_file, ssl_reason
-from dumpfilter.security.tls import GRPC_KEYS, suits_grpc
+from dumpfilter.base.errors import TlsError
+from dumpfilter.base.security.client_tls import ClientTls, TlsFileError, TlsMode, read_tls_file, ssl_reason
+from dumpfilter.base.security.tls import GRPC_KEYS, suits_grpc
 
 _PLAIN_TRIAL_SECONDS = 2.0
 """The longest time for the question whether a master speaks TLS, seconds. It follows a connection that broke off."""

@@ -10,19 +10,19 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+from dumpfilter.base.errors import GtidError
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
-from dumpfilter.errors import GtidError
+from dumpfilter.console.sql import server_errors
+from dumpfilter.console.sql.functions import number_of
+from dumpfilter.console.sql.interruption import Interrupt
+from dumpfilter.console.sql.result import Note
+from dumpfilter.console.sql.server_errors import SqlError
+from dumpfilter.console.sql.waits import Value, Wait, Waited
 from dumpfilter.filter.channels import fold_channel
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.facts import executed_gtids, views
 from dumpfilter.slave.slave import Slave
-from dumpfilter.sql import server_errors
-from dumpfilter.sql.functions import number_of
-from dumpfilter.sql.interruption import Interrupt
-from dumpfilter.sql.result import Note
-from dumpfilter.sql.server_errors import SqlError
-from dumpfilter.sql.waits import Value, Wait, Waited
 
 _FIRST_POSITION = 4
 _NO_GTID_LIST = (1941, "HY000", "Could not parse GTID list")

@@ -27,7 +27,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_type
 from pyspark.sql.types import StructType
 
-from dumpfilter.errors import BinlogError, BinlogUnreadable, ColumnsChanged, OptionError
+from dumpfilter.base.errors import BinlogError, BinlogUnreadable, ColumnsChanged, OptionError
 from dumpfilter.spark_jobs.source.columns import IMAGES
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions
 from dumpfilter.spark_jobs.source.pushdown import Predicate, cheap_first, predicate_of

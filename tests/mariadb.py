@@ -11,7 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from dumpfilter.servers import free_port
+from dumpfilter.testbed.servers import free_port
 from tests.binlog_tools import local_load_directory
 
 USER = getpass.getuser()

@@ -32,10 +32,10 @@ from dumpfilter.binlog.gtid import (
     encode_varlen,
 )
 from dumpfilter.binlog.gtid_events import FL_EXTRA_THREAD_ID, Xid
-from dumpfilter.binlog.rows import packed_integer
+from dumpfilter.binlog.rows_events import packed_integer
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.filter import Rule, RuleKind, make_rule
-from tests.statement.made import made_statements
+from tests.binlog.statement.made import made_statements
 
 T = EventType
 

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from dumpfilter.analyse.report.parquet import ParquetTable
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import KINDS, EventKind, Symbol
+from dumpfilter.console.metrics import process
+from dumpfilter.console.metrics.facts import Facts
 from dumpfilter.console.roles import COMMANDS, STATEMENTS, Role
 from dumpfilter.master import metrics as master
 from dumpfilter.master.facts import SOURCE
-from dumpfilter.metrics import process
-from dumpfilter.metrics.facts import Facts
-from dumpfilter.report.parquet import ParquetTable
 from dumpfilter.simulation import tables as simulation
 from dumpfilter.slave import facts as slave
 from dumpfilter.spark_jobs.bandwidth import output as bandwidth

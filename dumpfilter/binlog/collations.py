@@ -52,8 +52,8 @@ CODECS = {
 }
 """The Python codecs of the servers' character sets. Python has no codec for the sets that are not here.
 
-Python's maps differ from the servers' in some characters (:mod:`dumpfilter.rows.charsets`). The servers' latin1 is
-Windows' code page 1252.
+Python's maps differ from the servers' in some characters (:mod:`dumpfilter.binlog.rows.charsets`). The servers'
+latin1 is Windows' code page 1252.
 """
 
 _NOPAD = 1024

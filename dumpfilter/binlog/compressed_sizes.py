@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.compiler.kernels import njit
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS_V2, EventType, by_number
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.compiler.kernels import njit
 
 _PLAIN, _STATEMENT, _ROWS_ONE_IMAGE, _ROWS_TWO_IMAGES = 0, 1, 2, 3
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import zstandard
 
+from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
-from dumpfilter.binlog.rows import Cursor, RowsHeader, packed_integer
-from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.binlog.rows_events import Cursor, RowsHeader, packed_integer
 
 ZSTD = 0
 """The compression type of a Transaction_payload that zstd compressed (``compression::type::ZSTD``)."""

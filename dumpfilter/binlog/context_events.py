@@ -11,9 +11,9 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.gtid_events import Xid, checked_xid
 from dumpfilter.binlog.query import decode_name
-from dumpfilter.errors import BinlogCorrupt
 
 LAST_INSERT_ID_EVENT = 1
 """The type of an Intvar event with the value of LAST_INSERT_ID()."""

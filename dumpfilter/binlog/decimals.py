@@ -5,7 +5,7 @@ Sources: ``decimal_bin_size`` and ``bin2decimal`` in ``strings/decimal.cc``.
 
 from __future__ import annotations
 
-from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.base.errors import BinlogCorrupt
 
 DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 """The sizes of groups of 0 to 9 decimal digits, bytes (``dig2bytes``)."""

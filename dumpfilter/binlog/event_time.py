@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.gtid_events import decode_any_mysql_gtid
-from dumpfilter.errors import BinlogError
 
 MICROSECONDS = 1e6
 """The microseconds of a second, in which GTID events tell the time of the commit."""

@@ -2,7 +2,7 @@
 
 :class:`EventType` is the only table of events in this project. The compiled scan, the applier's grouping, printing, the
 Spark columns and ``docs/events.md`` are made from it. A new event type needs one row here and, when its content
-matters, a decoder and its text in :mod:`dumpfilter.printing`.
+matters, a decoder and its text in :mod:`dumpfilter.analyse.printing`.
 
 Sources: ``libs/mysql/binlog/event/binlog_event.h`` (MySQL) and ``sql/log_event.h`` (MariaDB).
 """
@@ -137,7 +137,15 @@ def _rows(
     shown: str = "",
 ) -> EventKind:
     return EventKind(
-        number, name, writers, Symbol.ROWS, "rows.decode_rows_header", shown, change, version, compressed
+        number,
+        name,
+        writers,
+        Symbol.ROWS,
+        "rows_events.decode_rows_header",
+        shown,
+        change,
+        version,
+        compressed,
     )
 
 
@@ -176,7 +184,7 @@ class EventType(enum.IntEnum):
     XID = EventKind(16, "Xid", _BOTH, _S.XID, "context_events.decode_xid")
     BEGIN_LOAD_QUERY = EventKind(17, "Begin_load_query", _BOTH, _S.CONTEXT, "context_events.decode_begin_load_query")
     EXECUTE_LOAD_QUERY = EventKind(18, "Execute_load_query", _BOTH, _S.LOAD_QUERY, "query.decode_execute_load_query")
-    TABLE_MAP = EventKind(19, "Table_map", _BOTH, _S.TABLE_MAP, "rows.decode_table_map")
+    TABLE_MAP = EventKind(19, "Table_map", _BOTH, _S.TABLE_MAP, "rows_events.decode_table_map")
     PRE_GA_WRITE_ROWS = _rows(20, "Pre_ga_write_rows", _BOTH, "insert", 0)
     PRE_GA_UPDATE_ROWS = _rows(21, "Pre_ga_update_rows", _BOTH, "update", 0)
     PRE_GA_DELETE_ROWS = _rows(22, "Pre_ga_delete_rows", _BOTH, "delete", 0)

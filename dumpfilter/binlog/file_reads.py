@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from dumpfilter.errors import BinlogMissing, BinlogTruncated, BinlogUnreadable
+from dumpfilter.base.errors import BinlogMissing, BinlogTruncated, BinlogUnreadable
 
 _MOMENTARY = frozenset(
     {

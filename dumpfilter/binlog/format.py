@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from dumpfilter.base.errors import BinlogCorrupt, BinlogTruncated, BinlogUnsupported
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
     ENCRYPTED_MAGIC,
@@ -22,7 +23,6 @@ from dumpfilter.binlog.events import (
     EventHeader,
     EventType,
 )
-from dumpfilter.errors import BinlogCorrupt, BinlogTruncated, BinlogUnsupported
 
 Family = Literal["mysql", "mariadb"]
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dumpfilter.base.compiler.kernels import njit
 from dumpfilter.binlog.crc32 import crc32
 from dumpfilter.binlog.native import copy_bytes, store_u8, store_u16, store_u32, store_u64
-from dumpfilter.compiler.kernels import njit
 
 _HEADER = 19
 _IGNORABLE = 28

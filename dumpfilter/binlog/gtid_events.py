@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.gtid import (
     GNO_MAX,
@@ -19,8 +20,7 @@ from dumpfilter.binlog.gtid import (
     decode_tag,
     decode_varlen,
 )
-from dumpfilter.binlog.rows import Cursor
-from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.binlog.rows_events import Cursor
 
 FLAG_MAY_HAVE_SBR = 1
 """MySQL's flag for a transaction that may have statements besides rows (``Gtid_event::FLAG_MAY_HAVE_SBR``)."""

@@ -110,7 +110,7 @@ _BARRETT = (0x01DB710641, 0x01F7011641)
 def crc32_fold(typingctx, address, length, crc):
     """Return the raw CRC32 register ``crc`` after ``length`` bytes more. ``length`` is a positive multiple of 16.
 
-    Needs :data:`~dumpfilter.compiler.kernels.HAS_CLMUL`.
+    Needs :data:`~dumpfilter.base.compiler.kernels.HAS_CLMUL`.
     """
 
     def codegen(context, builder, signature, args):

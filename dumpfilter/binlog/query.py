@@ -17,11 +17,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
 from dumpfilter.binlog.collations import CODECS, charset_name
 from dumpfilter.binlog.compression import uncompress
 from dumpfilter.binlog.gtid_events import FL_COMMIT_ALTER_E1, FL_ROLLBACK_ALTER_E1, FL_START_ALTER_E1
-from dumpfilter.binlog.rows import Cursor
-from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
+from dumpfilter.binlog.rows_events import Cursor
 
 QUERY_HEADER_LENGTH = 13
 """The length of a Query event's post-header, bytes (``QUERY_HEADER_LEN``)."""

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from dumpfilter.base.errors import BinlogCorrupt, BinlogTruncated
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType, event_name
 from dumpfilter.binlog.file_reads import unreadable
 from dumpfilter.binlog.format import FormatDescription, check_magic
-from dumpfilter.errors import BinlogCorrupt, BinlogTruncated
 
 MAX_EVENT = 0x7FFFFFFF
 """The largest length that an event can have, bytes. Servers write events of at most 1 GiB."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from dumpfilter.base.compiler.kernels import njit
 from dumpfilter.binlog.crc32 import crc32
 from dumpfilter.binlog.native import load_u32
-from dumpfilter.compiler.kernels import njit
 
 _U = np.uintp
 

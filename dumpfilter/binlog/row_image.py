@@ -22,10 +22,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
 from dumpfilter.binlog.decimals import decimal_binary_size
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.rows import RowsHeader, TableMap, is_pre_ga
-from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
+from dumpfilter.binlog.rows_events import RowsHeader, TableMap, is_pre_ga
 
 Bytes = npt.NDArray[np.uint8]
 Int32 = npt.NDArray[np.int32]

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dumpfilter.base.compiler.kernels import njit
+from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.row_image import AFTER, BEFORE, Bytes, ColumnPlan, Int32, Int64, Layouts
-from dumpfilter.binlog.rows import RowsHeader
-from dumpfilter.compiler.kernels import njit
-from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.binlog.rows_events import RowsHeader
 
 NULL = -1
 """The length of a cell that is NULL. A length of ``-2 - n`` marks n bytes of changes to a JSON value."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dumpfilter.compiler.kernels import njit
+from dumpfilter.base.compiler.kernels import njit
 
 _HEADER_LENGTH = 19
 _SIZE_AT = 9

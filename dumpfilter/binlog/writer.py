@@ -10,11 +10,11 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.errors import BinlogCorrupt, OutputError
+from dumpfilter.base.files import committed, create, rename, sync, writing
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, MAGIC, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.errors import BinlogCorrupt, OutputError
-from dumpfilter.files import committed, create, rename, sync, writing
 
 
 def make_event(

@@ -1,1 +1,4 @@
-"""The sub-commands of the command line program ``dumpfilter``, one module for each."""
+"""The sub-commands of ``dumpfilter``: a module each, which reads its options, calls one room and prints.
+
+Enters: the command line and option files. Leaves: tables, JSON, exit codes. It may import every room.
+"""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dumpfilter.analyse.report.audience import Audience
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.engine import Engine, EngineOptions, JobReadOptions
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOptions
-from dumpfilter.options.settings import Settings, setting
-from dumpfilter.report.audience import Audience
 
 
 class BandwidthSettings(Settings):
@@ -53,11 +53,11 @@ def bandwidth_command(
 
     from rich.console import Console
 
+    from dumpfilter.analyse.report.output import REPORT
+    from dumpfilter.analyse.report.terminal import print_json
+    from dumpfilter.base.errors import OptionError
     from dumpfilter.commands.interruption import telling_interruption
     from dumpfilter.commands.measuring import measured_results
-    from dumpfilter.errors import OptionError
-    from dumpfilter.report.output import REPORT
-    from dumpfilter.report.terminal import print_json
     from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
     from dumpfilter.spark_jobs.bandwidth.output import write_results
     from dumpfilter.spark_jobs.bandwidth.terminal import print_results, print_warnings

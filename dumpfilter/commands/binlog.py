@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.binlog_filter import BinlogFilterOptions
 from dumpfilter.commands.option_groups.binlog_output import BinlogOutputOptions, BinlogRowOptions
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyOptions
-from dumpfilter.options.settings import Settings, setting
 
 
 class SelectionOptions(Settings, panel="Selection"):
@@ -56,8 +56,8 @@ def binlog_command(
     """
     from rich.console import Console
 
+    from dumpfilter.analyse.printing.print_set import BinlogOptions, print_binlog, write_binlog
     from dumpfilter.index.fileset import BinlogSet
-    from dumpfilter.printing.print_set import BinlogOptions, print_binlog, write_binlog
 
     output.check()
     rows.check(raw=output.raw)

@@ -74,8 +74,8 @@ def _made(name: str) -> Any:
     from typer.main import get_command, get_command_from_info
     from typer.models import CommandInfo
 
+    from dumpfilter.base.options.settings import with_settings
     from dumpfilter.commands.option_groups.option_files import WITH_OPTION_FILES, OptionFileCommand
-    from dumpfilter.options.settings import with_settings
 
     module = importlib.import_module(_module(name))
     if name == "topology":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dumpfilter.options.settings import Settings, setting
+from dumpfilter.base.options.settings import Settings, setting
 
 
 class DemoSettings(Settings):
@@ -33,6 +33,6 @@ def demo_command(given: DemoSettings) -> None:
 
         dumpfilter demo /var/lib/mysql/binlog.index --output /tmp/demo
     """
-    from dumpfilter.demo.run import run_demo
+    from dumpfilter.testbed.demo.run import run_demo
 
     run_demo(given.binlogs, given.output, split=given.split, servers=given.servers)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.inputs import OptionalBinlogArguments, VerifyOptions
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions, WriteRuleOptions
-from dumpfilter.errors import OptionError
-from dumpfilter.options.settings import Settings, setting
 
 
 class ExplainSettings(Settings):
@@ -62,12 +62,12 @@ def explain_command(
     """
     from rich.console import Console
 
+    from dumpfilter.analyse.explain import output
+    from dumpfilter.analyse.explain.explanation import Filters, explain_events, explain_set, explain_statement
+    from dumpfilter.analyse.lint.output import print_briefly
+    from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.binlog.format import NameRules, name_collation_of
-    from dumpfilter.explain import output
-    from dumpfilter.explain.explanation import Filters, explain_events, explain_set, explain_statement
     from dumpfilter.index.fileset import BinlogSet
-    from dumpfilter.lint.output import print_briefly
-    from dumpfilter.report.terminal import print_json
 
     given.check(binlogs.binlogs or [])
     options = rules.filter_options(write_rules)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.engine import JobReadOptions
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOptions
-from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.spark_jobs.ranges.range_index import Damage
@@ -51,10 +51,10 @@ def export_command(
     """
     from rich.console import Console
 
+    from dumpfilter.analyse.report.terminal import warn
+    from dumpfilter.base.endings import ending_at_signals
+    from dumpfilter.base.errors import OptionError
     from dumpfilter.commands.interruption import telling_interruption
-    from dumpfilter.endings import ending_at_signals
-    from dumpfilter.errors import OptionError
-    from dumpfilter.report.terminal import warn
     from dumpfilter.spark_jobs.engines.threads import ThreadRunner
     from dumpfilter.spark_jobs.ranges.range_index import skipped_part
     from dumpfilter.spark_jobs.source.export import export_events

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.monitoring import LogOptions
-from dumpfilter.options.settings import Settings, setting
 
 
 class FetchSettings(Settings):

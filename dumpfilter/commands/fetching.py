@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from dumpfilter.base.endings import INTERRUPT, TERMINATE, handling
+from dumpfilter.base.errors import OptionError
 from dumpfilter.commands.file_bar import FileBar, bytes_before
-from dumpfilter.endings import INTERRUPT, TERMINATE, handling
-from dumpfilter.errors import OptionError
 from dumpfilter.receiver.url import is_source_url, parse_source_url
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def fetch(url: SourceUrl, directory: Path, options: FollowOptions, sync: Sync, t
     SIGINT and SIGTERM end the reception between two writes. They are the ordinary end of one that never stops by
     itself, and else the command exits with the signal's code. Raises DumpfilterError.
     """
-    from dumpfilter.printable import printable
+    from dumpfilter.base.printable import printable
     from dumpfilter.receiver.follow import Follower
     from dumpfilter.receiver.store import BinlogDirectory
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.progress import TaskID
 
-from dumpfilter.byte_bar import byte_bar
+from dumpfilter.base.byte_bar import byte_bar
 
 if TYPE_CHECKING:
     from rich.console import Console

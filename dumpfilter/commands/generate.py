@@ -7,7 +7,7 @@ from typing import Literal
 
 import typer
 
-from dumpfilter.options.settings import Settings, setting
+from dumpfilter.base.options.settings import Settings, setting
 
 _SECONDS_AN_HOUR = 3600
 
@@ -46,10 +46,10 @@ def generate_command(given: GenerateSettings) -> None:
     """
     import time
 
-    from dumpfilter.errors import OptionError, OutputError
-    from dumpfilter.options.units import parse_size
-    from dumpfilter.report.text import human_bytes, utc
-    from dumpfilter.workload.generate import Span, generate
+    from dumpfilter.analyse.report.text import human_bytes, utc
+    from dumpfilter.base.errors import OptionError, OutputError
+    from dumpfilter.base.options.units import parse_size
+    from dumpfilter.binlog.workload.generate import Span, generate
 
     least = 1 << 10
     nbytes = parse_size(given.size, option="--size", least=least)

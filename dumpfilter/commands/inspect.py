@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dumpfilter.analyse.report.periods import Division
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyOptions
-from dumpfilter.options.settings import Settings, setting
-from dumpfilter.report.periods import Division
 
 
 class InspectSettings(Settings):
@@ -36,12 +36,12 @@ def inspect_command(binlogs: BinlogArguments, given: InspectSettings, read: Veri
     """
     from rich.console import Console
 
-    from dumpfilter.errors import OptionError
+    from dumpfilter.analyse.inspection.by_heading import OverTimeOptions
+    from dumpfilter.analyse.inspection.inspection import inspect_set
+    from dumpfilter.analyse.inspection.text import render_inspection
+    from dumpfilter.analyse.report.terminal import print_json
+    from dumpfilter.base.errors import OptionError
     from dumpfilter.index.fileset import BinlogSet
-    from dumpfilter.inspection.by_heading import OverTimeOptions
-    from dumpfilter.inspection.inspection import inspect_set
-    from dumpfilter.inspection.text import render_inspection
-    from dumpfilter.report.terminal import print_json
 
     if given.period is not None and given.over_time is None:
         raise OptionError("--period needs --over-time: write --over-time schema, or --over-time table")

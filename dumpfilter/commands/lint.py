@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOptions, VerifyOptions
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
-from dumpfilter.errors import OptionError
-from dumpfilter.options.settings import Settings, setting
 
 FOUND = 4
 """The exit code when a filter has a warning. Notes alone do not count."""
@@ -42,13 +42,13 @@ def lint_command(
     from rich.console import Console
     from rich.text import Text
 
+    from dumpfilter.analyse.lint.findings import FilterWarning, Level
+    from dumpfilter.analyse.lint.linting import lint
+    from dumpfilter.analyse.lint.output import print_warnings, warning_as_dict
+    from dumpfilter.analyse.lint.progress import gather_with_bar
+    from dumpfilter.analyse.report.terminal import print_json
+    from dumpfilter.base.printable import visible
     from dumpfilter.index.fileset import BinlogSet
-    from dumpfilter.lint.findings import FilterWarning, Level
-    from dumpfilter.lint.linting import lint
-    from dumpfilter.lint.output import print_warnings, warning_as_dict
-    from dumpfilter.lint.progress import gather_with_bar
-    from dumpfilter.printable import visible
-    from dumpfilter.report.terminal import print_json
 
     definitions = slaves.definitions()
     if bool(definitions) == bool(rules.rules):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dumpfilter.options.settings import Settings, setting
+from dumpfilter.base.options.settings import Settings, setting
 
 
 class ManifestSettings(Settings):
@@ -27,9 +27,9 @@ def manifest_command(given: ManifestSettings) -> None:
     """
     from rich.console import Console
 
-    from dumpfilter.report.terminal import print_json
-    from dumpfilter.split_set.manifest import Manifest
-    from dumpfilter.split_set.manifest_tables import render_manifest
+    from dumpfilter.analyse.report.terminal import print_json
+    from dumpfilter.analyse.split_set.manifest import Manifest
+    from dumpfilter.analyse.split_set.manifest_tables import render_manifest
 
     manifest = Manifest.load(given.directory)
     binlogs = manifest.binlogs if given.binlog is None else [manifest.binlog(given.binlog)]

@@ -37,8 +37,8 @@ def measured_results(
 
     Raises OutputError for a directory that holds something else, BinlogError and OptionError.
     """
+    from dumpfilter.analyse.report.output import check_only, check_output
     from dumpfilter.index.fileset import BinlogSet
-    from dumpfilter.report.output import check_only, check_output
     from dumpfilter.spark_jobs.bandwidth.job import measure_and_evaluate
     from dumpfilter.spark_jobs.bandwidth.measured_set import unchanged, versions_of
     from dumpfilter.spark_jobs.bandwidth.output import FILES, MEASUREMENTS, read_measurements

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from dumpfilter.options.settings import Settings
+from dumpfilter.base.options.settings import Settings
 
 
 class Scheme(enum.StrEnum):
@@ -42,7 +42,7 @@ def password_hash_command(given: HashSettings) -> None:
         dumpfilter password-hash --plugin caching_sha2_password \
             --file admin.password
     """
-    from dumpfilter.security.passwords import ScryptHash, Sha2Crypt, native_hash
+    from dumpfilter.base.security.passwords import ScryptHash, Sha2Crypt, native_hash
 
     password = _read(given.file)
     match given.plugin:
@@ -59,9 +59,9 @@ def _read(file: Path | None) -> str:
     import getpass
     import sys
 
+    from dumpfilter.base.errors import OptionError
+    from dumpfilter.base.security.passwords import MOST_PASSWORD, to_bytes
     from dumpfilter.commands.option_groups.logins import read_password
-    from dumpfilter.errors import OptionError
-    from dumpfilter.security.passwords import MOST_PASSWORD, to_bytes
 
     if file is not None:
         password = read_password(file, "")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from dumpfilter.options.settings import Settings, setting
+from dumpfilter.base.options.settings import Settings, setting
 
 
 class PurgeSettings(Settings):
@@ -36,7 +36,7 @@ def purge_command(given: PurgeSettings) -> None:
         dumpfilter purge parts --binlog shop --before 2026-01-31T12:00:00+01:00
         dumpfilter purge parts --binlog shop --before shop-bin.000003 --dry-run
     """
-    from dumpfilter.report.terminal import print_json
+    from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.spark_jobs.split.purge import purge_split
 
     purged = purge_split(given.directory, given.binlog, given.before, dry_run=given.dry_run)

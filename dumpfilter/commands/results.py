@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from dumpfilter.report.output import REPORT
-from dumpfilter.report.terminal import print_json, warn
+from dumpfilter.analyse.report.output import REPORT
+from dumpfilter.analyse.report.terminal import print_json, warn
 from dumpfilter.simulation.output import write_results
 from dumpfilter.simulation.results import Results
 from dumpfilter.simulation.terminal import print_results

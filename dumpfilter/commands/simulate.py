@@ -8,10 +8,10 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.engine import JobReadOptions, LocalEngineOptions
 from dumpfilter.commands.option_groups.scenarios import ScenarioOptions
 from dumpfilter.commands.simulating import Inputs, read_origins
-from dumpfilter.options.settings import Settings, setting
 
 
 class SimulationOutput(Settings):
@@ -47,8 +47,8 @@ def simulate_command(
     """
     from rich.console import Console
 
+    from dumpfilter.analyse.report.output import check_output
     from dumpfilter.commands.results import show_results
-    from dumpfilter.report.output import check_output
     from dumpfilter.simulation.simulate import simulate
     from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.inputs import fetched
-from dumpfilter.errors import OptionError
-from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.commands.option_groups.engine import JobReadOptions

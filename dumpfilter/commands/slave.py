@@ -56,7 +56,7 @@ def slave_command(
     """
     from rich.console import Console
 
-    from dumpfilter import logs
+    from dumpfilter.base import logs
     from dumpfilter.commands.catch_up import CatchUpBar
     from dumpfilter.slave.channel import Watching
     from dumpfilter.slave.process import RunOptions, run_slave

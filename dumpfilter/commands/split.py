@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.engine import EngineOptions, JobReadOptions
 from dumpfilter.commands.option_groups.inputs import BinlogArguments
-from dumpfilter.options.settings import Settings, setting
 
 
 class SplitOutput(Settings):
@@ -56,12 +56,12 @@ def split_command(
     """
     from rich.console import Console
 
+    from dumpfilter.analyse.report.terminal import print_json, warn
+    from dumpfilter.analyse.split_set.manifest_tables import render_split
+    from dumpfilter.base.options.units import parse_size
     from dumpfilter.commands.interruption import telling_interruption
-    from dumpfilter.options.units import parse_size
-    from dumpfilter.report.terminal import print_json, warn
     from dumpfilter.spark_jobs.split.job import SplitOptions, split
     from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, load_specification
-    from dumpfilter.split_set.manifest_tables import render_split
 
     options = SplitOptions(
         specification=BY_SCHEMA if given.specification is None else load_specification(given.specification),

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.base.printable import for_terminal
 from dumpfilter.commands.option_groups.asked import ConsoleLogin
 from dumpfilter.console.rendering import Format
-from dumpfilter.errors import OptionError
-from dumpfilter.options.settings import Settings, setting
-from dumpfilter.printable import for_terminal
 
 if TYPE_CHECKING:
-    from dumpfilter.security.guarded_client import Login
+    from dumpfilter.base.security.guarded_client import Login
 
 
 class SqlSettings(Settings):

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from dumpfilter.analyse.report.terminal import print_json
+from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.base.printable import for_terminal
 from dumpfilter.commands.option_groups.asked import AskedOptions
-from dumpfilter.errors import DumpfilterError
-from dumpfilter.options.settings import Settings, setting
-from dumpfilter.printable import for_terminal
-from dumpfilter.report.terminal import print_json
 from dumpfilter.slave.options import TlsOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dumpfilter.status.model import Record
+    from dumpfilter.commands.server_status.model import Record
 
 
 class StatusSettings(Settings):
@@ -50,8 +50,8 @@ def status_command(
         dumpfilter status --slave 127.0.0.1:3309 --max-lag 30s --json
         dumpfilter status --relay-dir s1 --watch 2
     """
-    from dumpfilter import logs
-    from dumpfilter.status.model import ExitCode, MaxLag, judge
+    from dumpfilter.base import logs
+    from dumpfilter.commands.server_status.model import ExitCode, MaxLag, judge
 
     logs.configure(logs.Format.TEXT, logs.Level.ERROR)
     asked.check()
@@ -79,15 +79,15 @@ def _question(asked: AskedOptions, source_tls: TlsOptions) -> Callable[[], Recor
     """Return the function that asks for the status. Raises OptionError."""
     directory = asked.relay_dir
     if directory is not None:
-        from dumpfilter.status.of_directory import relay_directory_status
+        from dumpfilter.commands.server_status.of_directory import relay_directory_status
 
         return lambda: relay_directory_status(directory)
     login = asked.login()
     if asked.slave and login is not None:
-        from dumpfilter.status.of_console import slave_status
+        from dumpfilter.commands.server_status.of_console import slave_status
 
         return lambda: slave_status(login)
-    from dumpfilter.status.of_console import master_status
+    from dumpfilter.commands.server_status.of_console import master_status
 
     source = asked.source(source_tls)
     return lambda: master_status(source, login)
@@ -99,7 +99,7 @@ def _show(status: Record, *, as_json: bool, again: bool) -> None:
         return
     from rich.console import Console
 
-    from dumpfilter.status.rendering import render_status
+    from dumpfilter.commands.server_status.rendering import render_status
 
     terminal = Console(highlight=False)
     if again and terminal.is_terminal:

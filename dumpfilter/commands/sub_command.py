@@ -9,9 +9,9 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from dumpfilter import logs
-from dumpfilter.compiler import notice
-from dumpfilter.errors import OptionError
+from dumpfilter.base import logs
+from dumpfilter.base.compiler import notice
+from dumpfilter.base.errors import OptionError
 
 
 class SubCommand(TyperCommand):

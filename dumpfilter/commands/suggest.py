@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOptions, VerifyOptions
-from dumpfilter.options.settings import Settings, setting
 
 
 class SuggestSettings(Settings):
@@ -47,12 +47,12 @@ def suggest_command(
     """
     from rich.console import Console
 
+    from dumpfilter.analyse.lint.progress import gather_with_bar
+    from dumpfilter.analyse.report.terminal import print_json, warn
     from dumpfilter.index.fileset import BinlogSet
-    from dumpfilter.lint.progress import gather_with_bar
-    from dumpfilter.report.terminal import print_json, warn
     from dumpfilter.spark_jobs.engines.threads import ThreadRunner
-    from dumpfilter.suggest.job import SuggestOptions, suggest
-    from dumpfilter.suggest.terminal import print_suggestions
+    from dumpfilter.spark_jobs.suggest.job import SuggestOptions, suggest
+    from dumpfilter.spark_jobs.suggest.terminal import print_suggestions
 
     options = SuggestOptions(
         on_corrupt=given.on_corrupt,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 
 UNIT = "dumpfilter-master.service"
 """The name of the unit's file, here and in /etc/systemd/system."""

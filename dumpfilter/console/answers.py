@@ -15,8 +15,8 @@ from mysql_mimic.charset import CharacterSet
 from mysql_mimic.types import Capabilities, ServerStatus, str_len, uint_len
 from mysql_mimic.types import ColumnType as WireType
 
-from dumpfilter.sql.result import Column, ColumnType, Result, as_shown
-from dumpfilter.sql.server_errors import SqlError
+from dumpfilter.console.sql.result import Column, ColumnType, Result, as_shown
+from dumpfilter.console.sql.server_errors import SqlError
 
 _WIRE = {
     ColumnType.TEXT: (WireType.VAR_STRING, 0),

@@ -19,10 +19,10 @@ from typing import Protocol
 
 import structlog
 
-from dumpfilter.security.exposure import Lack, check_listener
-from dumpfilter.security.passwords import CACHING_SHA2 as CACHING_SHA2
-from dumpfilter.security.passwords import NATIVE as NATIVE
-from dumpfilter.security.passwords import ConsolePassword, Sha2Crypt
+from dumpfilter.base.security.exposure import Lack, check_listener
+from dumpfilter.base.security.passwords import CACHING_SHA2 as CACHING_SHA2
+from dumpfilter.base.security.passwords import NATIVE as NATIVE
+from dumpfilter.base.security.passwords import ConsolePassword, Sha2Crypt
 
 log = structlog.get_logger("dumpfilter.console")
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import pymysql
 from pymysql.constants import FIELD_TYPE
 
+from dumpfilter.base.errors import ConnectionLost
+from dumpfilter.base.security.client_tls import CA_OPTION, ClientTls, TlsMode
+from dumpfilter.base.security.exposure import is_loopback
+from dumpfilter.base.security.guarded_client import GuardedConnection, Login, speaks_no_mysql
 from dumpfilter.console.script import ScriptStatement
-from dumpfilter.errors import ConnectionLost
-from dumpfilter.security.client_tls import CA_OPTION, ClientTls, TlsMode
-from dumpfilter.security.exposure import is_loopback
-from dumpfilter.security.guarded_client import GuardedConnection, Login, speaks_no_mysql
 
 _CONNECT_SECONDS = 10
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import zstandard
 from mysql_mimic.types import Capabilities
 
-from dumpfilter.sql.server_errors import ER_NET_PACKET_TOO_LARGE
+from dumpfilter.console.sql.server_errors import ER_NET_PACKET_TOO_LARGE
 
 MAX_COMPRESSED_COMMAND = (1 << 20) + (1 << 16)
 """The limit of the length of a compressed packet from a client, before and after its compression, bytes."""

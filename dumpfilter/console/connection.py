@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from mysql_mimic.charset import CharacterSet, Collation
 from mysql_mimic.types import Capabilities, ServerStatus
 
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.console import answers
 from dumpfilter.console.costs import Costs
 from dumpfilter.console.login import Doorkeeper, Refused
@@ -26,6 +27,11 @@ from dumpfilter.console.masking import without_passwords
 from dumpfilter.console.memory import CONSOLE_MEMORY, RESULT_MEMORY, Memory, Share, size_of
 from dumpfilter.console.prepared import MAX_PREPARED_STATEMENTS, Prepared, read_execute
 from dumpfilter.console.session import Session
+from dumpfilter.console.sql import server_errors
+from dumpfilter.console.sql.interruption import Interrupt, acquire
+from dumpfilter.console.sql.parser import split_statements
+from dumpfilter.console.sql.result import Column, Note, Result
+from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.statements import execute_statement
 from dumpfilter.console.wire import (
     MAX_ALLOWED_PACKET,
@@ -36,12 +42,6 @@ from dumpfilter.console.wire import (
     MalformedPacket,
     PacketStream,
 )
-from dumpfilter.errors import DumpfilterError
-from dumpfilter.sql import server_errors
-from dumpfilter.sql.interruption import Interrupt, acquire
-from dumpfilter.sql.parser import split_statements
-from dumpfilter.sql.result import Column, Note, Result
-from dumpfilter.sql.server_errors import SqlError
 
 LOGIN_SECONDS = 10.0
 """The time limit of a login, seconds (the default of a server's ``connect_timeout``)."""

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import structlog
 
+from dumpfilter.base.options.port_file import write_port
+from dumpfilter.base.security.endpoint import Endpoint
+from dumpfilter.base.security.passwords import ConsolePassword
+from dumpfilter.base.security.tls import TlsSource
 from dumpfilter.console.auth import DEFAULT_USER, check_users
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.roles import Role
 from dumpfilter.console.server import ConsoleServer
-from dumpfilter.options.port_file import write_port
-from dumpfilter.security.endpoint import Endpoint
-from dumpfilter.security.passwords import ConsolePassword
-from dumpfilter.security.tls import TlsSource
 
 log = structlog.get_logger("dumpfilter.console")
 

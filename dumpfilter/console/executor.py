@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
-from dumpfilter.sql.commands import Command
-from dumpfilter.sql.interruption import Interrupt
-from dumpfilter.sql.result import Result, Table
-from dumpfilter.sql.waits import Wait, Waited
+from dumpfilter.console.sql.commands import Command
+from dumpfilter.console.sql.interruption import Interrupt
+from dumpfilter.console.sql.result import Result, Table
+from dumpfilter.console.sql.waits import Wait, Waited
 
 
 class Executor(Protocol):

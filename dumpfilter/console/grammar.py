@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 from typing import NoReturn
 
+from dumpfilter.binlog.statement.tokens import TokenKind
 from dumpfilter.console.settings import read_settings
-from dumpfilter.sql import server_errors
-from dumpfilter.sql.commands import limit
-from dumpfilter.sql.cursor import Cursor
-from dumpfilter.sql.grammar import Grammar
-from dumpfilter.statement.tokens import TokenKind
+from dumpfilter.console.sql import server_errors
+from dumpfilter.console.sql.commands import limit
+from dumpfilter.console.sql.cursor import Cursor
+from dumpfilter.console.sql.grammar import Grammar
 
 _UNSUPPORTED = "ENGINE LIBRARY MUTEX PARSE_TREE PRIVILEGES PROFILE PROFILES"
 _UNSUPPORTED_CREATE = "EVENT FUNCTION LIBRARY PACKAGE PROCEDURE SEQUENCE SERVER TRIGGER USER"

@@ -13,7 +13,7 @@ from typing import Any
 from mysql_mimic.constants import INFO_SCHEMA
 
 from dumpfilter.console.executor import Executor
-from dumpfilter.sql.result import Column, ColumnType, Table
+from dumpfilter.console.sql.result import Column, ColumnType, Table
 
 SCHEMA = "information_schema"
 COLLATION = "utf8mb4_0900_ai_ci"

@@ -11,9 +11,19 @@ from mysql_mimic import packets
 from mysql_mimic.charset import CharacterSet
 from mysql_mimic.types import Capabilities, ServerStatus
 
+from dumpfilter.base.security.audit import audit
+from dumpfilter.base.security.exposure import is_loopback
+from dumpfilter.base.security.passwords import MOST_PASSWORD, ConsolePassword
+from dumpfilter.base.security.tls import ServerTls, TlsSource
 from dumpfilter.console import answers, auth
 from dumpfilter.console.login_turns import LoginTurns
 from dumpfilter.console.rsa_exchange import REQUEST_PUBLIC_KEY, RsaExchange
+from dumpfilter.console.sql.server_errors import (
+    ER_ACCESS_DENIED_ERROR,
+    ER_HANDSHAKE_ERROR,
+    ER_SECURE_TRANSPORT_REQUIRED,
+    SqlError,
+)
 from dumpfilter.console.tls_channel import TlsFailed
 from dumpfilter.console.wire import (
     ClientGone,
@@ -22,16 +32,6 @@ from dumpfilter.console.wire import (
     PacketStream,
     asks_for_tls,
     parse_login,
-)
-from dumpfilter.security.audit import audit
-from dumpfilter.security.exposure import is_loopback
-from dumpfilter.security.passwords import MOST_PASSWORD, ConsolePassword
-from dumpfilter.security.tls import ServerTls, TlsSource
-from dumpfilter.sql.server_errors import (
-    ER_ACCESS_DENIED_ERROR,
-    ER_HANDSHAKE_ERROR,
-    ER_SECURE_TRANSPORT_REQUIRED,
-    SqlError,
 )
 
 log = structlog.get_logger("dumpfilter.console")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 
-from dumpfilter.security.throttle import Throttle
+from dumpfilter.base.security.throttle import Throttle
 
 _FREE_FAILURES = 3
 """The wrong passwords of a guesser after which each check waits."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dumpfilter.statement.tokens import TokenKind, tokens
+from dumpfilter.binlog.statement.tokens import TokenKind, tokens
 
 SECRET = "<secret>"
 """The text that stands in place of a password, as in MySQL's logs."""

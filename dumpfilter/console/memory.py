@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 import threading
 
-from dumpfilter.sql.result import Result
-from dumpfilter.sql.server_errors import ER_OUT_OF_CONSOLE_MEMORY, SqlError
+from dumpfilter.console.sql.result import Result
+from dumpfilter.console.sql.server_errors import ER_OUT_OF_CONSOLE_MEMORY, SqlError
 
 MIB = 1 << 20
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import structlog
 
+from dumpfilter.base.security.listening import listening_error, reason_not_to_listen
+from dumpfilter.base.security.passwords import ConsolePassword
 from dumpfilter.console import answers
 from dumpfilter.console.auth import Accounts
 from dumpfilter.console.connection import Connection
@@ -19,10 +21,8 @@ from dumpfilter.console.directory import ConnectionDirectory, ProcessRow
 from dumpfilter.console.login import Doorkeeper, Greeting, PortSettings
 from dumpfilter.console.login_turns import LoginTurns
 from dumpfilter.console.masking import without_passwords
+from dumpfilter.console.sql.server_errors import ER_CON_COUNT_ERROR, SqlError
 from dumpfilter.console.wire import ClientGone, PacketStream
-from dumpfilter.security.listening import listening_error, reason_not_to_listen
-from dumpfilter.security.passwords import ConsolePassword
-from dumpfilter.sql.server_errors import ER_CON_COUNT_ERROR, SqlError
 
 log = structlog.get_logger("dumpfilter.console")
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from mysql_mimic.types import ColumnType as WireType
 
+from dumpfilter.binlog.statement.tokens import TokenKind, tokens
+from dumpfilter.console.sql.server_errors import ER_PS_MANY_PARAM, ER_WRONG_ARGUMENTS
 from dumpfilter.console.wire import Fields, MalformedPacket
-from dumpfilter.sql.server_errors import ER_PS_MANY_PARAM, ER_WRONG_ARGUMENTS
-from dumpfilter.statement.tokens import TokenKind, tokens
 
 Value = str | int | float | bytes | None
 

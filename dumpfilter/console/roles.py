@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dumpfilter.sql.commands import GRAMMAR, Command
-from dumpfilter.sql.grammar import Need as Need
-from dumpfilter.sql.grammar import Role as Role
-from dumpfilter.sql.server_errors import ER_SPECIFIC_ACCESS_DENIED_ERROR
+from dumpfilter.console.sql.commands import GRAMMAR, Command
+from dumpfilter.console.sql.grammar import Need as Need
+from dumpfilter.console.sql.grammar import Role as Role
+from dumpfilter.console.sql.server_errors import ER_SPECIFIC_ACCESS_DENIED_ERROR
 
 COMMANDS: Mapping[type[Command], Need] = GRAMMAR.needs
 """The need of each replication command."""

@@ -26,7 +26,7 @@ def script_statements(script: str) -> Iterator[ScriptStatement]:
     [("SELECT ';'", 1, False), ('SHOW REPLICA STATUS', 2, True)]
     """
     # numpy takes 0.1 s to import, and dumpfilter status divides no script.
-    from dumpfilter.statement.tokens import Lexer, TokenKind
+    from dumpfilter.binlog.statement.tokens import Lexer, TokenKind
 
     lexer, begin, first = Lexer(script), 0, -1
     while True:

@@ -12,6 +12,8 @@ from typing import Any
 
 import structlog
 
+from dumpfilter.base.security.passwords import ConsolePassword
+from dumpfilter.base.security.tls import TlsSource, temporary_tls
 from dumpfilter.console.auth import Accounts
 from dumpfilter.console.connection import Connection, Limits
 from dumpfilter.console.directory import ConnectionDirectory
@@ -28,8 +30,6 @@ from dumpfilter.console.roles import Role
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.session import Session, SessionPort
 from dumpfilter.console.wire import PacketStream
-from dumpfilter.security.passwords import ConsolePassword
-from dumpfilter.security.tls import TlsSource, temporary_tls
 
 log = structlog.get_logger("dumpfilter.console")
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from dumpfilter.printable import printable
+from dumpfilter.base.printable import printable
 
 log = structlog.get_logger("dumpfilter.master")
 

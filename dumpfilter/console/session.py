@@ -19,14 +19,14 @@ from dumpfilter.console.executor import Executor, Waiting
 from dumpfilter.console.information_schema import SCHEMA, information_schema_table, schemas_of
 from dumpfilter.console.memory import Share
 from dumpfilter.console.roles import Role
+from dumpfilter.console.sql import server_errors
+from dumpfilter.console.sql.interruption import acquire, running_interrupt
+from dumpfilter.console.sql.plain import Kind, plain_select
+from dumpfilter.console.sql.result import Column, ColumnType, Note, Result, Table
+from dumpfilter.console.sql.rewriting import Environment, no_such_table
+from dumpfilter.console.sql.select import DEFAULT_SECONDS, select
+from dumpfilter.console.sql.waits import Wait, wait_functions
 from dumpfilter.console.variables import Value, Variables
-from dumpfilter.sql import server_errors
-from dumpfilter.sql.interruption import acquire, running_interrupt
-from dumpfilter.sql.plain import Kind, plain_select
-from dumpfilter.sql.result import Column, ColumnType, Note, Result, Table
-from dumpfilter.sql.rewriting import Environment, no_such_table
-from dumpfilter.sql.select import DEFAULT_SECONDS, select
-from dumpfilter.sql.waits import Wait, wait_functions
 
 SHOWN_SCHEMA = "@"
 """The name of the schema that holds temporary tables while the console answers a SHOW statement.

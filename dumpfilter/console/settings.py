@@ -10,11 +10,11 @@ from typing import NamedTuple
 from mysql_mimic.charset import CharacterSet
 
 from dumpfilter.console.session import Session
+from dumpfilter.console.sql import server_errors
+from dumpfilter.console.sql.cursor import Cursor
+from dumpfilter.console.sql.plain import Kind, plain_value
+from dumpfilter.console.sql.result import OK, Result
 from dumpfilter.console.variables import Value
-from dumpfilter.sql import server_errors
-from dumpfilter.sql.cursor import Cursor
-from dumpfilter.sql.plain import Kind, plain_value
-from dumpfilter.sql.result import OK, Result
 
 _GLOBAL_SCOPES = ("GLOBAL", "PERSIST", "PERSIST_ONLY")
 _SCOPES = (*_GLOBAL_SCOPES, "SESSION", "LOCAL")

@@ -22,8 +22,8 @@ from dumpfilter.console.information_schema import (
 )
 from dumpfilter.console.roles import grants, may_see_user
 from dumpfilter.console.session import SHOWN_SCHEMA, Session
-from dumpfilter.sql import server_errors
-from dumpfilter.sql.result import Column, ColumnType, Result, Table
+from dumpfilter.console.sql import server_errors
+from dumpfilter.console.sql.result import Column, ColumnType, Result, Table
 
 _INFO_LENGTH = 100
 """The number of characters of a statement that SHOW PROCESSLIST shows. SHOW FULL PROCESSLIST shows all."""

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from dumpfilter.base.security.audit import audit
+from dumpfilter.binlog.statement.tokens import tokens
 from dumpfilter.console import show
 from dumpfilter.console.grammar import GRAMMAR
 from dumpfilter.console.information_schema import SCHEMA, schemas_of
@@ -19,15 +21,13 @@ from dumpfilter.console.masking import for_audit_log
 from dumpfilter.console.roles import COMMANDS, QUERIES, STATEMENTS, Need, Role, check_role, may_see_user
 from dumpfilter.console.session import Session
 from dumpfilter.console.settings import apply_settings
-from dumpfilter.security.audit import audit
-from dumpfilter.sql import server_errors
-from dumpfilter.sql.commands import Command, Query
-from dumpfilter.sql.interruption import Interrupt, interruptible
-from dumpfilter.sql.parser import parse_statement
-from dumpfilter.sql.result import OK, Result
-from dumpfilter.sql.rewriting import no_such_table, parse
-from dumpfilter.sql.server_errors import SqlError
-from dumpfilter.statement.tokens import tokens
+from dumpfilter.console.sql import server_errors
+from dumpfilter.console.sql.commands import Command, Query
+from dumpfilter.console.sql.interruption import Interrupt, interruptible
+from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.result import OK, Result
+from dumpfilter.console.sql.rewriting import no_such_table, parse
+from dumpfilter.console.sql.server_errors import SqlError
 
 LONGEST_IN_AUDIT_LOG = 1000
 """The length at which the audit log cuts a statement, characters."""

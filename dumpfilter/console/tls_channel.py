@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import ssl
 
-from dumpfilter.security.client_tls import ssl_reason
+from dumpfilter.base.security.client_tls import ssl_reason
 
 _READ = 1 << 16
 

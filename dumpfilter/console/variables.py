@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+from dumpfilter.console.sql import server_errors
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET
-from dumpfilter.sql import server_errors
 
 Value = str | int | float | None
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from mysql_mimic.types import Capabilities
 
 from dumpfilter.console.compressed_channel import CompressedChannel, codec_of
+from dumpfilter.console.sql.server_errors import ER_NET_PACKET_TOO_LARGE
 from dumpfilter.console.tls_channel import TlsChannel
-from dumpfilter.sql.server_errors import ER_NET_PACKET_TOO_LARGE
 
 MAX_ALLOWED_PACKET = 1 << 20
 """The limit of the length of one command from a client, bytes (a server's ``max_allowed_packet``)."""

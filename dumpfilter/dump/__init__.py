@@ -1,14 +1,5 @@
-"""The decision which binlog events a slave gets, and the chunks of bytes to send. This package opens no connection."""
+"""The decision which binlog events a slave gets, and the bytes to send, without sockets, threads and clocks.
 
-from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, render, render_into
-from dumpfilter.dump.thread import DumpThread, plan_many
-
-__all__ = [
-    "DEFAULT_CHUNK_SIZE",
-    "ChunkPlan",
-    "Counts",
-    "DumpThread",
-    "plan_many",
-    "render",
-    "render_into",
-]
+Enters: a segment of the index and the flags of a filter. Leaves: chunk plans, what they count, and the messages that
+gRPC slaves (stream) and real replicas (packets) read. It imports filter, index, binlog and base.
+"""

@@ -44,9 +44,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dumpfilter.base.compiler.kernels import inlined, kernel
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.native import load_u32
-from dumpfilter.compiler.kernels import inlined, kernel
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_HIT_F, FILTER_UNDECIDED_F
 from dumpfilter.index.segment import DroppedRuns
 

@@ -21,21 +21,21 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.errors import BinlogError, UndecidedEvent
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.context_events import decode_annotate_rows, decode_rows_query
 from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventHeader, EventType, event_name
 from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.statement.named import NamedTables, tables_named
+from dumpfilter.binlog.statement.shape import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES
 from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.chunk import ReadAt
-from dumpfilter.errors import BinlogError, UndecidedEvent
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.boundary import OnUndecided
 from dumpfilter.filter.collation import as_parsed
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_STOP_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, TableSubject
-from dumpfilter.statement.named import NamedTables, tables_named
-from dumpfilter.statement.shape import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES
 
 _SEND = np.uint32(FILTER_BINLOG_SEND_F)
 _STOP = np.uint32(FILTER_STOP_F)

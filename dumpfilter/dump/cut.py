@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dumpfilter.base.compiler.kernels import inlined, kernel, njit
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.native import array_at, copy_bytes, load_u8
-from dumpfilter.compiler.kernels import inlined, kernel, njit
 from dumpfilter.dump import atoms as A
 from dumpfilter.dump.atoms import weigh
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_HIT_F, FILTER_UNDECIDED_F, MOST_HITS

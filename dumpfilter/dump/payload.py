@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.errors import BinlogUnsupported, UndecidedEvent
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import (
     NONE,
@@ -30,7 +31,6 @@ from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.boundary import withhold
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, holds, render
 from dumpfilter.dump.decision import Asked, columns_of, decide, hit_rows
-from dumpfilter.errors import BinlogUnsupported, UndecidedEvent
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.hits import COLUMN, Hits
 from dumpfilter.index.segment import Segment

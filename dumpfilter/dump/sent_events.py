@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.dump.chunk import holds
 from dumpfilter.dump.payload import sent_inside
 from dumpfilter.dump.thread import DumpThread, plan_many
-from dumpfilter.errors import DumpfilterError
 from dumpfilter.index.segment import Segment
 
 Bools = npt.NDArray[np.bool_]

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
@@ -23,7 +24,6 @@ from dumpfilter.dump.payload import open_payload
 from dumpfilter.dump.selection import Range, Selection
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.dump.xa import SentParts
-from dumpfilter.errors import BinlogError
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.clever import CleverFilter
 from dumpfilter.filter.decision import Verdict

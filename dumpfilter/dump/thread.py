@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dumpfilter.base.errors import DumpfilterError, PositionError, UndecidedEvent
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
@@ -30,7 +31,6 @@ from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, 
 from dumpfilter.dump.exclusion import Exclusion, Reach
 from dumpfilter.dump.payload import filter_payloads
 from dumpfilter.dump.xa import SentParts, XaEnds, without_unsent_ends
-from dumpfilter.errors import DumpfilterError, PositionError, UndecidedEvent
 from dumpfilter.filter.boundary import OnUndecided
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter

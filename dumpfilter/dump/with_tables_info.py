@@ -3,7 +3,7 @@
 Tables info is the list of a statement's tables, stored in the statement's Query event. A filter then need not parse the
 statement. The format description event announces the format for the whole file, so whole files are converted.
 docs/tables-info.md describes the format. :mod:`dumpfilter.binlog.query` has the layout of the events, and
-:mod:`dumpfilter.statement.tables_info` has the rules for the names.
+:mod:`dumpfilter.binlog.statement.tables_info` has the rules for the names.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dumpfilter.base.errors import BinlogError, BinlogUnsupported
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import (
     decode_transaction_payload,
@@ -30,15 +31,14 @@ from dumpfilter.binlog.query import (
     encode_query,
     encode_tables_info,
 )
+from dumpfilter.binlog.statement import StatementKind, TableName, read_text
+from dumpfilter.binlog.statement.reads import tables_read
+from dumpfilter.binlog.statement.tables_info import form_tables_info, qualified, relative
 from dumpfilter.binlog.writer import BinlogSetWriter, with_body
-from dumpfilter.errors import BinlogError, BinlogUnsupported
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import decode_statement_event, statement_of
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.statement import StatementKind, TableName, read_text
-from dumpfilter.statement.reads import tables_read
-from dumpfilter.statement.tables_info import form_tables_info, qualified, relative
 
 _QUERIES = (EventType.QUERY, EventType.QUERY_COMPRESSED)
 _REWRITTEN = (*_QUERIES, EventType.TRANSACTION_PAYLOAD)

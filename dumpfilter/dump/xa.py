@@ -25,6 +25,7 @@ from collections.abc import Callable, Hashable
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.context_events import decode_xa_prepare
 from dumpfilter.binlog.events import EventType
@@ -33,7 +34,6 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.dump.payload import open_payload
-from dumpfilter.errors import BinlogError
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import decode_statement_event

@@ -13,22 +13,22 @@ from pathlib import Path
 
 import structlog
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.port_file import write_port
+from dumpfilter.base.security.endpoint import Endpoint
+from dumpfilter.base.security.tls import TlsSource, temporary_tls
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.edge.options import EdgeOptions
 from dumpfilter.edge.served_channel import ServedChannel
-from dumpfilter.errors import OptionError
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.grpc_port import GrpcPort, end_of_tasks
 from dumpfilter.master.limits import Places, ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.server import serving_replicas
-from dumpfilter.options.port_file import write_port
-from dumpfilter.security.endpoint import Endpoint
-from dumpfilter.security.tls import TlsSource, temporary_tls
 from dumpfilter.slave.channel import Watching
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.relay_log import RelayPosition, file_number

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dumpfilter.errors import OptionError
-from dumpfilter.options.settings import Settings, setting
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.settings import Settings, setting
 
 REPLICAS_PANEL = "Real replicas"
 _SERVE_PANEL = "Slaves of this slave"

@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 import structlog
 
+from dumpfilter.base.errors import BinlogUnreadable
+from dumpfilter.base.options.defaults import FIRST_EVENT
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
-from dumpfilter.errors import BinlogUnreadable
 from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition, place_order
 

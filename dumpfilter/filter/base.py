@@ -9,10 +9,10 @@ from __future__ import annotations
 import abc
 
 from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.statement import Statement
 from dumpfilter.filter.decision import Decision, Verdict
 from dumpfilter.filter.rules import BaseRuleKind, Rule
 from dumpfilter.index.subjects import Subject, TableSubject
-from dumpfilter.statement import Statement
 
 
 class ReplicationFilter(abc.ABC):

@@ -12,11 +12,11 @@ import enum
 from collections.abc import Iterator
 from itertools import chain
 
+from dumpfilter.binlog.statement import Statement, StatementKind, TableName
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import as_parsed
 from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.index.subjects import Subject, TableSubject
-from dumpfilter.statement import Statement, StatementKind, TableName
 
 K = StatementKind
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.filter.rules import (
     SLAVE_RULE_KINDS,
     BaseRuleKind,

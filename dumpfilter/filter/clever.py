@@ -15,11 +15,11 @@ from typing import Literal
 
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import QueryEvent
+from dumpfilter.binlog.statement import Statement, StatementKind, TableName, read_text
+from dumpfilter.binlog.statement.parse import StatementText
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.decision import Step, Verdict
 from dumpfilter.index.statements import statement_of
-from dumpfilter.statement import Statement, StatementKind, TableName, read_text
-from dumpfilter.statement.parse import StatementText
 
 Name = tuple[str, str]
 """A table's full name: the name of its database, and the name of the table."""
@@ -106,7 +106,7 @@ class CleverFilter:
         sources: tuple[TableName, ...] | None = parsed.sources
         if parsed.kind is StatementKind.CREATE_TABLE_SELECT:
             # This import loads sqlglot, which no other filter needs.
-            from dumpfilter.statement.reads import tables_read
+            from dumpfilter.binlog.statement.reads import tables_read
 
             sources = tables_read(query.text, family=fd.family, sql_mode=query.status.sql_mode or 0)
             if sources is None and query.tables_info:

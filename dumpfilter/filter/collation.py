@@ -26,8 +26,8 @@ from collections.abc import Hashable
 from importlib import resources
 from typing import Protocol
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import Family, NameCollation, NameRules
-from dumpfilter.errors import OptionError
 
 
 class Collation(Protocol):

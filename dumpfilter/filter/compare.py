@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from itertools import chain, combinations, islice, product
 
 from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.statement import Statement, StatementKind, TableLists, TableName
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import characters_alike, collation_of
 from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.rules import Rule, RuleKind, ValueForm
 from dumpfilter.filter.wild import ANY, MANY, wild_tokens
-from dumpfilter.statement import Statement, StatementKind, TableLists, TableName
 
 MOST_EVENTS = 10_000
 """The most events about which a comparison asks both filters, which take about a second."""

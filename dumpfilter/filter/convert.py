@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import DEFAULT_NAMES, Family, NameCollation, NameRules
-from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.factory import make_filter

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
+from dumpfilter.binlog.statement import Statement, StatementKind, TableName
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import Collation, as_parsed, collation_of
 from dumpfilter.filter.decision import Decision, Step, Verdict
@@ -26,7 +27,6 @@ from dumpfilter.filter.rules import (
     unique,
 )
 from dumpfilter.filter.wild import WildSet
-from dumpfilter.statement import Statement, StatementKind, TableName
 
 _SEPARATOR = "\0"
 """The character between database and table when a name is matched with a pattern, instead of the dot.

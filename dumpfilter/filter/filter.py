@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
+from dumpfilter.binlog.statement import Statement, StatementKind, TableName
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import as_parsed, collation_of
 from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import BaseRuleKind, Rule, RuleKind, parse_option, unique
 from dumpfilter.filter.wild import WildSet
-from dumpfilter.statement import Statement, StatementKind, TableName
 
 
 class Filter(ReplicationFilter):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.errors import OptionError
+from dumpfilter.binlog.statement import Statement, StatementKind
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import BaseRuleKind
-from dumpfilter.statement import Statement, StatementKind
 
 ROWS = "ROWS"
 """The word that stands for row events as a value of ``--statement-kind`` and ``--ignore-statement-kind``, although row

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self, TypeVar
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 
 
 class ValueForm(enum.Enum):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dumpfilter.binlog.statement import Statement
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import BaseRuleKind
-from dumpfilter.statement import Statement
 
 
 class TrustedRows(ReplicationFilter):

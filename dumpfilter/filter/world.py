@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.definitions import Definition, Thing, Verb
+from dumpfilter.binlog.statement.facts import StatementFacts
+from dumpfilter.binlog.statement.mentions import Change, Mentions
+from dumpfilter.binlog.statement.statement import StatementKind
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.wild import WildSet
-from dumpfilter.statement.definitions import Definition, Thing, Verb
-from dumpfilter.statement.facts import StatementFacts
-from dumpfilter.statement.mentions import Change, Mentions
-from dumpfilter.statement.statement import StatementKind
 
 C = TypeVar("C")
 K = StatementKind

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
-from dumpfilter.errors import OptionError
+from dumpfilter.binlog.statement import Statement
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import collation_of
 from dumpfilter.filter.decision import Decision, Step, Verdict
@@ -25,7 +26,6 @@ from dumpfilter.filter.rules import (
     parse_write_option,
     unique,
 )
-from dumpfilter.statement import Statement
 
 
 class WriteFilter(ReplicationFilter):

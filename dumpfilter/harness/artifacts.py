@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.base.errors import DumpfilterError
 
 if TYPE_CHECKING:
     from dumpfilter.testbed import NodeStatus, Testbed, TestbedLink, TestbedNode

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dumpfilter.compiler import notice
-from dumpfilter.errors import DumpfilterError, OptionError
+from dumpfilter.base.compiler import notice
+from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.harness.pool import Pool
 from dumpfilter.harness.servers import ServerCase, cases
 from dumpfilter.harness.settings import Settings, add_options, read_settings
@@ -34,7 +34,7 @@ _kept = pytest.StashKey[list[str]]()
 _failed = pytest.StashKey[bool]()
 """Whether the test has failed, so that nobody knows what state its topologies are in."""
 
-_HIDDEN = ("dumpfilter.links.", "dumpfilter.servers.", "dumpfilter.testbed.")
+_HIDDEN = ("dumpfilter.topology.links.", "dumpfilter.testbed.servers.", "dumpfilter.testbed.")
 """The beginning of the names of modules whose frames say nothing to the author of a test."""
 
 _KEPT_BY_WORKER = "topology_kept"
@@ -219,7 +219,7 @@ def _wanted(request: pytest.FixtureRequest) -> Spec:
 
 def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | None) -> Testbed:
     """Start a topology. A server that is not installed fails the test, or skips the test if the run says so."""
-    from dumpfilter.errors import ServerMissing
+    from dumpfilter.base.errors import ServerMissing
     from dumpfilter.testbed import up
     from dumpfilter.testbed.leftovers import kept_directory
 

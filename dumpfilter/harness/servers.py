@@ -42,8 +42,8 @@ class ServerCase:
         return f"ServerCase({', '.join(f'{name}={path}' for name, path in self._told())})"
 
     def _told(self) -> Iterator[tuple[str, str]]:
-        from dumpfilter.errors import ServerMissing
-        from dumpfilter.servers import find_program
+        from dumpfilter.base.errors import ServerMissing
+        from dumpfilter.testbed.servers import find_program
 
         named = {one.family: one for one in self.programs}
         for family in FAMILIES if self.family is None else (self.family,):

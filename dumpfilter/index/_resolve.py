@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.context_events import decode_xa_prepare
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.errors import BinlogError
 from dumpfilter.index._scan import EventColumns
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import decode_statement_event, read_statement

@@ -36,6 +36,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.compiler.kernels import kernel, njit
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.crc32 import crc32
 from dumpfilter.binlog.events import (
@@ -63,7 +64,6 @@ from dumpfilter.binlog.gap_events import (
     SIGNATURE,
 )
 from dumpfilter.binlog.native import load_u8, load_u16, load_u32, load_u64
-from dumpfilter.compiler.kernels import kernel, njit
 
 
 class Stop(enum.IntEnum):

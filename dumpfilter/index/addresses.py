@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from dumpfilter.errors import BinlogMissing, ConnectionLost, OptionError
+from dumpfilter.base.errors import BinlogMissing, ConnectionLost, OptionError
 from dumpfilter.index.index_file import MAX_INDEX, parse_index
 
 HEAD = 64 << 10

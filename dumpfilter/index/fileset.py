@@ -16,6 +16,14 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.errors import (
+    BinlogCorrupt,
+    BinlogError,
+    BinlogMissing,
+    BinlogTruncated,
+    BinlogUnreadable,
+    OptionError,
+)
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
@@ -32,14 +40,6 @@ from dumpfilter.binlog.format import FormatDescription, NameRules
 from dumpfilter.binlog.gap_events import Head, decode_ignorable
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import MAX_EVENT, read_format_description
-from dumpfilter.errors import (
-    BinlogCorrupt,
-    BinlogError,
-    BinlogMissing,
-    BinlogTruncated,
-    BinlogUnreadable,
-    OptionError,
-)
 from dumpfilter.index.addresses import (
     RemoteContent,
     file_name,

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Collection
 from pathlib import Path
 
+from dumpfilter.base.errors import BinlogCorrupt, BinlogMissing, OutputError
+from dumpfilter.base.files import committed, writing
 from dumpfilter.binlog.file_reads import open_regular, read_up_to
-from dumpfilter.errors import BinlogCorrupt, BinlogMissing, OutputError
-from dumpfilter.files import committed, writing
 
 MAX_INDEX = 16 << 20
 """The largest index file that is read, bytes. It has room for more than 100,000 names, even with long directories."""

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Mapping
 from pathlib import Path
 
+from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.event_time import first_time
 from dumpfilter.binlog.events import MAGIC
 from dumpfilter.binlog.file_reads import open_regular, read_up_to
-from dumpfilter.errors import BinlogError
 
 Place = tuple[str, int]
 """A binlog file and a position in it."""

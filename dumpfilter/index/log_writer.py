@@ -14,8 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Generic, Self, TypeVar
 
-from dumpfilter import files
-from dumpfilter.errors import OutputError
+from dumpfilter.base import files
+from dumpfilter.base.errors import OutputError
 from dumpfilter.index.index_file import INDEX_CHANGES, read_index
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.gtid import (
     GtidSet,
@@ -16,7 +17,6 @@ from dumpfilter.binlog.gtid import (
     decode_previous_gtids,
     parse_gtid_set,
 )
-from dumpfilter.errors import BinlogError
 from dumpfilter.index.fileset import BinlogFile, FileBegin
 
 _IN_TRANSACTIONS = GTIDS | {EventType.QUERY}

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.crc32 import all_sound
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType, event_name
@@ -19,7 +20,6 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import Gap, parse_gap_event, source_key
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
 from dumpfilter.index import _scan as K
 from dumpfilter.index._resolve import Resolved, Resolver
 from dumpfilter.index._scan import Stop

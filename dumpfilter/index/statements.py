@@ -8,8 +8,8 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.query import QueryEvent, decode_execute_load_query, decode_query
-from dumpfilter.statement import Statement, TableName, make_statement, parse_statement, statement_shape
-from dumpfilter.statement.shape import LONGEST_REMEMBERED
+from dumpfilter.binlog.statement import Statement, TableName, make_statement, parse_statement, statement_shape
+from dumpfilter.binlog.statement.shape import LONGEST_REMEMBERED
 
 _FRAMES = (b"ROLLBACK", b"SAVEPOINT ", b"RELEASE SAVEPOINT ")
 

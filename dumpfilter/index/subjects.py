@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog.query import TableName
-from dumpfilter.statement.statement import SchemaAndTable, Statement
+from dumpfilter.binlog.statement.statement import SchemaAndTable, Statement
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,5 @@
-"""The receiver: it takes the binlog of a running MySQL or MariaDB server, as a replica does, and stores its files."""
+"""The binlog of a running server: a mysql:// URL in, files with the same bytes as the server's out.
+
+Enters: a server's address and a GTID set or position. Leaves: a binlog set on disk that grows. It imports index,
+binlog and base.
+"""

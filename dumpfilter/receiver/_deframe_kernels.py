@@ -6,10 +6,10 @@ import enum
 
 import numpy as np
 
+from dumpfilter.base.compiler.kernels import njit
 from dumpfilter.binlog.crc32 import crc32
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.native import copy_bytes, load_u8, load_u16, load_u32
-from dumpfilter.compiler.kernels import njit
 
 LEAST_WITHOUT_CHECKSUM = HEADER_LENGTH
 LEAST_WITH_CHECKSUM = HEADER_LENGTH + CHECKSUM_LENGTH

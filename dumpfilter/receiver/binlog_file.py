@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dumpfilter.base.errors import DumpfilterError, SourceReplaced
+from dumpfilter.base.files import writing
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import (
     HEADER_LENGTH,
@@ -20,8 +22,6 @@ from dumpfilter.binlog.events import (
 from dumpfilter.binlog.file_reads import open_regular, read_into
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.reader import read_format_description
-from dumpfilter.errors import DumpfilterError, SourceReplaced
-from dumpfilter.files import writing
 from dumpfilter.index.log_writer import GrowingFile
 from dumpfilter.receiver._deframe_kernels import walk
 

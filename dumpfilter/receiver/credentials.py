@@ -7,12 +7,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from dumpfilter.errors import OptionError
-from dumpfilter.options.my_cnf import read_options_file
-from dumpfilter.options.small_file import read_password_file, read_small_file
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.my_cnf import read_options_file
+from dumpfilter.base.options.small_file import read_password_file, read_small_file
+from dumpfilter.base.security.client_tls import ClientTls, TlsMode
+from dumpfilter.base.security.guarded_client import Login
 from dumpfilter.receiver.url import SourceUrl
-from dumpfilter.security.client_tls import ClientTls, TlsMode
-from dumpfilter.security.guarded_client import Login
 
 PASSWORD_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"
 SECTIONS = ("client", "dumpfilter-source")

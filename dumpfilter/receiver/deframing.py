@@ -15,10 +15,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.errors import ConnectionLost, SourceStreamDamaged
 from dumpfilter.binlog.crc32 import all_sound
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, event_name
 from dumpfilter.binlog.reader import MAX_EVENT
-from dumpfilter.errors import ConnectionLost, SourceStreamDamaged
 from dumpfilter.receiver._deframe_kernels import (
     LEAST_WITH_CHECKSUM,
     LEAST_WITHOUT_CHECKSUM,

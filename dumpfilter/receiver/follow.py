@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from dumpfilter.backoff import Backoff
-from dumpfilter.errors import ConnectionLost, DumpfilterError, OptionError, SourceStreamDamaged, TlsError
-from dumpfilter.printable import printable
+from dumpfilter.base.backoff import Backoff
+from dumpfilter.base.errors import ConnectionLost, DumpfilterError, OptionError, SourceStreamDamaged, TlsError
+from dumpfilter.base.printable import printable
 from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.login import SourceConnection
 from dumpfilter.receiver.reception import Progress, Reception, Turns

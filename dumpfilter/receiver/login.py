@@ -11,7 +11,7 @@ from typing import Any
 import pymysql
 from pymysql.constants import COMMAND
 
-from dumpfilter.errors import (
+from dumpfilter.base.errors import (
     ConnectionLost,
     DumpfilterError,
     OptionError,
@@ -19,17 +19,17 @@ from dumpfilter.errors import (
     SourceStreamDamaged,
     TlsError,
 )
-from dumpfilter.printable import printable
-from dumpfilter.receiver.credentials import find_credentials
-from dumpfilter.receiver.url import SourceUrl
-from dumpfilter.security.client_tls import ssl_reason
-from dumpfilter.security.guarded_client import (
+from dumpfilter.base.printable import printable
+from dumpfilter.base.security.client_tls import ssl_reason
+from dumpfilter.base.security.guarded_client import (
     ClearPasswordRefused,
     GuardedConnection,
     PasswordKept,
     TooManyBytes,
     speaks_no_mysql,
 )
+from dumpfilter.receiver.credentials import find_credentials
+from dumpfilter.receiver.url import SourceUrl
 
 CONNECT_SECONDS = 10.0
 """The longest wait for a connection, and for each answer before the dump, seconds."""

@@ -12,6 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from dumpfilter.base.errors import (
+    BinlogError,
+    ConnectionLost,
+    SourceError,
+    SourcePurged,
+    SourceRefused,
+    SourceReplaced,
+    SourceStreamDamaged,
+)
+from dumpfilter.base.printable import printable
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
@@ -22,16 +32,6 @@ from dumpfilter.binlog.events import (
     event_name,
 )
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.errors import (
-    BinlogError,
-    ConnectionLost,
-    SourceError,
-    SourcePurged,
-    SourceRefused,
-    SourceReplaced,
-    SourceStreamDamaged,
-)
-from dumpfilter.printable import printable
 from dumpfilter.receiver.binlog_file import OpenFile
 from dumpfilter.receiver.deframing import Control, Deframer, Events, LargeEvent
 from dumpfilter.receiver.login import SourceConnection

@@ -16,20 +16,20 @@ from pathlib import Path
 import structlog
 from pydantic import BaseModel, ValidationError
 
-from dumpfilter import files
-from dumpfilter.binlog.file_reads import open_regular
-from dumpfilter.binlog.format import Family, FormatDescription
-from dumpfilter.errors import (
+from dumpfilter.base import files
+from dumpfilter.base.errors import (
     OutputError,
     SourceReplaced,
     SourceStreamDamaged,
     StateCorrupt,
 )
-from dumpfilter.files import DirectoryLock
+from dumpfilter.base.files import DirectoryLock
+from dumpfilter.base.printable import printable
+from dumpfilter.base.state_file import State
+from dumpfilter.binlog.file_reads import open_regular
+from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.index.log_writer import LogWriter
-from dumpfilter.printable import printable
 from dumpfilter.receiver.binlog_file import OpenFile
-from dumpfilter.state_file import State
 
 log = structlog.get_logger("dumpfilter.receiver")
 

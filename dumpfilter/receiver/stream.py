@@ -7,8 +7,8 @@ import socket
 import struct
 from dataclasses import dataclass
 
+from dumpfilter.base.errors import SourceRefused
 from dumpfilter.binlog.format import Family
-from dumpfilter.errors import SourceRefused
 from dumpfilter.receiver.login import SourceConnection
 from dumpfilter.receiver.store import StoredSource
 

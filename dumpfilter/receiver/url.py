@@ -9,9 +9,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
-from dumpfilter.errors import OptionError
-from dumpfilter.options.toml_file import Model, reason_of
-from dumpfilter.security.client_tls import TlsMode
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.toml_file import Model, reason_of
+from dumpfilter.base.security.client_tls import TlsMode
 
 SCHEMES = ("mysql", "mariadb")
 """The schemes of addresses. They mean the same, because the server itself says of which family it is."""

@@ -1,1 +1,5 @@
-"""Topologies, simulated from a binlog: bytes and lag of each slave over links that are slow, far or down."""
+"""The lag and the bytes of a topology, computed from a binlog instead of run.
+
+Enters: a topology and the traffic of its source. Leaves: arrivals, figures, tables and a page. It imports topology,
+analyse, and the core below.
+"""

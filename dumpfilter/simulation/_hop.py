@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.compiler.kernels import njit
+from dumpfilter.base.compiler.kernels import njit
 
 
 class Parameters(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dumpfilter.errors import OptionError
-from dumpfilter.options.near import did_you_mean
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.near import did_you_mean
 from dumpfilter.simulation.plan import Plan
 from dumpfilter.topology.model import Topology
 

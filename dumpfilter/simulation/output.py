@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dumpfilter.report.output import REPORT, RESULTS, written_together
-from dumpfilter.report.parquet import write_tables
+from dumpfilter.analyse.report.output import REPORT, RESULTS, written_together
+from dumpfilter.analyse.report.parquet import write_tables
 from dumpfilter.simulation.results import Results
 from dumpfilter.simulation.tables import FORMS, tables
 

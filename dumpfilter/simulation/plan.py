@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.links.shape import LinkShape
 from dumpfilter.simulation.results import NodeDescription
 from dumpfilter.simulation.retries import Retries, option_of, retries_of
+from dumpfilter.topology.links.shape import LinkShape
 from dumpfilter.topology.model import Node, Topology, filter_of
 from dumpfilter.topology.slaves_file import SlaveDefinition
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from dumpfilter.links.line import BITS
-from dumpfilter.links.shape import LinkShape
+from dumpfilter.dump.stream.pace import BUFFERS, LARGEST, message_size
 from dumpfilter.simulation.hop import MICROSECOND, NANOSECONDS, NEVER, Down, Hop
 from dumpfilter.simulation.plan import Channel, FilterKey, Leg, PlannedNode
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.retries import Retries
-from dumpfilter.stream.pace import BUFFERS, LARGEST, message_size
+from dumpfilter.topology.links.line import BITS
+from dumpfilter.topology.links.shape import LinkShape
 
 MESSAGE_OVERHEAD = 110
 """The bytes around the events of a message of gRPC: the frames of HTTP/2, and the fields of a chunk. Measured."""

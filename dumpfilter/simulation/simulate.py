@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.index.time_spans import active_seconds, spans_of
-from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.simulation.evaluate import Family, Schedule, evaluate, evaluate_family, families_of
 from dumpfilter.simulation.flow import (
     Group,

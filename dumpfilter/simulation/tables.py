@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pydantic import BaseModel
 
-from dumpfilter.report.parquet import INT, TEXT, Column, ParquetTable, columns_of
+from dumpfilter.analyse.report.parquet import INT, TEXT, Column, ParquetTable, columns_of
 from dumpfilter.simulation.results import (
     Found,
     LagFigures,

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dumpfilter.report.terminal import table
-from dumpfilter.report.text import NOTHING, human_bytes, human_rate_of_bits, human_seconds
+from dumpfilter.analyse.report.terminal import table
+from dumpfilter.analyse.report.text import NOTHING, human_bytes, human_rate_of_bits, human_seconds
 from dumpfilter.simulation.results import Found, Method, Results, Run, Setting
 
 MOST_ROWS = 40

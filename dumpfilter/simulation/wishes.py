@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from dumpfilter.errors import OptionError
-from dumpfilter.options.near import did_you_mean
-from dumpfilter.options.units import parse_rate, parse_time
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.near import did_you_mean
+from dumpfilter.base.options.units import parse_rate, parse_time
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.simulate import Search
 

@@ -1,5 +1,8 @@
 """A running topology: real processes, shaped links, and what one asks of them.
 
+Enters: a topology. Leaves: processes that run, positions, lags, verdicts of the law, and the artifacts of a run. It
+imports everything but harness and commands.
+
 The modules that run a topology are imported when one of their names is first used. Commands that only ask a running
 topology answer at once.
 """

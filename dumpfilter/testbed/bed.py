@@ -12,9 +12,8 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dumpfilter.endings import uninterrupted
-from dumpfilter.links.client import LinkProcess
-from dumpfilter.options.near import did_you_mean
+from dumpfilter.base.endings import uninterrupted
+from dumpfilter.base.options.near import did_you_mean
 from dumpfilter.testbed.errors import NodesAreDown, NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files
 from dumpfilter.testbed.ground import HOST, Ground
@@ -28,6 +27,7 @@ from dumpfilter.testbed.own_nodes import Master, Slave
 from dumpfilter.testbed.server_law import ServerLaw
 from dumpfilter.testbed.server_nodes import RunningServerNode, SqlNode, StartedServer
 from dumpfilter.testbed.values import NodeStatus, TestbedStatus
+from dumpfilter.topology.links.client import LinkProcess
 from dumpfilter.topology.model import Kind, Link, Node, Topology
 
 _KINDS: Mapping[Kind, type[TestbedNode]] = {

@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from dumpfilter.errors import BinlogError
+from dumpfilter.base.errors import BinlogError
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, Lag, Place
 

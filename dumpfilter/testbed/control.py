@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.testbed.errors import NodesAreDown, NotUp, TestbedError
 from dumpfilter.testbed.leftovers import owner_of
 

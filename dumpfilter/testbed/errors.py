@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dumpfilter.errors import ConnectionLost, DirectoryBusy, DumpfilterError, OptionError
+from dumpfilter.base.errors import ConnectionLost, DirectoryBusy, DumpfilterError, OptionError
 
 
 class TestbedError(DumpfilterError):

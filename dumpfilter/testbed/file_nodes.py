@@ -7,9 +7,10 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.analyse.inspection.inspection import inspect_set
+from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.binlog.workload.generate import START, GeneratedSet, Span, generate
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.inspection.inspection import inspect_set
 from dumpfilter.testbed.binlogs import WatchedSet, end_of
 from dumpfilter.testbed.errors import NodeIsDown, StartFailed
 from dumpfilter.testbed.ground import Ground
@@ -17,7 +18,6 @@ from dumpfilter.testbed.node import Feed, Goal, TestbedNode
 from dumpfilter.testbed.replay import Replay, Timetable, steady_timetables, timetables
 from dumpfilter.testbed.values import NOWHERE, NodeStatus
 from dumpfilter.topology.model import DEFAULT_STYLE, Node, Workload
-from dumpfilter.workload.generate import START, GeneratedSet, Span, generate
 
 
 class Files(TestbedNode):

@@ -27,7 +27,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import NoReturn
 
-from dumpfilter.compiler.notice import on_compilation
+from dumpfilter.base.compiler.notice import on_compilation
 from dumpfilter.testbed.processes import Program, end_with_parent, set_name
 
 _RECEIVED = 1 << 16

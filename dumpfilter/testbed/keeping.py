@@ -16,7 +16,7 @@ from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.compiler.notice import told_once
+from dumpfilter.base.compiler.notice import told_once
 from dumpfilter.testbed.errors import StartFailed, TestbedError
 from dumpfilter.testbed.leftovers import temporary_directory
 from dumpfilter.testbed.processes import Program

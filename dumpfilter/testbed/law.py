@@ -11,18 +11,18 @@ from typing import Any
 
 from dumpfilter.binlog.gtid.parse import parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
+from dumpfilter.binlog.statement import Statement
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.decision import Decision, Verdict
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.servers.data import equal_gtids
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
-from dumpfilter.statement import Statement
 from dumpfilter.testbed.errors import LawBroken
 from dumpfilter.testbed.node import Feed, TestbedNode
 from dumpfilter.testbed.own_nodes import Slave
 from dumpfilter.testbed.server_law import ServerLaw
 from dumpfilter.testbed.server_nodes import StartedServer
+from dumpfilter.testbed.servers.data import equal_gtids
 from dumpfilter.testbed.values import Place
 from dumpfilter.topology.model import filter_of
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from dumpfilter.errors import OptionError
-from dumpfilter.links.client import LinkProcess, OpenLink
-from dumpfilter.links.records import Counters, State
-from dumpfilter.links.shape import LinkShape, Outage
-from dumpfilter.options.units import parse_rate, parse_time
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.units import parse_rate, parse_time
 from dumpfilter.testbed.errors import NotCaughtUp
 from dumpfilter.testbed.values import LinkStatus
+from dumpfilter.topology.links.client import LinkProcess, OpenLink
+from dumpfilter.topology.links.records import Counters, State
+from dumpfilter.topology.links.shape import LinkShape, Outage
 from dumpfilter.topology.model import Link
 
 _UNCHANGED: Any = object()

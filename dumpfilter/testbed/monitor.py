@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from dumpfilter.errors import DumpfilterError
-from dumpfilter.links.client import LinkProcess
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.node import TestbedNode
 from dumpfilter.testbed.values import Place, TestbedStatus, sum_known
+from dumpfilter.topology.links.client import LinkProcess
 
 END_PERIOD = 0.025
 """The time between two looks at the ends of the origins' binlogs, seconds. The lag is as exact as this."""

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import pymysql
 
-from dumpfilter.errors import ConnectionLost, StatementRefused
-from dumpfilter.servers import SqlServer
+from dumpfilter.base.errors import ConnectionLost, StatementRefused
 from dumpfilter.testbed.binlogs import WatchedSet
 from dumpfilter.testbed.errors import NodeIsDown, SqlFailed, TestbedError
 from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.links import TestbedLink
+from dumpfilter.testbed.servers import SqlServer
 from dumpfilter.testbed.values import NO_LAG, ChannelState, Lag, NodeStatus, Place, State
 from dumpfilter.topology.model import Kind, Node, Reading
 

@@ -11,11 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.security.listening import PORT_TAKEN
 from dumpfilter.console.auth import DEFAULT_USER
-from dumpfilter.errors import DumpfilterError
 from dumpfilter.filter.rules import FilterSemantics
-from dumpfilter.security.listening import PORT_TAKEN
-from dumpfilter.servers import Account, ReplicaStatus, SqlServer, free_port, replica_status
 from dumpfilter.slave.state import CHANNELS
 from dumpfilter.slave.state.counters_info import CountersInfo, counters_file
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
@@ -26,6 +25,7 @@ from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground, write_secr
 from dumpfilter.testbed.keeping import Child
 from dumpfilter.testbed.node import PAUSED, Counted, Feed, Goal, TestbedNode, most
 from dumpfilter.testbed.server_nodes import RunningServerNode, StartedServer
+from dumpfilter.testbed.servers import Account, ReplicaStatus, SqlServer, free_port, replica_status
 from dumpfilter.testbed.values import ChannelState, NodeStatus, Place, sum_known
 from dumpfilter.topology.model import Node, semantics_of
 

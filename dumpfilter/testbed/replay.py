@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.binlog.events import OF_FILES
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.errors import DumpfilterError
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.receiver.binlog_file import OpenFile
 from dumpfilter.simulation.traffic import Ints, SetTraffic

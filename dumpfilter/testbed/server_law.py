@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dumpfilter.errors import ConnectionLost, ServerError
-from dumpfilter.servers import Difference, References, Route, SourceAddress
+from dumpfilter.base.errors import ConnectionLost, ServerError
 from dumpfilter.testbed.errors import NotCaughtUp
 from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.keeping import Child
 from dumpfilter.testbed.node import Feed, TestbedNode
 from dumpfilter.testbed.own_nodes import Master
 from dumpfilter.testbed.server_nodes import SqlNode, StartedServer
+from dumpfilter.testbed.servers import Difference, References, Route, SourceAddress
 from dumpfilter.topology.model import Node, Reading
 
 _USER = "reference"

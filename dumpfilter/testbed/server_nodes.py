@@ -10,11 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from dumpfilter.base.errors import ConnectionLost, DumpfilterError, ReplicaBehind, ServerError, ServerMissing
 from dumpfilter.binlog.gtid.parse import parse_gtid_set
-from dumpfilter.errors import ConnectionLost, DumpfilterError, ReplicaBehind, ServerError, ServerMissing
 from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.url import parse_source_url
-from dumpfilter.servers import (
+from dumpfilter.testbed.applied import AppliedPlaces
+from dumpfilter.testbed.binlogs import WatchedSet, end_of, lag_behind
+from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
+from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground
+from dumpfilter.testbed.keeping import Child
+from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode, most
+from dumpfilter.testbed.servers import (
     Account,
     ReplicaStatus,
     RunningServer,
@@ -25,13 +31,7 @@ from dumpfilter.servers import (
     replica_status,
     wait_for_gtids,
 )
-from dumpfilter.servers import Place as ServerPlace
-from dumpfilter.testbed.applied import AppliedPlaces
-from dumpfilter.testbed.binlogs import WatchedSet, end_of, lag_behind
-from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
-from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground
-from dumpfilter.testbed.keeping import Child
-from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode, most
+from dumpfilter.testbed.servers import Place as ServerPlace
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Lag, NodeStatus, Place, sum_known
 from dumpfilter.topology.model import Node
 

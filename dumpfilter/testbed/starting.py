@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dumpfilter.compiler.notice import TEXT, on_compilation_by_default
-from dumpfilter.links.client import LinkProcess
+from dumpfilter.base.compiler.notice import TEXT, on_compilation_by_default
 from dumpfilter.testbed.keeping import shared_keeper
 from dumpfilter.testbed.leftovers import kept_directory, remove_files, take
+from dumpfilter.topology.links.client import LinkProcess
 
 if TYPE_CHECKING:
     from dumpfilter.testbed.bed import Testbed

@@ -1,5 +1,8 @@
 """Topologies: nodes and links, from a file, a short string or Python.
 
+Enters: TOML, a short string or Python calls. Leaves: one checked model of nodes and links, and links that delay and
+cut. It imports filter, binlog and base.
+
 A name's module is imported when the name is first used, since the check of filter rules takes half a second to import.
 """
 

@@ -13,9 +13,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from dumpfilter.base.options.units import parse_rate, parse_time
 from dumpfilter.binlog.format import Family
-from dumpfilter.links.shape import PLAIN, LinkShape
-from dumpfilter.options.units import parse_rate, parse_time
+from dumpfilter.topology.links.shape import PLAIN, LinkShape
 from dumpfilter.topology.model import Node, Reading, Topology
 from dumpfilter.topology.resolve import node_of, resolve
 from dumpfilter.topology.units import parse_outage

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import Family, NameRules
-from dumpfilter.errors import OptionError
 from dumpfilter.filter.rules import FilterSemantics
-from dumpfilter.links.shape import PLAIN
+from dumpfilter.topology.links.shape import PLAIN
 from dumpfilter.topology.model import Node, Reading, Topology, filter_of, semantics_of
 
 Where = Callable[[str, str], str]

@@ -14,15 +14,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, WrapValidator
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.near import did_you_mean
+from dumpfilter.base.options.toml_file import WRITTEN, Model
+from dumpfilter.base.options.units import (
+    format_rate,
+    format_size,
+    format_time,
+    parse_rate,
+    parse_size,
+    parse_time,
+)
 from dumpfilter.binlog.format import Family, NameRules
-from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.factory import make_filter
 from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, RuleKind, parse_option
-from dumpfilter.links.shape import PLAIN, LinkShape, Outage
-from dumpfilter.options.near import did_you_mean
-from dumpfilter.options.toml_file import WRITTEN, Model
-from dumpfilter.options.units import format_rate, format_size, format_time, parse_rate, parse_size, parse_time
+from dumpfilter.topology.links.shape import PLAIN, LinkShape, Outage
 from dumpfilter.topology.units import AT_ONCE, format_outage, parse_outage, parse_speed
 
 Role = Literal["master", "slave"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dumpfilter.errors import OptionError
-from dumpfilter.options.near import did_you_mean
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.near import did_you_mean
 from dumpfilter.topology.model import Topology
 from dumpfilter.topology.short_string import parse_string
 from dumpfilter.topology.toml_notation import load_toml_topology

@@ -18,10 +18,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.near import did_you_mean
+from dumpfilter.base.options.toml_file import WRITTEN, reason_of
 from dumpfilter.binlog.format import Family
-from dumpfilter.errors import OptionError
-from dumpfilter.options.near import did_you_mean
-from dumpfilter.options.toml_file import WRITTEN, reason_of
 from dumpfilter.topology.checks import Where, check_topology
 from dumpfilter.topology.model import DEFAULT_STYLE, KEY_OF_KIND, Node, Role, Topology
 

@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.near import did_you_mean
 from dumpfilter.filter.rules import EffectiveRuleKind, RuleKind
-from dumpfilter.options.near import did_you_mean
 from dumpfilter.topology.model import KEY_OF_KIND, LinkTable, Topology, Workload
 from dumpfilter.topology.resolve import node_of, resolve
 from dumpfilter.topology.toml_notation import below

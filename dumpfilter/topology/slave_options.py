@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.arguments import server_options
+from dumpfilter.base.options.my_cnf import read_options_file
+from dumpfilter.base.options.names import Named, OptionNames
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.errors import OptionError
 from dumpfilter.filter.channels import ChannelFilters, split_channel
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import SLAVE_RULE_KINDS, RuleKind, make_rule
-from dumpfilter.options.arguments import server_options
-from dumpfilter.options.my_cnf import read_options_file
-from dumpfilter.options.names import Named, OptionNames
 from dumpfilter.topology.slaves_file import SlaveDefinition, check_names, load_slaves
 
 OPTION_FILE_SUFFIXES = (".cnf", ".ini")

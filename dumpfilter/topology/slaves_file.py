@@ -10,13 +10,13 @@ from typing import Annotated
 
 from pydantic import Field
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.toml_file import Model, load_toml
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.links.shape import PLAIN, LinkShape
-from dumpfilter.options.toml_file import Model, load_toml
+from dumpfilter.topology.links.shape import PLAIN, LinkShape
 from dumpfilter.topology.model import LinkTable
 
 _ServerId = Annotated[int, Field(ge=1, le=0xFFFFFFFF)]

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.errors import OptionError
-from dumpfilter.options.near import did_you_mean
-from dumpfilter.options.small_file import read_small_file
-from dumpfilter.options.toml_file import parse_toml
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.near import did_you_mean
+from dumpfilter.base.options.small_file import read_small_file
+from dumpfilter.base.options.toml_file import parse_toml
 from dumpfilter.topology.model import Node, Topology
 from dumpfilter.topology.resolve import node_of, resolve
 

@@ -5,9 +5,9 @@ Each ``format_…`` function writes a text that its ``parse_…`` function reads
 
 from __future__ import annotations
 
-from dumpfilter.errors import OptionError
-from dumpfilter.links.shape import Outage
-from dumpfilter.options.units import format_time, parse_time
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.units import format_time, parse_time
+from dumpfilter.topology.links.shape import Outage
 
 AT_ONCE = "at-once"
 """The speed of a recording that is there as a whole from the beginning."""

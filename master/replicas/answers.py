@@ -12,14 +12,14 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from dumpfilter.binlog.statement.tokens import Token, TokenKind, tokens
 from dumpfilter.console.session import Session
 from dumpfilter.console.settings import Assignment, Names, read_settings
+from dumpfilter.console.sql.cursor import Cursor
+from dumpfilter.console.sql.plain import Kind, Plain, Value, plain_select, plain_value
+from dumpfilter.console.sql.result import OK, Column, ColumnType, Result
+from dumpfilter.console.sql.server_errors import ER_UNKNOWN_SYSTEM_VARIABLE, SqlError
 from dumpfilter.master.replicas.source import Source
-from dumpfilter.sql.cursor import Cursor
-from dumpfilter.sql.plain import Kind, Plain, Value, plain_select, plain_value
-from dumpfilter.sql.result import OK, Column, ColumnType, Result
-from dumpfilter.sql.server_errors import ER_UNKNOWN_SYSTEM_VARIABLE, SqlError
-from dumpfilter.statement.tokens import Token, TokenKind, tokens
 
 _ABSENT = re.compile(r"rpl_semi_sync\w*")
 """System variables of semi-synchronous replication.

@@ -15,11 +15,15 @@ from typing import Any
 import structlog
 from mysql_mimic import packets
 
+from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.printable import printable
+from dumpfilter.base.security.audit import audit
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.console.connection import Com, Connection, Doing
+from dumpfilter.console.sql.result import Result
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone, Login
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.dump.packets.framing import NOTHING
 from dumpfilter.master.ahead import Wanted, check_place
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.imposed import imposed_on
@@ -48,10 +52,6 @@ from dumpfilter.master.replicas.starts import ReplicaStart, start_by_gtids, star
 from dumpfilter.master.replicas.stream import ReplicaStream, StreamOptions, state_text
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.who import peer_address
-from dumpfilter.packets.framing import NOTHING
-from dumpfilter.printable import printable
-from dumpfilter.security.audit import audit
-from dumpfilter.sql.result import Result
 
 log = structlog.get_logger("dumpfilter.master")
 

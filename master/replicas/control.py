@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from dumpfilter.errors import DumpfilterError, OptionError
+from dumpfilter.base.errors import DumpfilterError, OptionError
+from dumpfilter.base.printable import printable
+from dumpfilter.base.security.audit import audit
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.filter.rules import FilterClause
@@ -15,8 +17,6 @@ from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave, Unregistered
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.filters import ReplicaFilters, same_filters
-from dumpfilter.printable import printable
-from dumpfilter.security.audit import audit
 
 log = structlog.get_logger("dumpfilter.master")
 

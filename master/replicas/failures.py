@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import enum
 
+from dumpfilter.base.errors import BinlogMissing, BinlogUnreadable, DumpfilterError
 from dumpfilter.binlog.format import Family
-from dumpfilter.errors import BinlogMissing, BinlogUnreadable, DumpfilterError
+from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.master.ahead import ReplicaAhead
 from dumpfilter.master.drain import Drained
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Unregistered
 from dumpfilter.master.replicas.filters import ReplicaRefused
 from dumpfilter.master.replicas.requests import fatal
-from dumpfilter.sql.server_errors import SqlError
 
 MOST_TEXT = 480
 """The longest text of an error, bytes. Replicas keep 512 bytes (``MYSQL_ERRMSG_SIZE``)."""

@@ -10,7 +10,11 @@ from typing import NamedTuple
 
 import structlog
 
-from dumpfilter.errors import DumpfilterError, OptionError
+from dumpfilter.base.errors import DumpfilterError, OptionError
+from dumpfilter.base.printable import printable
+from dumpfilter.base.recent import Recent
+from dumpfilter.base.security.audit import audit
+from dumpfilter.base.security.passwords import ConsolePassword
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.master.replica_entry import ConnectBack, OnDrift, ReplicaEntry, first_fitting
@@ -18,10 +22,6 @@ from dumpfilter.master.replica_entry import ReplicaPeer as ReplicaPeer
 from dumpfilter.master.replicas.own_filter import FilterUnreadable, read_own_filter
 from dumpfilter.master.replicas.shown_rules import OwnFilter
 from dumpfilter.master.who import Peer, Who
-from dumpfilter.printable import printable
-from dumpfilter.recent import Recent
-from dumpfilter.security.audit import audit
-from dumpfilter.security.passwords import ConsolePassword
 
 log = structlog.get_logger("dumpfilter.master")
 

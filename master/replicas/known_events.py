@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.writer import make_event
+from dumpfilter.dump.packets.framing import NOTHING
 from dumpfilter.master.replicas.failures import no_such_part
 from dumpfilter.master.replicas.starts import ReplicaStart
-from dumpfilter.packets.framing import NOTHING
 
 _XID_LENGTH = 8
 

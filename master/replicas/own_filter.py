@@ -10,15 +10,15 @@ import pymysql
 from pymysql.constants import ER
 from pymysql.cursors import Cursor, DictCursor
 
+from dumpfilter.base.errors import DumpfilterError, OptionError
+from dumpfilter.base.options.small_file import read_small_file
+from dumpfilter.base.printable import printable
+from dumpfilter.base.security.client_tls import TlsFileError
+from dumpfilter.base.security.guarded_client import GuardedConnection, Login, PasswordKept
 from dumpfilter.binlog.format import Family, NameRules, name_collation_of
-from dumpfilter.errors import DumpfilterError, OptionError
 from dumpfilter.filter import RuleKind
 from dumpfilter.master.replica_entry import ConnectBack, ReplicaPeer
 from dumpfilter.master.replicas.shown_rules import OwnFilter, read_rules
-from dumpfilter.options.small_file import read_small_file
-from dumpfilter.printable import printable
-from dumpfilter.security.client_tls import TlsFileError
-from dumpfilter.security.guarded_client import GuardedConnection, Login, PasswordKept
 
 MOST_BYTES = 4 << 20
 """The most bytes that the master reads from a replica on one connection. A filter of 10,000 rules takes less."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from dumpfilter.base.printable import printable
 from dumpfilter.console.executor import Executor
-from dumpfilter.printable import printable
-from dumpfilter.sql.commands import Command, ShowReplicas
-from dumpfilter.sql.result import Result, Table
+from dumpfilter.console.sql.commands import Command, ShowReplicas
+from dumpfilter.console.sql.result import Result, Table
 
 _OF_THE_OPERATOR = ("drains", "imposed_filters")
 """The tables that name several users, hosts or networks in a row. A replica's user sees them empty."""

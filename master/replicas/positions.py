@@ -7,10 +7,10 @@ missing.
 
 from __future__ import annotations
 
+from dumpfilter.base.options.defaults import FIRST_EVENT
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
-from dumpfilter.options.defaults import FIRST_EVENT
-from dumpfilter.packets.control import LARGEST_V1_POSITION, gtid_list, heartbeat
-from dumpfilter.packets.framing import last_events
+from dumpfilter.dump.packets.control import LARGEST_V1_POSITION, gtid_list, heartbeat
+from dumpfilter.dump.packets.framing import last_events
 
 _NAME_AT = 8
 _ROTATE = int(EventType.ROTATE)

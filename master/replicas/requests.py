@@ -9,10 +9,10 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from dumpfilter.base.errors import BinlogCorrupt, GtidError
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, decode_previous_gtids, previous_gtids_count
+from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.wire import Fields, MalformedPacket
-from dumpfilter.errors import BinlogCorrupt, GtidError
-from dumpfilter.sql.server_errors import SqlError
 
 MAX_FILE_NAME = 512
 """The longest name of a binlog file that a request may have, bytes (``FN_REFLEN`` in the servers' source)."""

@@ -12,6 +12,10 @@ from contextlib import contextmanager
 import structlog
 from mysql_mimic.types import Capabilities
 
+from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.options.port_file import write_port
+from dumpfilter.base.security.endpoint import Endpoint
+from dumpfilter.base.security.tls import TlsSource, temporary_tls
 from dumpfilter.console.auth import CACHING_SHA2, NATIVE, Accounts
 from dumpfilter.console.connection import Connection, Limits
 from dumpfilter.console.directory import ConnectionDirectory
@@ -24,17 +28,13 @@ from dumpfilter.console.rsa_exchange import RsaExchange
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.session import Session, SessionPort
 from dumpfilter.console.wire import PacketStream
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.dump.packets.framing import frame
 from dumpfilter.master.limits import Places
 from dumpfilter.master.replicas.connection import ReplicaConnection, ReplicaPort
 from dumpfilter.master.replicas.failures import failure
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.own_rows import OwnRows
 from dumpfilter.master.service import DumpFilterService
-from dumpfilter.options.port_file import write_port
-from dumpfilter.packets.framing import frame
-from dumpfilter.security.endpoint import Endpoint
-from dumpfilter.security.tls import TlsSource, temporary_tls
 
 log = structlog.get_logger("dumpfilter.master")
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.errors import OptionError
 from dumpfilter.filter import Filter, Rule, RuleKind, make_rule
 from dumpfilter.master.limits import MAX_NAME, MAX_RULES, MAX_RULES_TEXT
 

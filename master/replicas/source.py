@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dumpfilter.base.errors import BinlogMissing, BinlogUnreadable, PositionError
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import MariadbGtidSet
-from dumpfilter.binlog.rows import Cursor, TableMap, decode_table_map
-from dumpfilter.errors import BinlogMissing, BinlogUnreadable, PositionError
+from dumpfilter.binlog.rows_events import Cursor, TableMap, decode_table_map
+from dumpfilter.console.sql.plain import Value
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.dump_start import find_position, is_event, is_gap
 from dumpfilter.master.logged import add_transactions
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.sql.plain import Value
 
 _COLUMN_NAMES = 4
 """The kind of the metadata field with the columns' names (``COLUMN_NAME`` in MySQL's source)."""

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dumpfilter.base.errors import PositionError
+from dumpfilter.base.options.defaults import FIRST_EVENT
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import Membership
-from dumpfilter.errors import PositionError
 from dumpfilter.master.ahead import check_no_hole
 from dumpfilter.master.dump_start import DumpStart, find_position, is_event, start_after, start_at
 from dumpfilter.master.replicas.failures import Said
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.options.defaults import FIRST_EVENT
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.console.wire import PacketStream
+from dumpfilter.dump.packets.control import format_description, rotate
+from dumpfilter.dump.packets.framing import NOTHING, frame, frame_each
 from dumpfilter.master.dump import Dump, Reached
 from dumpfilter.master.replicas.known_events import KnownEvents
 from dumpfilter.master.replicas.positions import KnownPosition
-from dumpfilter.packets.control import format_description, rotate
-from dumpfilter.packets.framing import NOTHING, frame, frame_each
 
 IDLE_SECONDS = 0.05
 """The time without events after which a replica is told its right position."""

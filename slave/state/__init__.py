@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dumpfilter.files import DirectoryLock
-from dumpfilter.state_file import Format
+from dumpfilter.base.files import DirectoryLock
+from dumpfilter.base.state_file import Format
 
 LOCK = "slave.lock"
 """The file in a relay directory by which a slave locks the directory."""

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal
 import structlog
 from pydantic import Field, NonNegativeInt
 
-from dumpfilter import files
-from dumpfilter.errors import OutputError
+from dumpfilter.base import files
+from dumpfilter.base.errors import OutputError
+from dumpfilter.base.state_file import State, StateFile
 from dumpfilter.slave.state import FORMAT
-from dumpfilter.state_file import State, StateFile
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 # At run time this import would load the reading of statements, which dumpfilter status does not need.

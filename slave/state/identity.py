@@ -11,8 +11,8 @@ import secrets
 import uuid
 from pathlib import Path
 
-from dumpfilter import files
-from dumpfilter.errors import StateCorrupt
+from dumpfilter.base import files
+from dumpfilter.base.errors import StateCorrupt
 
 _BYTES = 32
 _REMOVE = (

@@ -13,9 +13,9 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 from pydantic import Field
 
-from dumpfilter.errors import StateCorrupt
+from dumpfilter.base.errors import StateCorrupt
+from dumpfilter.base.state_file import State, StateFile
 from dumpfilter.slave.state import AFRESH, FORMAT
-from dumpfilter.state_file import State, StateFile
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 NAME = "imposed.info"

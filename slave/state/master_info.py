@@ -11,11 +11,11 @@ from typing import Literal
 
 from pydantic import NonNegativeInt
 
+from dumpfilter.base.errors import StateCorrupt
+from dumpfilter.base.state_file import State, StateFile
 from dumpfilter.binlog.format import NameCollation
-from dumpfilter.errors import StateCorrupt
 from dumpfilter.slave.state import AFRESH, FORMAT
 from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition
-from dumpfilter.state_file import State, StateFile
 
 NAME = "master.info"
 

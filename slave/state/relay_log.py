@@ -23,13 +23,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dumpfilter import files
+from dumpfilter.base import files
+from dumpfilter.base.errors import BinlogError, RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import make_head
-from dumpfilter.errors import BinlogError, RelayLogDamaged, StateCorrupt
+from dumpfilter.dump.packets.control import rotate
 from dumpfilter.index.log_writer import GrowingFile, LogWriter, write_index
-from dumpfilter.packets.control import rotate
 from dumpfilter.slave.state import AFRESH
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import Field, NonNegativeInt
 
+from dumpfilter.base.state_file import State, StateFile
 from dumpfilter.slave.state import FORMAT
 from dumpfilter.slave.state.relay_log import RelayPosition
-from dumpfilter.state_file import State, StateFile
 
 NAME = "relay-log.info"
 

@@ -11,12 +11,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from dumpfilter.errors import OptionError
-from dumpfilter.options.defaults import FIRST_EVENT, HEARTBEAT_PERIOD
-from dumpfilter.security.client_tls import ClientTls, TlsMode
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.defaults import FIRST_EVENT, HEARTBEAT_PERIOD
+from dumpfilter.base.security.client_tls import ClientTls, TlsMode
+from dumpfilter.base.state_file import State, StateFile
 from dumpfilter.slave.options import SourceOptions, TlsOptions
 from dumpfilter.slave.state import FORMAT
-from dumpfilter.state_file import State, StateFile
 
 NAME = "source.info"
 

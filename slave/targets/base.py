@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from dumpfilter.binlog.rows import RowsHeader, TableMap
+from dumpfilter.binlog.rows_events import RowsHeader, TableMap
 
 
 class Target(Protocol):

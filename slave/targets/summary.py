@@ -20,12 +20,12 @@ from typing import Any
 
 from rich.console import Console, Group
 
+from dumpfilter.analyse.report.terminal import table
+from dumpfilter.base.printable import escape_invalid_utf8
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.row_image import ColumnPlan
 from dumpfilter.binlog.row_walk import row_images
-from dumpfilter.binlog.rows import RowsHeader, TableMap
-from dumpfilter.printable import escape_invalid_utf8
-from dumpfilter.report.terminal import table
+from dumpfilter.binlog.rows_events import RowsHeader, TableMap
 
 DIGEST_BYTES = 16
 _START = bytes(DIGEST_BYTES).hex()

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogTruncated, SlaveIncident
 from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
 from dumpfilter.binlog.context_events import decode_incident
 from dumpfilter.binlog.event_time import MICROSECONDS
@@ -23,8 +24,7 @@ from dumpfilter.binlog.gtid import Gtid, MariadbGtid
 from dumpfilter.binlog.gtid_events import MysqlGtidEvent, decode_gtid
 from dumpfilter.binlog.query import QUERY_HEADER_LENGTH
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
-from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated, SlaveIncident
+from dumpfilter.binlog.rows_events import TableMap, decode_rows_header, decode_table_map
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import BaseRuleKind

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import grpc
 import structlog
 
-from dumpfilter.errors import NotAMaster, OptionError, TlsError
-from dumpfilter.security.client_tls import TlsMode
-from dumpfilter.security.exposure import is_loopback
+from dumpfilter.base.errors import NotAMaster, OptionError, TlsError
+from dumpfilter.base.security.client_tls import TlsMode
+from dumpfilter.base.security.exposure import is_loopback
 from dumpfilter.slave.mysql_greeting import mysql_version
 from dumpfilter.slave.threads.source import Source
 from dumpfilter.slave.tls_trial import agree, speaks_tls

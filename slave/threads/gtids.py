@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from dumpfilter.base.errors import StreamDamaged
 from dumpfilter.binlog.events import GTIDS
 from dumpfilter.binlog.gtid import Gtid, GtidSet, MariadbGtidSet
 from dumpfilter.binlog.gtid_events import decode_gtid
 from dumpfilter.binlog.gtid_sources import SourceKey, add_run
 from dumpfilter.binlog.reader import Event
-from dumpfilter.errors import StreamDamaged
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 _TAG = re.compile(r"(?:[a-z_][a-z0-9_]{0,31})?")

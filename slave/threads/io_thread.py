@@ -23,9 +23,8 @@ import grpc
 import structlog
 
 from dumpfilter import __version__
-from dumpfilter.backoff import Backoff
-from dumpfilter.binlog.format import Family
-from dumpfilter.errors import (
+from dumpfilter.base.backoff import Backoff
+from dumpfilter.base.errors import (
     BinlogCorrupt,
     ConnectionLost,
     DumpfilterError,
@@ -40,16 +39,17 @@ from dumpfilter.errors import (
     StreamError,
     TlsError,
 )
+from dumpfilter.base.printable import printable
+from dumpfilter.binlog.format import Family
+from dumpfilter.dump.stream.message import Received, client
+from dumpfilter.dump.stream.versions import PROTOCOL, Peer, check_versions
 from dumpfilter.filter.convert import names_from_proto, names_to_proto
-from dumpfilter.printable import printable
 from dumpfilter.slave.state.counters_info import ChannelCounters
 from dumpfilter.slave.state.master_info import MasterInfo
 from dumpfilter.slave.threads.connection import ROUND_TRIPS, explain_failure, open_channel
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.source import Source
 from dumpfilter.slave.tls_trial import Unreachable
-from dumpfilter.stream.message import Received, client
-from dumpfilter.stream.versions import PROTOCOL, Peer, check_versions
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 

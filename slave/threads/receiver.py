@@ -18,21 +18,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from dumpfilter.base.errors import BinlogError, StreamDamaged, StreamError
 from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import Family, FormatDescription, NameCollation
 from dumpfilter.binlog.gap_events import Gap, make_gap, make_head, with_gaps
 from dumpfilter.binlog.gtid import parse_gtid_set
-from dumpfilter.errors import BinlogError, StreamDamaged, StreamError
+from dumpfilter.dump.stream.event_proof import EventProof
+from dumpfilter.dump.stream.gaps import gaps_from_proto
+from dumpfilter.dump.stream.message import chunk_crc32
 from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import AFRESH
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
 from dumpfilter.slave.state.relay_log import MOST_WAITED_FOR, RelayLog
 from dumpfilter.slave.threads.gtids import add_runs
 from dumpfilter.slave.threads.relay_end import RelayEnd
-from dumpfilter.stream.event_proof import EventProof
-from dumpfilter.stream.gaps import gaps_from_proto
-from dumpfilter.stream.message import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dumpfilter.base.errors import BinlogError, RelayLogDamaged, StateCorrupt, StreamError
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import NameCollation, NameRules
 from dumpfilter.binlog.gap_events import Gap, Head, is_gap_event, parse_gap_event
 from dumpfilter.binlog.gtid import Gtid, GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.errors import BinlogError, RelayLogDamaged, StateCorrupt, StreamError
+from dumpfilter.dump.stream.gaps import hits_from_numbers
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.hits import Hits
 from dumpfilter.filter.origin import OriginFilter
@@ -28,7 +29,6 @@ from dumpfilter.slave.threads.gtids import gtid_of
 from dumpfilter.slave.threads.progress import Progress
 from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.slave.threads.until import Until
-from dumpfilter.stream.gaps import hits_from_numbers
 
 if TYPE_CHECKING:
     from dumpfilter.slave.targets import Target

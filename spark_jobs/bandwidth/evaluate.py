@@ -11,17 +11,18 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.analyse.inspection.by_heading import HeadingSums, OverTimeOptions
+from dumpfilter.analyse.inspection.by_heading import OverTime as BytesOverTime
+from dumpfilter.analyse.report.audience import Audience
+from dumpfilter.analyse.report.headings import Headings
+from dumpfilter.analyse.report.periods import Division
+from dumpfilter.analyse.traffic.facts import Facts, Mask, SubjectFlags
+from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.format import Family
 from dumpfilter.dump.stand_ins import EVENTS
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import numbers_on_tables
-from dumpfilter.inspection.by_heading import HeadingSums, OverTimeOptions
-from dumpfilter.inspection.by_heading import OverTime as BytesOverTime
-from dumpfilter.printable import replace_invalid_utf8
-from dumpfilter.report.audience import Audience
-from dumpfilter.report.headings import Headings
-from dumpfilter.report.periods import Division
 from dumpfilter.spark_jobs.bandwidth.measured_set import Asked, Measured
 from dumpfilter.spark_jobs.bandwidth.results import (
     PACKET_BYTES,
@@ -36,7 +37,6 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     TableShare,
 )
 from dumpfilter.spark_jobs.split.ownership import REST, decode_name, encoded_schemas
-from dumpfilter.traffic.facts import Facts, Mask, SubjectFlags
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

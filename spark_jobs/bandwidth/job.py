@@ -1,6 +1,6 @@
 """The bandwidth job: the traffic that slaves would receive, with their filters on the master and without filters.
 
-One pass over the binlogs serves any number of slaves (:mod:`dumpfilter.traffic.tally`).
+One pass over the binlogs serves any number of slaves (:mod:`dumpfilter.analyse.traffic.tally`).
 
 1. The driver indexes the files and divides them into ranges of whole transactions.
 2. Each task measures a group of ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measured_set`).
@@ -15,16 +15,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from dumpfilter.errors import OptionError
+from dumpfilter.analyse.lint.findings import Code, FilterWarning, Level
+from dumpfilter.analyse.lint.knowledge import knowledge_of
+from dumpfilter.analyse.lint.linting import lint
+from dumpfilter.analyse.lint.output import warning_line
+from dumpfilter.analyse.report.audience import Audience
+from dumpfilter.analyse.traffic.facts import SubjectFlags
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.printable import replace_invalid_utf8, visible
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.index.subjects import Subject
 from dumpfilter.index.time_spans import active_seconds
-from dumpfilter.lint.findings import Code, FilterWarning, Level
-from dumpfilter.lint.knowledge import knowledge_of
-from dumpfilter.lint.linting import lint
-from dumpfilter.lint.output import warning_line
-from dumpfilter.printable import replace_invalid_utf8, visible
-from dumpfilter.report.audience import Audience
 from dumpfilter.spark_jobs.bandwidth.evaluate import Evaluate
 from dumpfilter.spark_jobs.bandwidth.measured_set import (
     BandwidthOptions,
@@ -44,7 +45,6 @@ from dumpfilter.spark_jobs.bandwidth.results import (
 )
 from dumpfilter.spark_jobs.engines.runner import Runner, run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
-from dumpfilter.traffic.facts import SubjectFlags
 
 _MOST_NAMES = 3
 """The most slaves that a warning names."""

@@ -21,10 +21,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.analyse.report.audience import Audience
+from dumpfilter.analyse.traffic.facts import Facts, SubjectFlags, flags_of, side_by_side
+from dumpfilter.analyse.traffic.tally import Tally
+from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump import render
-from dumpfilter.errors import BinlogError
+from dumpfilter.dump.chunk import render
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
@@ -32,7 +35,6 @@ from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, open_file
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import active_seconds
-from dumpfilter.report.audience import Audience
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner, cores_of
 from dumpfilter.spark_jobs.ranges.range_index import (
     FileIndex,
@@ -47,8 +49,6 @@ from dumpfilter.spark_jobs.samples import CHUNK, MOST, WHOLE, Samples, compresse
 from dumpfilter.spark_jobs.split.assign import RUN_SIZE, Assigner, Share, share_as_chunk
 from dumpfilter.spark_jobs.split.ownership import Owners, SchemaOwners, schemas_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
-from dumpfilter.traffic.facts import Facts, SubjectFlags, flags_of, side_by_side
-from dumpfilter.traffic.tally import Tally
 
 PROBE = 16 << 10
 """The number of bytes at the beginning and at the end of a file that go into its digest. The beginning has the time at

@@ -23,10 +23,19 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from dumpfilter import __version__
+from dumpfilter.analyse.report.output import REPORT, RESULTS, written_together
+from dumpfilter.analyse.report.parquet import (
+    TEXT,
+    Column,
+    ParquetTable,
+    UnixTime,
+    columns_of,
+    flat,
+    write_tables,
+)
+from dumpfilter.analyse.traffic.facts import COLUMNS, Conditions, Facts, Origin, with_shared_numbers
 from dumpfilter.dump.stand_ins import Stretches
 from dumpfilter.index.subjects import Subject
-from dumpfilter.report.output import REPORT, RESULTS, written_together
-from dumpfilter.report.parquet import TEXT, Column, ParquetTable, UnixTime, columns_of, flat, write_tables
 from dumpfilter.spark_jobs.bandwidth.measured_set import FileVersion, Measured, MeasuredFile, MeasuredSet
 from dumpfilter.spark_jobs.bandwidth.report import render_report
 from dumpfilter.spark_jobs.bandwidth.results import (
@@ -38,7 +47,6 @@ from dumpfilter.spark_jobs.bandwidth.results import (
 )
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.samples import Samples
-from dumpfilter.traffic.facts import COLUMNS, Conditions, Facts, Origin, with_shared_numbers
 
 SLAVE, NO_FILTER = "slave", "no filter"
 """The kinds of rows of the table ``traffic``."""

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from dumpfilter.printable import visible
-from dumpfilter.report.audience import Audience
-from dumpfilter.report.month import GIGABYTE, bytes_of_month, remark_on_month
-from dumpfilter.report.parquet import UnixTime
-from dumpfilter.report.periods import Division
-from dumpfilter.report.text import human_bytes, human_percent, share
+from dumpfilter.analyse.report.audience import Audience
+from dumpfilter.analyse.report.month import GIGABYTE, bytes_of_month, remark_on_month
+from dumpfilter.analyse.report.parquet import UnixTime
+from dumpfilter.analyse.report.periods import Division
+from dumpfilter.analyse.report.text import human_bytes, human_percent, share
+from dumpfilter.base.printable import visible
 
 PACKET_BYTES = 5
 """The bytes that MySQL's protocol puts before each event: the packet's header, and a byte that says that all is well.

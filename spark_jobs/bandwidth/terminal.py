@@ -8,11 +8,11 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from dumpfilter.printable import visible
-from dumpfilter.report.audience import Audience
-from dumpfilter.report.month import MONTH_HOURS
-from dumpfilter.report.terminal import warn
-from dumpfilter.report.text import human_bytes, human_gigabytes, human_percent, human_price, share
+from dumpfilter.analyse.report.audience import Audience
+from dumpfilter.analyse.report.month import MONTH_HOURS
+from dumpfilter.analyse.report.terminal import warn
+from dumpfilter.analyse.report.text import human_bytes, human_gigabytes, human_percent, human_price, share
+from dumpfilter.base.printable import visible
 from dumpfilter.spark_jobs.bandwidth.report.figures import Group, by_saving, groups_of
 from dumpfilter.spark_jobs.bandwidth.results import Month, Results, Totals, Ways, compression_name
 from dumpfilter.spark_jobs.ranges.range_index import skipped_part

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from dumpfilter import logs
+from dumpfilter.base import logs
 from dumpfilter.spark_jobs.engines.runner import Amount
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from dumpfilter.errors import BinlogError
+from dumpfilter.base.errors import BinlogError
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.spark_jobs.engines.progress import LineClock, Reached, progress_bar
 from dumpfilter.spark_jobs.engines.runner import TASKS, Amount, Stopped, Work, steps_of, translated
 

@@ -25,12 +25,12 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.errors import BinlogError, BinlogMissing, BinlogUnreadable, BinlogUnsupported
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import Family, FormatDescription, NameRules
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.errors import BinlogError, BinlogMissing, BinlogUnreadable, BinlogUnsupported
 from dumpfilter.index.addresses import local_bytes
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, RemoteFile, SegmentReader, open_file
 from dumpfilter.index.segment import ScannedEvents

@@ -16,10 +16,10 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.segment import Segment

@@ -6,14 +6,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.ranges.range_index import ReadRanges, state_of_thread
-from dumpfilter.spark_jobs.ranges.ranges import Range
-from dumpfilter.spark_jobs.samples import Samples
-from dumpfilter.spark_jobs.simulation.samples import take_samples
-from dumpfilter.spark_jobs.split.ownership import encoded_schemas
-from dumpfilter.traffic.transactions import (
+from dumpfilter.analyse.traffic.transactions import (
     GivenFilter,
     Pattern,
     TransactionTally,
@@ -21,6 +14,13 @@ from dumpfilter.traffic.transactions import (
     Verdicts,
     join,
 )
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.spark_jobs.ranges.range_index import ReadRanges, state_of_thread
+from dumpfilter.spark_jobs.ranges.ranges import Range
+from dumpfilter.spark_jobs.samples import Samples
+from dumpfilter.spark_jobs.simulation.samples import take_samples
+from dumpfilter.spark_jobs.split.ownership import encoded_schemas
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dumpfilter.analyse.traffic.transactions import MILLION, SchemasOf
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.ranges.ranges import Block
 from dumpfilter.spark_jobs.samples import CHUNK, MOST, WHOLE, Samples
-from dumpfilter.traffic.transactions import MILLION, SchemasOf
 
 
 def take_samples(

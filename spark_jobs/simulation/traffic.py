@@ -18,12 +18,21 @@ from typing import Protocol, overload
 
 import numpy as np
 
+from dumpfilter.analyse.traffic.facts import Ints
+from dumpfilter.analyse.traffic.transactions import (
+    MILLION,
+    Pattern,
+    Sums,
+    TransactionTraffic,
+    join,
+    ratios_of,
+)
+from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.event_time import MICROSECONDS
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.dump.stand_ins import EVENTS
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
 from dumpfilter.spark_jobs.engines.runner import Runner
 from dumpfilter.spark_jobs.ranges.range_index import IndexedSet, ReadOptions, index_set
@@ -32,8 +41,6 @@ from dumpfilter.spark_jobs.samples import Samples
 from dumpfilter.spark_jobs.simulation.measure import Counted, CountRanges
 from dumpfilter.spark_jobs.simulation.samples import measured_ratios
 from dumpfilter.spark_jobs.split.ownership import REST
-from dumpfilter.traffic.facts import Ints
-from dumpfilter.traffic.transactions import MILLION, Pattern, Sums, TransactionTraffic, join, ratios_of
 
 _SECOND = int(MICROSECONDS)
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.context_events import decode_annotate_rows, decode_rows_query
@@ -29,14 +30,13 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MysqlGtid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.row_walk import UNKNOWN
-from dumpfilter.binlog.rows import rows_kind
+from dumpfilter.binlog.rows import MAP_TYPE, ChangedRows, RowCounter, RowImageReader
+from dumpfilter.binlog.rows_events import rows_kind
+from dumpfilter.binlog.statement import StatementKind
 from dumpfilter.dump.sent_events import SentEvents
-from dumpfilter.errors import BinlogError
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.index.subjects import Subjects, TableSubject
-from dumpfilter.rows import MAP_TYPE, ChangedRows, RowCounter, RowImageReader
-from dumpfilter.statement import StatementKind
 
 Int64 = npt.NDArray[np.int64]
 

@@ -21,8 +21,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dumpfilter.errors import BinlogMissing
-from dumpfilter.files import writing
+from dumpfilter.base.errors import BinlogMissing
+from dumpfilter.base.files import writing
 from dumpfilter.index.addresses import file_name
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner
 from dumpfilter.spark_jobs.ranges.range_index import Damage

@@ -17,11 +17,11 @@ from typing import Literal, TypeVar, get_args
 
 import pyarrow as pa
 
+from dumpfilter.base.errors import ColumnsChanged, OptionError
+from dumpfilter.base.options.units import parse_size
 from dumpfilter.binlog.format import Family
-from dumpfilter.errors import ColumnsChanged, OptionError
-from dumpfilter.options.units import parse_size
-from dumpfilter.rows import Table
-from dumpfilter.rows.typed import column_type
+from dumpfilter.binlog.rows import Table
+from dumpfilter.binlog.rows.typed import column_type
 from dumpfilter.spark_jobs.ranges.range_index import RANGE_SIZE
 from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TEXT_TYPES, TYPES, image_types
 from dumpfilter.topology import slave_options

@@ -21,19 +21,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.rows import RowImageReader
 from dumpfilter.dump.chunk import WHOLE_SEGMENT
 from dumpfilter.dump.sent_events import SentEvents
 from dumpfilter.dump.thread import DumpThread
-from dumpfilter.errors import OptionError
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, open_file
 from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.rows import RowImageReader
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.spark_jobs.ranges.range_index import (
     Damage,

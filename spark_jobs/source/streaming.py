@@ -20,8 +20,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
+from dumpfilter.base.errors import BinlogError, BinlogMissing, DumpfilterError, OptionError, PositionError
 from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.errors import BinlogError, BinlogMissing, DumpfilterError, OptionError, PositionError
 from dumpfilter.index.fileset import BinlogSet, open_file
 from dumpfilter.spark_jobs.ranges.range_index import XaLook, ends_of, index_part, reader_from
 from dumpfilter.spark_jobs.source.options import SourceOptions

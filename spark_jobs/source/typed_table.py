@@ -15,17 +15,17 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.rows import RowsHeader, decode_rows_header, decode_table_map
-from dumpfilter.errors import OptionError
+from dumpfilter.binlog.rows import MAP_TYPE, Table, describe_table
+from dumpfilter.binlog.rows.typed import struct_of, with_names
+from dumpfilter.binlog.rows_events import RowsHeader, decode_rows_header, decode_table_map
 from dumpfilter.index.fileset import open_file
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
-from dumpfilter.rows import MAP_TYPE, Table, describe_table
-from dumpfilter.rows.typed import struct_of, with_names
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.spark_jobs.ranges.ranges import Block, Range, blocks_of
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions, version_of

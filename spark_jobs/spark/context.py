@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dumpfilter.errors import ConnectionLost, OptionError
+from dumpfilter.base.errors import ConnectionLost, OptionError
 from dumpfilter.spark_jobs.spark.daemon import DRIVERS_CODE, code_digest
 from dumpfilter.spark_jobs.spark.java import JAVA_AT_LEAST, find_java, java_release
 

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.spark_jobs.engines.progress import LineClock, Reached, progress_bar
 from dumpfilter.spark_jobs.engines.runner import TASKS, Amount, translated
 from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ConfigDict, TypeAdapter
 
+from dumpfilter.base.files import committed
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import OF_FILES
 from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
@@ -36,7 +37,6 @@ from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
 from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, with_carry
 from dumpfilter.dump.payload import close_payload, open_payload
-from dumpfilter.files import committed
 from dumpfilter.filter.boundary import OnUndecided
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, MOST_HITS
 from dumpfilter.index.segment import Segment

@@ -24,13 +24,23 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+from dumpfilter.analyse.split_set.manifest import (
+    RANGES,
+    BinlogPart,
+    Manifest,
+    NamedBinlog,
+    Place,
+    SourceFile,
+    beginning_digest,
+    now,
+)
+from dumpfilter.base.errors import BinlogError, OutputError
+from dumpfilter.base.files import committed, sync_path, writing
+from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.writer import make_event, rebase
-from dumpfilter.errors import BinlogError, OutputError
-from dumpfilter.files import committed, sync_path, writing
-from dumpfilter.printable import replace_invalid_utf8
 from dumpfilter.spark_jobs.engines.runner import Runner, slices_for
 from dumpfilter.spark_jobs.ranges.range_index import (
     FileIndex,
@@ -45,16 +55,6 @@ from dumpfilter.spark_jobs.split.output import OutputDirectory
 from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, REST, Specification, decode_name, schemas_among
 from dumpfilter.spark_jobs.split.placement import OutputFile, Placing
 from dumpfilter.spark_jobs.split.tasks import PlanRange, Staging, WriteRange, binlog_name, write_all
-from dumpfilter.split_set.manifest import (
-    RANGES,
-    BinlogPart,
-    Manifest,
-    NamedBinlog,
-    Place,
-    SourceFile,
-    beginning_digest,
-    now,
-)
 
 _SYNCS = 8
 """The number of threads that synchronize files to disk at the same time."""

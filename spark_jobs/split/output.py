@@ -18,10 +18,10 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from dumpfilter.errors import OutputError
-from dumpfilter.files import lock, replace_directory
+from dumpfilter.analyse.split_set.manifest import MANIFEST, Manifest
+from dumpfilter.base.errors import OutputError
+from dumpfilter.base.files import lock, replace_directory
 from dumpfilter.spark_jobs.split.tasks import Staging
-from dumpfilter.split_set.manifest import MANIFEST, Manifest
 
 _FORMAT = 2
 """The version of the layout of a job's working directory. The version is part of the directory's name, so no job

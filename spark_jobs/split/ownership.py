@@ -24,12 +24,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.toml_file import Model, load_toml
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.index.subjects import Subject, Subjects
-from dumpfilter.options.toml_file import Model, load_toml
 
 REST = "@rest"
 """The name of the output for events that belong to no schema. No schema's output has this name, since in an encoded

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dumpfilter.errors import OptionError
-from dumpfilter.files import lock, sync_path, writing
+from dumpfilter.analyse.split_set.manifest import MANIFEST, BinlogPart, Manifest, NamedBinlog, Place, now
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.files import lock, sync_path, writing
 from dumpfilter.index.index_file import take_out
-from dumpfilter.split_set.manifest import MANIFEST, BinlogPart, Manifest, NamedBinlog, Place, now
 
 _PLACE = re.compile(r"(?P<file>.+):(?P<position>\d+)")
 

@@ -21,11 +21,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dumpfilter.analyse.split_set.manifest import RANGES_SCHEMA
+from dumpfilter.base.files import writing
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import rebase_array
 from dumpfilter.dump.chunk import ChunkPlan, render_into
-from dumpfilter.files import writing
 from dumpfilter.index.fileset import BinlogFile, open_file
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.engines.runner import step
@@ -35,7 +36,6 @@ from dumpfilter.spark_jobs.split import assign as P
 from dumpfilter.spark_jobs.split.assign import Assigner, Ints, PlanMaker, RangePlan, committed_by_task
 from dumpfilter.spark_jobs.split.ownership import Owners, Specification
 from dumpfilter.spark_jobs.split.placement import Placement, Stretch
-from dumpfilter.split_set.manifest import RANGES_SCHEMA
 
 _RISING = frozenset({"start", "end", "source_start", "source_end"})
 """The columns of the Parquet tables whose values rise from row to row. They are stored as differences, which are short.

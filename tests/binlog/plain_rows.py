@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.row_image import ColumnPlan
-from dumpfilter.binlog.rows import RowsHeader, TableMap
-from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.binlog.rows_events import RowsHeader, TableMap
 
 CUT = "the rows data end inside a row"
 PARTIAL_JSON_UPDATES = 1

@@ -13,6 +13,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.compression import (
     MAX_UNCOMPRESSED,
     NONE,
@@ -25,8 +26,7 @@ from dumpfilter.binlog.compression import (
     uncompress,
 )
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.rows import decode_rows_header, packed_integer
-from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.binlog.rows_events import decode_rows_header, packed_integer
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 

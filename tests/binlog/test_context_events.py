@@ -10,6 +10,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.context_events import (
     DECIMAL_RESULT,
     INT_RESULT,
@@ -42,7 +43,6 @@ from dumpfilter.binlog.context_events import (
 )
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.errors import BinlogCorrupt
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 RECORDINGS = sorted(path.parent for path in DATA.glob("oracle/*/oracle.json"))

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.base.compiler.kernels import njit
 from dumpfilter.binlog import crc32 as _crc32
 from dumpfilter.binlog.crc32 import all_sound
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.compiler.kernels import njit
 
 
 def _by_tables() -> Callable[[int, int], int]:

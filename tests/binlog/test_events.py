@@ -23,7 +23,7 @@ from dumpfilter.binlog.events import (
     event_name,
     shown_name,
 )
-from dumpfilter.binlog.rows import rows_kind
+from dumpfilter.binlog.rows_events import rows_kind
 
 ROLES_BY_HAND = {
     R.FILE: {3, 4, 15, 35, 161, 163, 164},

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dumpfilter.base.errors import BinlogMissing, BinlogTruncated, BinlogUnreadable
 from dumpfilter.binlog import file_reads
 from dumpfilter.binlog.file_reads import open_regular, read_into, read_up_to
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.errors import BinlogMissing, BinlogTruncated, BinlogUnreadable
 from dumpfilter.index.fileset import BinlogFile
 from tests.support import DATA
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogTruncated, BinlogUnsupported
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription, check_magic
-from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated, BinlogUnsupported
 from dumpfilter.index.fileset import BinlogSet
 from tests.strategies import DIALECTS, Dialect, with_checksum
 from tests.support import RECORDED, recording_id

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import BinlogCorrupt, GtidError
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.gtid import (
     FLAG_IGN_GTIDS,
@@ -31,7 +32,6 @@ from dumpfilter.binlog.gtid import (
     parse_gtid_set,
     parse_uuid,
 )
-from dumpfilter.errors import BinlogCorrupt, GtidError
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 U = "3E11fa47-71ca-11e1-9e33-c80aa9429562"

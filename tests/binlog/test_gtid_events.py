@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtid, encode_varlen, parse_uuid
 from dumpfilter.binlog.gtid_events import (
@@ -28,7 +29,6 @@ from dumpfilter.binlog.gtid_events import (
     decode_mariadb_gtid,
     decode_mysql_gtid,
 )
-from dumpfilter.errors import BinlogCorrupt
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 RECORDINGS = sorted(path.parent for path in DATA.glob("oracle/*/oracle.json"))

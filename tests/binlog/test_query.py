@@ -12,6 +12,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
 from dumpfilter.binlog import query
 from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F, EventHeader, EventType
 from dumpfilter.binlog.query import (
@@ -25,7 +26,6 @@ from dumpfilter.binlog.query import (
     decode_status_variables,
     uncompress,
 )
-from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 RECORDINGS = sorted(path.parent for path in DATA.glob("oracle/*/oracle.json"))

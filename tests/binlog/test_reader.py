@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogTruncated
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.reader import iter_events, read_format_description
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated
 from tests.strategies import CHECKSUMMED, DIALECTS, MadeBinlog, binlogs, query_body
 from tests.support import RECORDED, recording_id
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
 from dumpfilter.binlog.events import MAGIC, ROWS, EventType
 from dumpfilter.binlog.row_image import ColumnPlan
 from dumpfilter.binlog.row_walk import row_images
-from dumpfilter.binlog.rows import RowsHeader, TableMap, decode_rows_header, decode_table_map
-from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
+from dumpfilter.binlog.rows_events import RowsHeader, TableMap, decode_rows_header, decode_table_map
 from tests.binlog.plain_rows import plain_row_images
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"

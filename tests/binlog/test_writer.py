@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpfilter import files
+from dumpfilter.base import files
+from dumpfilter.base.errors import BinlogCorrupt, OutputError
+from dumpfilter.base.files import committed
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.writer import BinlogSetWriter, make_event, rebase
-from dumpfilter.errors import BinlogCorrupt, OutputError
-from dumpfilter.files import committed
 from dumpfilter.index.fileset import BinlogSet
 from tests.strategies import DIALECTS, MadeBinlog, binlogs
 from tests.support import RECORDED, recording_id

@@ -65,11 +65,11 @@ def forked_commands(environment: Mapping[str, str]) -> Iterator[dict[str, str]]:
 
 def _serve(address: str) -> None:
     """Fork for each request. A child runs its command and does not return."""
+    import dumpfilter.analyse.explain
+    import dumpfilter.analyse.inspection
+    import dumpfilter.analyse.printing
     import dumpfilter.commands.bandwidth
-    import dumpfilter.explain
-    import dumpfilter.inspection
     import dumpfilter.master.process
-    import dumpfilter.printing
     import dumpfilter.slave.process
     import dumpfilter.slave.report
     import dumpfilter.spark_jobs  # noqa: F401

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
-from dumpfilter import logs
+from dumpfilter.base import logs
+from dumpfilter.base.compiler import notice
 from dumpfilter.cli import main
-from dumpfilter.compiler import notice
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter import cli
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.base.errors import DumpfilterError
 from tests.commands.in_process import run
 
 ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter import errors
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.base import errors
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.testbed.errors import TopologyBusy
 from tests.commands.in_process import run
 from tests.docs.tutorial import ROOT

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.security.passwords import ConsolePassword, ScryptHash, native_hash
+from dumpfilter.base.security.passwords import ConsolePassword, ScryptHash, native_hash
 from tests.commands.in_process import run
 
 

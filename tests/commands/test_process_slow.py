@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.workload.generate import generate
+from dumpfilter.binlog.workload.generate import generate
 
 ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 

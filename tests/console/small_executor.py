@@ -6,9 +6,9 @@ import datetime
 import threading
 from collections.abc import Mapping
 
-from dumpfilter.errors import ConnectionLost
-from dumpfilter.sql import server_errors
-from dumpfilter.sql.commands import (
+from dumpfilter.base.errors import ConnectionLost
+from dumpfilter.console.sql import server_errors
+from dumpfilter.console.sql.commands import (
     ChangeReplicationFilter,
     Command,
     ResetReplica,
@@ -17,7 +17,7 @@ from dumpfilter.sql.commands import (
     StartReplica,
     StopReplica,
 )
-from dumpfilter.sql.result import OK, Column, ColumnType, Note, Result, Table
+from dumpfilter.console.sql.result import OK, Column, ColumnType, Note, Result, Table
 
 FILTERS = Table(
     [

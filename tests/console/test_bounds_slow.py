@@ -21,8 +21,8 @@ from dumpfilter.console.port import MAX_UNAUTHENTICATED, RESERVED_CONNECTIONS
 from dumpfilter.console.roles import Role
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.session import MOST_SELECTS, _slots
-from dumpfilter.sql.result import Column, Result
-from dumpfilter.sql.server_errors import SqlError
+from dumpfilter.console.sql.result import Column, Result
+from dumpfilter.console.sql.server_errors import SqlError
 from tests.console.small_executor import SmallExecutor
 from tests.console.test_console_slow import Raw
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.base.errors import ConnectionLost, OptionError
+from dumpfilter.base.security.client_tls import TlsMode
+from dumpfilter.base.security.passwords import ConsolePassword, Sha2Crypt
 from dumpfilter.console.client import console_login, run_statements
 from dumpfilter.console.script import ScriptStatement
 from dumpfilter.console.server import ConsoleServer
-from dumpfilter.errors import ConnectionLost, OptionError
-from dumpfilter.security.client_tls import TlsMode
-from dumpfilter.security.passwords import ConsolePassword, Sha2Crypt
 from tests.console.small_executor import SmallExecutor
 from tests.receiver.fake_source import FakeSource, small_set
 from tests.receiver.test_impostors import Impostor

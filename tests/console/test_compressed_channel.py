@@ -15,7 +15,7 @@ from dumpfilter.console.compressed_channel import (
     codec_of,
     zstd,
 )
-from dumpfilter.sql.server_errors import SqlError
+from dumpfilter.console.sql.server_errors import SqlError
 
 CODECS = [ZLIB, zstd(3), zstd(0), zstd(200)]
 _IDS = ["zlib", "zstd", "zstd-default", "zstd-too-high"]

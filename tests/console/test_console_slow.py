@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pymysql.constants import CLIENT, COMMAND
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.security.passwords import ConsolePassword, Sha2Crypt, native_hash
+from dumpfilter.binlog.statement.tokens import Lexer, TokenKind
 from dumpfilter.console import auth
 from dumpfilter.console.port import RESERVED_CONNECTIONS
 from dumpfilter.console.prepared import Prepared, literal
 from dumpfilter.console.server import ConsoleServer
-from dumpfilter.errors import OptionError
-from dumpfilter.security.passwords import ConsolePassword, Sha2Crypt, native_hash
-from dumpfilter.statement.tokens import Lexer, TokenKind
 from tests.console.scrambles import native_scramble, sha2_scramble
 from tests.console.small_executor import SmallExecutor
 

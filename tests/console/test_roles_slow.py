@@ -10,7 +10,7 @@ import pytest
 from dumpfilter.console.grammar import GRAMMAR
 from dumpfilter.console.roles import COMMANDS, QUERIES, STATEMENTS, Role
 from dumpfilter.console.server import ConsoleServer
-from dumpfilter.sql.commands import Command, Query
+from dumpfilter.console.sql.commands import Command, Query
 from tests.console.small_executor import SmallExecutor
 
 USERS = {"reader": "r", "operator": "o", "boss": "b", "stranger": "s"}

@@ -23,14 +23,14 @@ from hypothesis import strategies as st
 from pymysql.constants import CLIENT
 from structlog.testing import capture_logs
 
+from dumpfilter.base.security.passwords import ConsolePassword
+from dumpfilter.base.security.reloading import ReloadingTls
+from dumpfilter.base.security.tls import ServerTls, TlsFiles, load_tls, make_key_pair
 from dumpfilter.console import auth, connection
 from dumpfilter.console import login as console_login
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.tls_channel import TlsChannel, TlsFailed
 from dumpfilter.console.wire import PacketStream
-from dumpfilter.security.passwords import ConsolePassword
-from dumpfilter.security.reloading import ReloadingTls
-from dumpfilter.security.tls import ServerTls, TlsFiles, load_tls, make_key_pair
 from tests.certificates import Authority, client_context
 from tests.console.programs import dumpfilter_sql
 from tests.console.scrambles import native_scramble

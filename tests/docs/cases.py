@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dumpfilter
+from dumpfilter.analyse.printing.event_info import event_info
 from dumpfilter.binlog.events import GTIDS, EventType, Symbol, types_of
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.printing.event_info import event_info
 from tests.oracle.dumping import dump
 from tests.oracle.recordings import DATA, Recording, filter_of
 

@@ -14,6 +14,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from dumpfilter.console.metrics.process import CommonCollector
+from dumpfilter.console.sql.parser import parse_statement
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.counters import CounterBook
 from dumpfilter.master.metrics import MasterCollector
@@ -21,9 +23,7 @@ from dumpfilter.master.server import MasterServer
 from dumpfilter.master.state_directory import StateDirectory
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Who
-from dumpfilter.metrics.process import CommonCollector
 from dumpfilter.slave.facts import SlaveCollector
-from dumpfilter.sql.parser import parse_statement
 from tests.docs.tutorial import ROOT
 from tests.master.client import Client
 from tests.master.replicas.serving import entry

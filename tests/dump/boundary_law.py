@@ -6,20 +6,21 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import BinlogError, UndecidedEvent
 from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.format import FormatDescription, NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import decode_query
-from dumpfilter.binlog.rows import decode_rows_header
-from dumpfilter.dump import ChunkPlan, DumpThread, render
-from dumpfilter.errors import BinlogError, UndecidedEvent
+from dumpfilter.binlog.rows_events import decode_rows_header
+from dumpfilter.binlog.statement import Statement, StatementKind
+from dumpfilter.dump.chunk import ChunkPlan, render
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import SegmentReader
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.statement import Statement, StatementKind
 from tests.dump import reference
 from tests.dump.marked import Mark, MarkedBinlog
 from tests.filter.plain import Names, PlainFilter

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field
 from functools import lru_cache
 
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump import ChunkPlan, DumpThread, plan_many
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.dump.chunk import ChunkPlan
+from dumpfilter.dump.thread import DumpThread, plan_many
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import SegmentReader

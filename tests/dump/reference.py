@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any
 
+from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.context_events import decode_xa_prepare
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, STMT_END_F, EventHeader, EventType
@@ -19,8 +20,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged
 from dumpfilter.binlog.query import decode_query
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
-from dumpfilter.errors import BinlogError
+from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map
 from dumpfilter.index.statements import read_statement
 from tests.filter.plain import PlainFilter
 

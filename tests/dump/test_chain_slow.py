@@ -13,12 +13,12 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import Gap, is_gap_event, make_gap
 from dumpfilter.binlog.gtid_sources import Membership, add_run, empty_set
 from dumpfilter.filter import Rule
+from tests.analyse.traffic.test_tally import check
+from tests.dump.stream.test_gaps import relayed
 from tests.dump.test_law import Dumped, dump, of_rules
 from tests.gaps import with_gap_events
 from tests.strategies import DIALECTS, MadeBinlog, T, _Builder, binlogs, query_body, rules
-from tests.stream.test_gaps import relayed
 from tests.support import segments
-from tests.traffic.test_tally import check
 
 SETTINGS = {
     "chunk_size": st.sampled_from([1, 100, 500, 1 << 18]),

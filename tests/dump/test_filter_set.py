@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.rows import decode_table_map
+from dumpfilter.binlog.rows_events import decode_table_map
+from dumpfilter.binlog.workload.generate import Style, generate
 from dumpfilter.dump.filter_set import filter_set
-from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.filter import Filter, RuleKind, make_rule
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.workload.generate import Style, generate
 
 
 def _only(name: str) -> Filter:

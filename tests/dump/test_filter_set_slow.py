@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.binlog.workload.generate import Style, generate
 from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.workload.generate import Style, generate
 
 
 @pytest.mark.parametrize("style", ["mysql", "mariadb"])

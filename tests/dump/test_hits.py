@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.compression import ZSTD
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers, add_run, empty_set
-from dumpfilter.binlog.rows import decode_table_map
-from dumpfilter.dump import DumpThread, render
-from dumpfilter.errors import BinlogError
+from dumpfilter.binlog.rows_events import decode_table_map
+from dumpfilter.dump.chunk import render
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.hits import Hits

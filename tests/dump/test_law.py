@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import PositionError
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
-from dumpfilter.dump import ChunkPlan, Counts, DumpThread, render
-from dumpfilter.errors import PositionError
+from dumpfilter.dump.chunk import ChunkPlan, Counts, render
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter, ReplicationFilter, Rule, make_rule
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.flags import TableFlags

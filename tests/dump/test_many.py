@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from dumpfilter.base.errors import PositionError
 from dumpfilter.binlog.gtid_sources import empty_set
-from dumpfilter.dump import cut, decision, plan_many
-from dumpfilter.errors import PositionError
+from dumpfilter.dump import cut, decision
+from dumpfilter.dump.thread import plan_many
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import add_run, empty_set
-from dumpfilter.dump import DumpThread
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
 from dumpfilter.filter.flags import TableFlags

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from dumpfilter.binlog.context_events import decode_xa_prepare
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump import Counts, DumpThread, render
+from dumpfilter.dump.chunk import Counts, render
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Rule
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.dump import stand_ins
 from dumpfilter.dump.stand_ins import StandIns, StandInSizes, Stretches, at_most
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.traffic.tally import Tally
+from tests.dump.packets.streamed import dropped_of
 from tests.dump.plans import ScannedFile, scanned
-from tests.packets.streamed import dropped_of
 from tests.strategies import DIALECTS, T, _Builder, query_body
 from tests.support import DATA, binlogs_in
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid_sources import add_run, empty_set
-from dumpfilter.dump import Counts, DumpThread
+from dumpfilter.dump.chunk import Counts
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
 from dumpfilter.filter.flags import TableFlags

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogUnsupported, OutputError
 from dumpfilter.binlog.compression import compress, decode_transaction_payload, encode_transaction_payload
 from dumpfilter.binlog.events import (
     HEADER_LENGTH,
@@ -22,6 +23,7 @@ from dumpfilter.binlog.events import (
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import QueryEvent, decode_query, decode_tables_info, encode_query
 from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.binlog.statement import TableName
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.with_tables_info import (
     Converted,
@@ -32,12 +34,10 @@ from dumpfilter.dump.with_tables_info import (
     with_tables_info,
     without_tables_info,
 )
-from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogUnsupported, OutputError
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.statement import TableName
 from tests.index.plain_index import index_events
 from tests.strategies import (
     DIALECTS,

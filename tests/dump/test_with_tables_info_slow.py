@@ -11,6 +11,7 @@ from hypothesis import given, settings
 
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
+from dumpfilter.binlog.statement import TableName
 from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.dump.with_tables_info import (
     Converted,
@@ -19,7 +20,6 @@ from dumpfilter.dump.with_tables_info import (
 )
 from dumpfilter.filter import Filter, RuleKind, make_rule
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.statement import TableName
 from tests.dump.test_with_tables_info import T, plain, queries, same_scan
 from tests.strategies import (
     MadeBinlog,

@@ -9,13 +9,14 @@ import pytest
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.dump import Counts, DumpThread, render
+from dumpfilter.binlog.statement import Statement, StatementKind
+from dumpfilter.dump.chunk import Counts, render
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import XaTransactions, ended_xid
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.statement import Statement, StatementKind
 from tests.dump.reference import events_of
 from tests.oracle.dumping import dump as oracle_dump
 from tests.strategies import (

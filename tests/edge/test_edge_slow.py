@@ -9,10 +9,10 @@ from pathlib import Path
 import pymysql
 import pytest
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
 from dumpfilter.edge.edge import Edge
 from dumpfilter.edge.options import EdgeOptions
-from dumpfilter.errors import OptionError
 from dumpfilter.slave.state.relay_log import read_index
 from tests.edge.edges import USER, Edged, Follower, edged
 from tests.master.replicas.serving import UUID as REPLICA_UUID

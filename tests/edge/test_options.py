@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.edge.options import EdgeOptions
-from dumpfilter.errors import OptionError
 
 
 def test_channels_have_lower_case_names() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.security.exposure import Exposed
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.edge.edge import Edge
 from dumpfilter.edge.options import EdgeOptions
-from dumpfilter.errors import OptionError
-from dumpfilter.security.exposure import Exposed
 from tests.edge.edges import chained
 from tests.slave.driven import UUID, Driven, apply_before, driven, serving, wait_until
 from tests.slave.growing import GrowingCopy

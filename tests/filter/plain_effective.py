@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dumpfilter.binlog.statement import Statement, StatementKind
 from dumpfilter.filter import EffectiveRuleKind, Rule
 from dumpfilter.filter.collation import weight
-from dumpfilter.statement import Statement, StatementKind
 from tests.filter.plain import Names
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dumpfilter.binlog.statement import Statement, make_statement, read_text
 from dumpfilter.filter import EffectiveFilter, Filter
 from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
 from dumpfilter.filter.decision import Step, Verdict
@@ -14,7 +15,6 @@ from dumpfilter.filter.flags import (
     TableFlags,
 )
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.statement import Statement, make_statement, read_text
 
 NO_HR = Filter.from_options(["--replicate-ignore-db=hr"])
 NO_SALARIES = Filter.from_options(["--replicate-ignore-table=hr.salaries"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.filter.channels import (
     GROUP_REPLICATION_CHANNELS,
     ChannelFilters,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import Family, NameCollation, NameRules, name_collation_of
-from dumpfilter.errors import OptionError
 from dumpfilter.filter import EffectiveFilter, Filter
 from dumpfilter.filter.collation import collation_of, weight
 

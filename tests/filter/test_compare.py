@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameCollation, NameRules
-from dumpfilter.errors import OptionError
+from dumpfilter.binlog.statement import Statement, StatementKind, TableName
 from dumpfilter.filter import EffectiveFilter, Filter, Rule, RuleKind, make_rule
 from dumpfilter.filter.compare import Beyond, passes_beyond
-from dumpfilter.statement import Statement, StatementKind, TableName
 
 NAMES = [
     NameRules("mysql"),

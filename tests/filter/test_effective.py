@@ -6,8 +6,9 @@ from typing import Literal
 
 import pytest
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.errors import OptionError
+from dumpfilter.binlog.statement import Statement, StatementKind, TableName
 from dumpfilter.filter import (
     Decision,
     EffectiveFilter,
@@ -16,7 +17,6 @@ from dumpfilter.filter import (
     Step,
     Verdict,
 )
-from dumpfilter.statement import Statement, StatementKind, TableName
 
 Family = Literal["mysql", "mariadb"]
 

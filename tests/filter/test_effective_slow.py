@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import NameCollation, NameRules
+from dumpfilter.binlog.statement import Statement, StatementKind, TableName
 from dumpfilter.filter import (
     Decision,
     EffectiveFilter,
@@ -19,7 +20,6 @@ from dumpfilter.filter import (
     make_rule,
 )
 from dumpfilter.index.subjects import TableSubject
-from dumpfilter.statement import Statement, StatementKind, TableName
 from tests.filter.plain import Names
 from tests.filter.plain_effective import PlainEffectiveFilter
 

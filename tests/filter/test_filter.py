@@ -9,11 +9,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameCollation, NameRules
-from dumpfilter.errors import OptionError
+from dumpfilter.binlog.statement import Statement, StatementKind
 from dumpfilter.filter import Filter, Rule, RuleKind, Verdict, make_rule
 from dumpfilter.index.subjects import TableSubject
-from dumpfilter.statement import Statement, StatementKind
 from tests.filter.plain import Names, PlainFilter
 
 Family = Literal["mysql", "mariadb"]

@@ -8,6 +8,7 @@ import numpy as np
 
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.statement import Statement, StatementKind
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import (
     FILTER_BINLOG_SEND_F,
@@ -19,7 +20,6 @@ from dumpfilter.filter.flags import (
 )
 from dumpfilter.index.fileset import SegmentReader
 from dumpfilter.index.subjects import Subjects, TableSubject
-from dumpfilter.statement import Statement, StatementKind
 from tests.strategies import DIALECTS, _Builder, query_body, rows_body, table_map_body
 from tests.support import MemoryFile
 

@@ -13,7 +13,8 @@ from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.rows import decode_table_map
+from dumpfilter.binlog.rows_events import decode_table_map
+from dumpfilter.binlog.statement import make_statement, parse_statement
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.convert import kind_from_number, kind_number
 from dumpfilter.filter.effective import EffectiveFilter
@@ -24,7 +25,6 @@ from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, RuleKind
 from dumpfilter.index.statements import decode_statement_event, statement_of
 from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.slave.threads.groups import Keyword, keyword
-from dumpfilter.statement import make_statement, parse_statement
 
 DATA = Path(__file__).parent / "data"
 RECORDED: dict[str, Any] = json.loads((DATA / "hits-mysql.json").read_text())

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
+from dumpfilter.binlog.statement import Statement, StatementKind
 from dumpfilter.filter import Filter
 from dumpfilter.filter.decision import Verdict
 from dumpfilter.filter.kinds import ROWS, AllFilters, KindFilter, kind_name
-from dumpfilter.statement import Statement, StatementKind
 
 KINDS = [kind.value for kind in StatementKind] + [ROWS]
 NAMES = st.sets(st.sampled_from(KINDS), max_size=4)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.filter.convert import origin_from_proto, origin_to_proto
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.v1 import dumpfilter_pb2 as pb

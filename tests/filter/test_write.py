@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.errors import OptionError
+from dumpfilter.binlog.statement import Statement, StatementKind
 from dumpfilter.filter import Filter, Step, Verdict, WriteFilter, WriteRuleKind, WriteSemantics, make_rule
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_BINLOG_WRITE_F, TableFlags
 from dumpfilter.index.subjects import Subjects, TableSubject
-from dumpfilter.statement import Statement, StatementKind
 from tests.filter.plain import Names
 from tests.filter.plain_write import is_written
 

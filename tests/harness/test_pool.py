@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.harness.pool import Pool
 from dumpfilter.topology import make_topology, workload
 

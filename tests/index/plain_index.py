@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.context_events import decode_xa_prepare
@@ -27,7 +28,6 @@ from dumpfilter.binlog.gtid_events import Xid, decode_gtid_tagged
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.binlog.query import EXTENDED_QUERY_HEADER_LENGTH
 from dumpfilter.binlog.reader import Event
-from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
 from dumpfilter.index.statements import decode_statement_event, read_statement
 from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.index.xa import canonical, ended_xid

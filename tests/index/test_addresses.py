@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dumpfilter.base.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated, ConnectionLost, OptionError
 from dumpfilter.binlog.events import GTID_INDEX_MAGIC
-from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated, ConnectionLost, OptionError
+from dumpfilter.binlog.workload.generate import generate
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, open_file
 from dumpfilter.spark_jobs.ranges.range_index import REMOTE_BLOCK_SIZE, index_file
-from dumpfilter.workload.generate import generate
 from tests.spark_jobs.s3_server import ObjectStore, object_store
 from tests.support import DATA
 

@@ -13,11 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.binlog.events import GTID_INDEX_MAGIC, LOG_EVENT_RELAY_LOG_F, EventType
-from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids, parse_gtid_set
-from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.writer import make_event
-from dumpfilter.errors import (
+from dumpfilter.base.errors import (
     BinlogCorrupt,
     BinlogError,
     BinlogMissing,
@@ -25,6 +21,10 @@ from dumpfilter.errors import (
     BinlogUnsupported,
     OptionError,
 )
+from dumpfilter.binlog.events import GTID_INDEX_MAGIC, LOG_EVENT_RELAY_LOG_F, EventType
+from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids, parse_gtid_set
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.writer import make_event
 from dumpfilter.index.fileset import (
     BinlogFile,
     BinlogSet,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogUnreadable, OutputError
 from dumpfilter.binlog import file_reads
-from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogUnreadable, OutputError
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.index_file import MAX_INDEX, take_out
 from tests.support import DATA

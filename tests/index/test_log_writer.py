@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter import files
-from dumpfilter.errors import OutputError
+from dumpfilter.base import files
+from dumpfilter.base.errors import OutputError
 from dumpfilter.index.index_file import INDEX_CHANGES
 from dumpfilter.index.log_writer import GrowingFile, LogWriter
 

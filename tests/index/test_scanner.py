@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventType
 from dumpfilter.binlog.gap_events import Gap, make_gap
@@ -18,7 +19,6 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from tests.gaps import with_gap_events

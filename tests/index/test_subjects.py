@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.statement import Statement, StatementKind
 from dumpfilter.index.subjects import TableSubject
-from dumpfilter.statement.statement import Statement, StatementKind
 
 
 def made(**parts: Any) -> Statement:

@@ -10,13 +10,13 @@ import grpc
 
 from dumpfilter.binlog.gap_events import Gap
 from dumpfilter.binlog.gtid import GtidSet
+from dumpfilter.dump.stream.gaps import gaps_from_proto, hits_from_numbers
+from dumpfilter.dump.stream.versions import PROTOCOL
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.filter.hits import Hits
 from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.server import MasterServer
-from dumpfilter.stream.gaps import gaps_from_proto, hits_from_numbers
-from dumpfilter.stream.versions import PROTOCOL
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from dumpfilter.base.security.passwords import PlainPassword, ScryptHash
 from dumpfilter.master import access as access_module
 from dumpfilter.master.access import (
     CHECKS_AT_ONCE,
@@ -16,8 +17,7 @@ from dumpfilter.master.access import (
     AccessDenied,
     TryLater,
 )
-from dumpfilter.security.passwords import PlainPassword, ScryptHash
-from tests.security.test_throttle import Clock
+from tests.base.security.test_throttle import Clock
 
 GUESSER, RIGHTFUL = "ipv4:192.0.2.1:1", "ipv4:10.0.0.7:1"
 SECRET = b"s" * 32

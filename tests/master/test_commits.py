@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.dump import DumpThread
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.segment import Segment

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.base.security.passwords import PlainPassword
 from dumpfilter.binlog.gtid import MysqlGtidSet
+from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.result import Result
+from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import EffectiveFilter, WriteFilter
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.security.passwords import PlainPassword
-from dumpfilter.sql.parser import parse_statement
-from dumpfilter.sql.result import Result
-from dumpfilter.sql.server_errors import SqlError
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.commands.in_process import run as run_in_process
 from tests.master.client import Client
@@ -29,7 +29,7 @@ from tests.support import DATA
 
 MYSQL = DATA / "oracle" / "mysql-row"
 MARIADB = DATA / "oracle" / "mariadb-row"
-SHOWN = Path(__file__).parents[1] / "printing" / "data" / "show-binlog-events"
+SHOWN = Path(__file__).parents[1] / "analyse" / "printing" / "data" / "show-binlog-events"
 UUID = "5a8b8d0a-e543-11f1-9c8d-02fc00000001"
 
 
@@ -131,7 +131,7 @@ def test_the_rules_of_the_binlog_are_in_the_status() -> None:
 
 @pytest.mark.parametrize("directory", [MYSQL, MARIADB], ids=["mysql", "mariadb"])
 def test_binlog_events(directory: Path) -> None:
-    """The rows themselves: tests/printing/test_show_events.py."""
+    """The rows themselves: tests/analyse/printing/test_show_events.py."""
     shown = [json.loads(line) for line in (SHOWN / f"{directory.name}.jsonl").read_text().splitlines()]
     with serving(directory) as master:
         assert master.names("SHOW BINLOG EVENTS") == [

@@ -15,7 +15,7 @@ import grpc
 import pymysql
 import pytest
 
-from dumpfilter.security.passwords import Sha2Crypt, native_hash
+from dumpfilter.base.security.passwords import Sha2Crypt, native_hash
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from tests.certificates import Authority, client_context

@@ -8,7 +8,7 @@ from dataclasses import replace
 import grpc
 import pytest
 
-from dumpfilter.dump import Counts
+from dumpfilter.dump.chunk import Counts
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
 from dumpfilter.master.metrics import MasterCollector

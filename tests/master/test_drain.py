@@ -9,16 +9,16 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
+from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.result import Result
+from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.master import drain as drain_module
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.drain import Drained, Drains
 from dumpfilter.master.health import PROCESS
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.who import Peer, Who, peer_address
-from dumpfilter.sql.parser import parse_statement
-from dumpfilter.sql.result import Result
-from dumpfilter.sql.server_errors import SqlError
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.base.errors import BinlogUnreadable, PositionError
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gap_events import Gap, is_gap_event, parse_gap_event
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.errors import BinlogUnreadable, PositionError
 from dumpfilter.master.dump_start import find_position
 from dumpfilter.master.replicas.source import gtid_position
 from dumpfilter.master.store import BinlogStore

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.filter import Filter
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
 from dumpfilter.master.expiry import Expiry, StoreExpiry
@@ -110,7 +110,7 @@ def test_a_store_that_cannot_be_expired_is_told_once(
 
     expiry = StoreExpiry(server.service, Expiry(nbytes=1))
     with capture_logs() as logs, monkeypatch.context() as patch:
-        patch.setattr("dumpfilter.files.os.replace", full)
+        patch.setattr("dumpfilter.base.files.os.replace", full)
         assert expiry.look() == expiry.look() == []
     (line,) = logs
     assert (line["event"], line["log_level"]) == ("store not expired", "error")

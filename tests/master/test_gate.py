@@ -14,7 +14,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.master.limits import (
     MAX_GTID_TEXT,
     MAX_IDS,

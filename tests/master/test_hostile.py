@@ -9,12 +9,12 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
+from dumpfilter.base.printable import LONGEST_IN_LOG
 from dumpfilter.filter import Filter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.limits import MAX_NAME, MAX_RULES, MAX_RULES_TEXT, Overloaded
 from dumpfilter.master.register import MOST_IDLE, MOST_IDLE_WEIGHT, NotRegistered, Register, RegisteredSlave
-from dumpfilter.printable import LONGEST_IN_LOG
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 from tests.master.test_service import code_of, dumping, wait_for

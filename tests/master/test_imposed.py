@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.security.passwords import ConsolePassword, PlainPassword, ScryptHash
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.console.roles import Role
-from dumpfilter.errors import OptionError
 from dumpfilter.filter import EffectiveFilter, Filter, ReplicationFilter
 from dumpfilter.filter.boundary import OnUndecided
 from dumpfilter.filter.convert import filter_from_proto
@@ -30,7 +31,6 @@ from dumpfilter.master.imposed import imposed_on
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer, peer_address
-from dumpfilter.security.passwords import ConsolePassword, PlainPassword, ScryptHash
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 from tests.master.tables import imposed_table

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from dumpfilter.stream.message import chunk_crc32
+from dumpfilter.dump.stream.message import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import pytest
 
-from dumpfilter.dump import Counts
+from dumpfilter.dump.chunk import Counts
 from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master import known_slaves

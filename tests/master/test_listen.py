@@ -11,16 +11,16 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.security.exposure import Exposed
+from dumpfilter.base.security.reloading import ReloadingTls
+from dumpfilter.base.security.tls import TlsFiles
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.security.exposure import Exposed
-from dumpfilter.security.reloading import ReloadingTls
-from dumpfilter.security.tls import TlsFiles
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from tests.certificates import Authority, Issued

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.analyse.printing.load_files import LoadFiles
+from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
@@ -19,8 +21,6 @@ from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.printing.load_files import LoadFiles
-from dumpfilter.printing.text import TextPrinter
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import apply_files
 from tests.mariadb import MariaDb, mariadb_version

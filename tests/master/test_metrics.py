@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master import refusals
 from dumpfilter.master.counters import SlaveKey
@@ -27,8 +27,8 @@ from dumpfilter.master.measurements import (
 from dumpfilter.master.metrics import METRICS, MOST_IDLE_SHOWN, MasterCollector, shown
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
+from tests.console.metrics.series import series_of
 from tests.master.client import TINY, Client
-from tests.metrics.series import series_of
 from tests.support import DATA
 
 ROW = DATA / "oracle" / "mysql-row"
@@ -171,7 +171,7 @@ def test_every_reason_is_shown_from_the_start() -> None:
     def classes(kind: type[DumpfilterError]) -> Iterator[str]:
         yield reason_of(kind)
         for each in kind.__subclasses__():
-            if each.__module__.startswith(("dumpfilter.errors", "dumpfilter.master")):
+            if each.__module__.startswith(("dumpfilter.base.errors", "dumpfilter.master")):
                 yield from classes(each)
 
     # A BinlogError has always one of the more special classes.

@@ -12,9 +12,9 @@ from typing import Any
 import grpc
 import pytest
 
+from dumpfilter.binlog.workload.generate import generate
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
-from dumpfilter.workload.generate import generate
 from tests.slave.driven import wait_until
 from tests.slave.processes import Launcher
 from tests.support import DATA

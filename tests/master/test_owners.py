@@ -11,13 +11,13 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
+from dumpfilter.base.security.passwords import PlainPassword, ScryptHash
 from dumpfilter.filter import Filter
 from dumpfilter.master.access import FREE_GUESSES
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.limits import REFUSALS_LOGGED
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.security.passwords import PlainPassword, ScryptHash
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 from tests.master.tables import imposed_table

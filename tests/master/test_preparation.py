@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from dumpfilter.binlog.statement import _shape
 from dumpfilter.dump import cut
+from dumpfilter.dump.packets import _kernels
 from dumpfilter.master.preparation import load_compiled_code
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.packets import _kernels
-from dumpfilter.statement import _shape
 from tests.support import DATA
 
 ROW = DATA / "oracle" / "mysql-row"

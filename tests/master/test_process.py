@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from dumpfilter import logs
-from dumpfilter.errors import OptionError, PortTaken
+from dumpfilter.base import logs
+from dumpfilter.base.errors import OptionError, PortTaken
 from dumpfilter.master import process
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.options import MasterOptions

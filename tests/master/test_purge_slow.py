@@ -15,6 +15,9 @@ import grpc
 import pytest
 
 from dumpfilter.binlog.events import GTID_INDEX_MAGIC
+from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet, gtid_index_of
 from dumpfilter.master.console import MasterConsole
@@ -23,10 +26,7 @@ from dumpfilter.master.purge import purge
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.writers import writer_of
-from dumpfilter.sql.parser import parse_statement
-from dumpfilter.sql.server_errors import SqlError
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from dumpfilter.workload.generate import generate
 from tests.master.client import Client
 from tests.master.test_service import code_of, files_of
 from tests.oracle.dumping import dump

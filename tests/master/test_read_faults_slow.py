@@ -15,15 +15,15 @@ from pathlib import Path
 import grpc
 import pytest
 
+from dumpfilter.base.errors import BinlogError, BinlogTruncated, BinlogUnreadable, BinlogUnsupported
 from dumpfilter.binlog import file_reads
 from dumpfilter.binlog.events import EventHeader, EventType
-from dumpfilter.errors import BinlogError, BinlogTruncated, BinlogUnreadable, BinlogUnsupported
+from dumpfilter.binlog.workload.generate import generate
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from dumpfilter.workload.generate import generate
 from tests.master.client import Client
 from tests.master.test_service import code_of, files_of
 from tests.support import DATA

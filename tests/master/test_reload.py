@@ -11,7 +11,10 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.security.passwords import ScryptHash
+from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import Filter
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.master.config import MasterConfig, load_config
@@ -19,9 +22,6 @@ from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.reload import Reload
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.security.passwords import ScryptHash
-from dumpfilter.sql.parser import parse_statement
-from dumpfilter.sql.server_errors import SqlError
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 from tests.master.test_service import files_of

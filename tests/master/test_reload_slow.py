@@ -8,7 +8,7 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from dumpfilter.security.passwords import ScryptHash, native_hash
+from dumpfilter.base.security.passwords import ScryptHash, native_hash
 from tests.slave.driven import wait_until
 from tests.slave.processes import Launcher
 from tests.support import DATA

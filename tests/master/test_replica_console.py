@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from dumpfilter.commands.server_status.model import MaxLag, judge, master_record
+from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.result import Result
+from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.register import MYSQL_PROTOCOL, Client
 from dumpfilter.master.replica_entry import ReplicaEntry
@@ -14,10 +18,6 @@ from dumpfilter.master.replicas.control import ReplicaControl
 from dumpfilter.master.replicas.filters import ReplicaFilters, ReplicaRefused
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.sql.parser import parse_statement
-from dumpfilter.sql.result import Result
-from dumpfilter.sql.server_errors import SqlError
-from dumpfilter.status.model import MaxLag, judge, master_record
 from tests.master.replicas.entries import PEER, Own, adopting, checked
 from tests.master.replicas.serving import MYSQL, entry
 

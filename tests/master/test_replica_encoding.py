@@ -21,8 +21,8 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mysql_gtid
 from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.dump import DumpThread, plan_many
 from dumpfilter.dump.chunk import Counts
+from dumpfilter.dump.thread import DumpThread, plan_many
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.master.advance import place_in

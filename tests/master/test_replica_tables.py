@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.security.client_tls import TlsMode
+from dumpfilter.base.security.passwords import ConsolePassword, native_hash
 from dumpfilter.filter import EffectiveFilter, Filter
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.replica_entry import ConnectBack, OnDrift
-from dumpfilter.security.client_tls import TlsMode
-from dumpfilter.security.passwords import ConsolePassword, native_hash
 
 HASH = native_hash("secret")
 Load = Callable[[str], MasterConfig]

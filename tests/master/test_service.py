@@ -12,9 +12,9 @@ from pathlib import Path
 import grpc
 import pytest
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.gtid import MysqlGtidSet
-from dumpfilter.errors import OptionError
 from dumpfilter.filter import Filter
 from dumpfilter.master.known_slaves import Presence
 from dumpfilter.master.listen import ListenAddress

@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import PositionError
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import read_format_description
-from dumpfilter.errors import PositionError
 from dumpfilter.filter import Filter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogFile

@@ -12,14 +12,15 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from dumpfilter.binlog.gtid import MariadbGtid
-from dumpfilter.errors import (
+from dumpfilter.base.errors import (
     ConnectionLost,
     DirectoryBusy,
     SourceRefused,
     SourceReplaced,
     SourceStreamDamaged,
 )
+from dumpfilter.binlog.gtid import MariadbGtid
+from dumpfilter.console.sql.parser import parse_statement
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.facts import SOURCE
@@ -29,7 +30,6 @@ from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.source import FollowedSource, SourceThread, following
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.receiver.url import parse_source_url
-from dumpfilter.sql.parser import parse_statement
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import TINY, Client
 from tests.master.replicas.serving import MYSQL

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from dumpfilter import files, state_file
-from dumpfilter.dump import Counts
-from dumpfilter.errors import DirectoryBusy, OptionError
+from dumpfilter.base import files, state_file
+from dumpfilter.base.errors import DirectoryBusy, OptionError
+from dumpfilter.base.state_file import checksum
+from dumpfilter.dump.chunk import Counts
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
 from dumpfilter.master.drain import Drain, Drains
@@ -23,7 +24,6 @@ from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.filters import ChangedFilter, ReplicaFilters
 from dumpfilter.master.state_directory import COUNTERS, DRAINS, FORMAT, StateDirectory
 from dumpfilter.master.who import Who
-from dumpfilter.state_file import checksum
 from tests.master.replicas.serving import entry
 
 RECORDS = [

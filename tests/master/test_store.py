@@ -10,8 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.base.errors import (
+    BinlogCorrupt,
+    BinlogMissing,
+    BinlogReplaced,
+    BinlogTruncated,
+    PositionError,
+)
 from dumpfilter.binlog.events import EventHeader
-from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogReplaced, BinlogTruncated, PositionError
 from dumpfilter.master import indexed_file
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.watcher import Watcher

@@ -11,7 +11,8 @@ from dumpfilter.binlog.events import MAGIC
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers, add_run, empty_set
-from dumpfilter.dump import Counts, DumpThread, render
+from dumpfilter.dump.chunk import Counts, render
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogSet, SegmentReader

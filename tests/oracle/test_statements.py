@@ -16,9 +16,9 @@ import pytest
 
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.binlog.statement import Statement, StatementKind, StatementText, read_text
 from dumpfilter.filter import Verdict
 from dumpfilter.index.statements import decode_statement_event, statement_of
-from dumpfilter.statement import Statement, StatementKind, StatementText, read_text
 from tests.dump import reference
 from tests.oracle.dumping import dump
 from tests.oracle.recordings import Recording, all_cases, all_recordings, filter_of

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from dumpfilter.analyse.explain.explanation import XA_END, ExplainedEvent, Filters, explain_events
 from dumpfilter.binlog.format import Family, NameRules
-from dumpfilter.explain.explanation import XA_END, ExplainedEvent, Filters, explain_events
 from dumpfilter.filter import Filter, WriteFilter, WriteSemantics
 from dumpfilter.index.fileset import BinlogSet
 

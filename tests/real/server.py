@@ -20,7 +20,7 @@ from typing import Any
 
 import pymysql
 
-from dumpfilter.servers import free_port
+from dumpfilter.testbed.servers import free_port
 from tests.mariadb import USER, install
 
 MYSQL_ROOT = Path(os.environ["DUMPFILTER_MYSQL_ROOT"]) if os.environ.get("DUMPFILTER_MYSQL_ROOT") else None

@@ -27,19 +27,19 @@ from typing import Any
 
 import pymysql
 
+from dumpfilter.analyse.lint.gather import gather
+from dumpfilter.analyse.lint.items import Item
+from dumpfilter.analyse.lint.knowledge import SetKnowledge
+from dumpfilter.analyse.lint.replica import ReplicaWalk
+from dumpfilter.analyse.lint.xa import dropped_xa
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.lint.gather import gather
-from dumpfilter.lint.items import Item
-from dumpfilter.lint.knowledge import SetKnowledge
-from dumpfilter.lint.replica import ReplicaWalk
-from dumpfilter.lint.xa import dropped_xa
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
-from dumpfilter.suggest.job import suggest
-from dumpfilter.suggest.search import BREAKING
+from dumpfilter.spark_jobs.suggest.job import suggest
+from dumpfilter.spark_jobs.suggest.search import BREAKING
 from tests.oracle.recordings import all_recordings
 from tests.real.judging import directory_of, real_source
 from tests.real.random_sets import SWITCH, Workload, rule_sets

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.analyse.lint.findings import Code
+from dumpfilter.analyse.lint.gather import gather
+from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.lint.findings import Code
-from dumpfilter.lint.gather import gather
-from dumpfilter.lint.linting import lint
 from tests.real.judging import directory_of
 from tests.real.server import MYSQL_ROOT, Servers
 from tests.real.stops import WRONG, Pair, expected, record, suggested_sets

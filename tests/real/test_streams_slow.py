@@ -13,8 +13,8 @@ import pytest
 
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, LOG_EVENT_ARTIFICIAL_F, EventHeader, EventType
 from dumpfilter.binlog.reader import read_format_description
-from tests.packets.record_streams import Request, packets
-from tests.packets.streams import BINLOGS, STREAMS, RecordedStream, recorded_streams
+from tests.dump.packets.record_streams import Request, packets
+from tests.dump.packets.streams import BINLOGS, STREAMS, RecordedStream, recorded_streams
 from tests.real.behind import PASSWORD, Dumpfilter, ReplicaUser
 from tests.slave.processes import Launcher
 

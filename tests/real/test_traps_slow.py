@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import pytest
 
+from dumpfilter.analyse.lint.findings import Level
+from dumpfilter.analyse.lint.gather import gather
+from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.lint.findings import Level
-from dumpfilter.lint.gather import gather
-from dumpfilter.lint.linting import lint
 from tests.real.judging import directory_of
 from tests.real.server import MYSQL_ROOT, RealServer, Servers
 

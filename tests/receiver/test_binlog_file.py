@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import SourceReplaced
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.errors import SourceReplaced
 from dumpfilter.index.fileset import FLAGS_OFFSET
 from dumpfilter.receiver import binlog_file
 from dumpfilter.receiver.binlog_file import OpenFile, find_end

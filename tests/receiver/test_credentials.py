@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.url import parse_source_url
-from dumpfilter.security.client_tls import TlsMode
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import ConnectionLost, SourceStreamDamaged
 from dumpfilter.binlog.events import EventHeader, EventType
-from dumpfilter.errors import ConnectionLost, SourceStreamDamaged
 from dumpfilter.receiver.deframing import Control, Deframer, Events, LargeEvent
 from tests.receiver.fake_source import END, event_at, framed, heartbeat
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.errors import ConnectionLost, OptionError, SourceStreamDamaged
+from dumpfilter.base.errors import ConnectionLost, OptionError, SourceStreamDamaged
 from dumpfilter.receiver.follow import Follower, FollowOptions
 from dumpfilter.receiver.store import BinlogDirectory
 from dumpfilter.receiver.url import parse_source_url

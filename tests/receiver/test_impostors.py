@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from dumpfilter.base.errors import OptionError, TlsError
 from dumpfilter.console.rsa_exchange import RsaExchange
-from dumpfilter.errors import OptionError, TlsError
 from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.follow import Follower
 from dumpfilter.receiver.store import BinlogDirectory

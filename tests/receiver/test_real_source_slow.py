@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.errors import SourcePurged, SourceRefused, SourceReplaced
+from dumpfilter.analyse.inspection.inspection import inspect_set
+from dumpfilter.base.errors import SourcePurged, SourceRefused, SourceReplaced
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.inspection.inspection import inspect_set
 from dumpfilter.receiver.follow import Follower
 from dumpfilter.receiver.store import BinlogDirectory
 from dumpfilter.receiver.url import parse_source_url

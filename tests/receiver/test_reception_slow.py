@@ -13,10 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.binlog.context_events import Rotate, encode_rotate
-from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, EventType
-from dumpfilter.binlog.writer import make_event
-from dumpfilter.errors import (
+from dumpfilter.base.errors import (
     ConnectionLost,
     DumpfilterError,
     SourcePurged,
@@ -25,6 +22,9 @@ from dumpfilter.errors import (
     SourceStreamDamaged,
     TlsError,
 )
+from dumpfilter.binlog.context_events import Rotate, encode_rotate
+from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, EventType
+from dumpfilter.binlog.writer import make_event
 from dumpfilter.index.fileset import FLAGS_OFFSET, BinlogSet
 from dumpfilter.receiver.follow import Follower, FollowOptions
 from dumpfilter.receiver.store import BinlogDirectory

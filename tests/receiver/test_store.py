@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.errors import (
+from dumpfilter.base.errors import (
     BinlogMissing,
     DirectoryBusy,
     OutputError,
@@ -18,6 +16,8 @@ from dumpfilter.errors import (
     SourceStreamDamaged,
     StateCorrupt,
 )
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.receiver.store import SOURCE_FILE, BinlogDirectory, check_binlog_name
@@ -88,7 +88,7 @@ def test_a_file_is_in_the_index_after_its_first_event_is_written(
     def crash(path: Path, data: bytes, **_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dumpfilter.files.replace", crash)
+    monkeypatch.setattr("dumpfilter.base.files.replace", crash)
     with pytest.raises(KeyboardInterrupt):
         store.begin_file("bin.000002", HEAD, DESCRIPTION)
     monkeypatch.undo()

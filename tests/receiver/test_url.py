@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.receiver.url import is_source_url, parse_source_url
-from dumpfilter.security.client_tls import TlsMode
 
 
 def test_an_address_says_what_it_says() -> None:

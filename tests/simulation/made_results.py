@@ -6,13 +6,13 @@ import functools
 
 import numpy as np
 
-from dumpfilter.links.shape import LinkShape
 from dumpfilter.simulation.plan import Channel, FilterKey, Leg, Plan, PlannedNode, plan_topology
 from dumpfilter.simulation.results import Method, Results, Setting, Variant
 from dumpfilter.simulation.retries import Retries
 from dumpfilter.simulation.simulate import Options, Search, simulate
 from dumpfilter.simulation.traffic import SetTraffic
 from dumpfilter.topology import parse_string
+from dumpfilter.topology.links.shape import LinkShape
 from tests.simulation.sets import SECOND, traffic
 
 HOSTILE = "<img src=x onerror=window.pwned=1>$x_1$\u202e{{7*7}}"

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.errors import OptionError
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.links.shape import LinkShape
 from dumpfilter.simulation.plan import Channel, Plan, plan_slaves, plan_topology
 from dumpfilter.topology import make_topology, parse_string
+from dumpfilter.topology.links.shape import LinkShape
 from dumpfilter.topology.slaves_file import load_slaves
 
 

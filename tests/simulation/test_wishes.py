@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.wishes import parse_loads, parse_sweep, searches_of, settings_of
 

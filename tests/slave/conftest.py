@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.events import MAGIC, EventHeader
-from dumpfilter.stream.message import chunk_crc32
+from dumpfilter.dump.stream.message import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.slave.driven import Master
 

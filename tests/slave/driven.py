@@ -19,6 +19,8 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gap_events import is_gap_event
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import iter_events
+from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.result import Result
 from dumpfilter.filter import FilterSemantics, Rule, make_filter
 from dumpfilter.filter.channels import ChannelFilters, split_channel
 from dumpfilter.filter.hits import Hits
@@ -36,8 +38,6 @@ from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
-from dumpfilter.sql.parser import parse_statement
-from dumpfilter.sql.result import Result
 from tests.master.client import TINY
 
 DEADLINE = 240.0

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
+from dumpfilter.base.errors import BinlogCorrupt, BinlogTruncated
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.errors import BinlogCorrupt, BinlogTruncated
 from dumpfilter.filter import Filter
 from dumpfilter.slave.threads.applier import apply_files
 from dumpfilter.slave.threads.groups import Groups, Keyword, keyword

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.slave.certificate import CERTIFICATE, KEY, kept_tls
 from tests.certificates import Authority
 

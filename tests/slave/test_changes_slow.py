@@ -19,7 +19,10 @@ import pytest
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.rows import decode_table_map
+from dumpfilter.binlog.rows_events import decode_table_map
+from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.result import Result
 from dumpfilter.filter import make_filter
 from dumpfilter.filter.channels import ChannelFilters
 from dumpfilter.filter.rules import BaseRuleKind, Rule, RuleKind, make_rule
@@ -30,9 +33,6 @@ from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
-from dumpfilter.sql.parser import parse_statement
-from dumpfilter.sql.result import Result
-from dumpfilter.workload.generate import generate
 from tests.slave.driven import Place, serving, wait_until
 from tests.slave.growing import GrowingCopy
 from tests.slave.schedules import FACTOR, printed

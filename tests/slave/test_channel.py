@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from dumpfilter.console.sql.commands import Threads
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
 from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
 from dumpfilter.slave.targets import make_target
-from dumpfilter.sql.commands import Threads
 from tests.slave.driven import OLD_OPTION as OLD
 from tests.slave.driven import UUID, driven, expected, serving, wait_until
 from tests.slave.driven import apply_before as before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.slave.threads.connection import open_channel
 from dumpfilter.slave.threads.source import Source
 from tests.slave.once import source_of

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from dumpfilter.errors import OutputError
+from dumpfilter.base.errors import OutputError
+from dumpfilter.base.state_file import StateFile
 from dumpfilter.filter.rules import RuleKind
 from dumpfilter.slave.state.counters_info import NAME, ChannelCounters, counters_file
-from dumpfilter.state_file import StateFile
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.slave.driven import driven, serving, wait_until
 from tests.support import DATA

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dumpfilter import files
+from dumpfilter.base import files
 from dumpfilter.slave.state.master_info import MasterInfoFile
 from tests.slave.receiving import Slave
 from tests.slave.relayed import contents, raw_events

@@ -16,7 +16,7 @@ import pytest
 from dumpfilter import cli
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
+from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map
 from dumpfilter.filter import EffectiveFilter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.filter.rules import FilterOn

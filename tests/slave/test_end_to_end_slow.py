@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.errors import PositionError
+from dumpfilter.base.errors import PositionError
 from tests.slave.driven import Master, serving, wait_until
 from tests.slave.growing import EndlessBinlog
 from tests.slave.once import AddressOf, run_slave, start_slave

@@ -10,7 +10,7 @@ from itertools import count
 import grpc
 import pytest
 
-from dumpfilter.errors import (
+from dumpfilter.base.errors import (
     BinlogCorrupt,
     ConnectionLost,
     DumpTakenOver,
@@ -295,7 +295,7 @@ def test_where_a_dump_begins(served, tmp_path):
 def test_a_full_disk_stops_it(served, tmp_path, monkeypatch):
     servicer = served()
     thread = make_thread(tmp_path / "s", servicer.port)
-    from dumpfilter import files
+    from dumpfilter.base import files
 
     real = files.write
 

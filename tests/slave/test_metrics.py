@@ -14,7 +14,7 @@ from dumpfilter.slave.facts import METRICS, SlaveCollector
 from dumpfilter.slave.lag import relay_lag
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.relay_log import RelayPosition
-from tests.metrics.series import series_of
+from tests.console.metrics.series import series_of
 from tests.slave.driven import Driven, driven, serving, wait_until
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import ConnectionLost, NotAMaster
 from dumpfilter.console.client import console_login, run_statements
 from dumpfilter.console.script import ScriptStatement
-from dumpfilter.errors import ConnectionLost, NotAMaster
 from dumpfilter.slave.mysql_greeting import mysql_version, version_in
 from dumpfilter.slave.threads.connection import explain_failure
 from tests.slave.once import source_of

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.base.errors import StreamError
 from dumpfilter.binlog.format import NameCollation, NameRules
-from dumpfilter.errors import StreamError
+from dumpfilter.console.sql.commands import Threads
 from dumpfilter.filter import EffectiveFilter, Filter, FilterSemantics
 from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.fileset import BinlogSet
@@ -18,7 +19,6 @@ from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
-from dumpfilter.sql.commands import Threads
 from tests.master.tables import imposed_table
 from tests.slave.driven import Master, driven, serving, wait_until
 from tests.slave.once import Once

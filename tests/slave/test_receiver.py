@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter import files
+from dumpfilter.base import files
+from dumpfilter.base.errors import StateCorrupt, StreamDamaged, StreamError
 from dumpfilter.binlog.gap_events import Gap, parse_gap_event
-from dumpfilter.errors import StateCorrupt, StreamDamaged, StreamError
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
 from dumpfilter.slave.state.relay_log import MOST_WAITED_FOR
 from dumpfilter.v1 import dumpfilter_pb2 as pb

@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from dumpfilter import files
+from dumpfilter.base import files
+from dumpfilter.base.errors import OutputError, RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.events import EventHeader
 from dumpfilter.binlog.gap_events import Head, parse_gap_event
-from dumpfilter.errors import OutputError, RelayLogDamaged, StateCorrupt
 from dumpfilter.slave.state.relay_log import (
     MOST_WAITED_FOR,
     RelayLog,
@@ -99,7 +99,7 @@ def test_sync_relay_log(tmp_path, masters, monkeypatch, every, expected):
     log.recover(None)
     log.rotate(file.name, 4, file.format_description, {})
     synced = []
-    monkeypatch.setattr("dumpfilter.files.sync", lambda path, fd: synced.append(path.name))
+    monkeypatch.setattr("dumpfilter.base.files.sync", lambda path, fd: synced.append(path.name))
     for transaction in file.transactions[:5]:
         log.append(transaction.events[0], events=1)
     assert len(synced) == expected
@@ -118,7 +118,7 @@ def test_a_slow_disk_delays_the_second_synchronization_and_not_the_first(tmp_pat
         disk.acquire()
         written.append(path.name)
 
-    monkeypatch.setattr("dumpfilter.files.sync", sync)
+    monkeypatch.setattr("dumpfilter.base.files.sync", sync)
     events = [transaction.events[0] for transaction in file.transactions[:4]]
     log.append(events[0], events=MOST_WAITED_FOR)
     assert asked == []
@@ -156,7 +156,7 @@ def test_a_disk_that_fails_in_the_other_thread_ends_the_next_append(tmp_path, ma
 
     first, second, third = (transaction.events[0] for transaction in file.transactions[:3])
     with monkeypatch.context() as patch:
-        patch.setattr("dumpfilter.files.sync", sync)
+        patch.setattr("dumpfilter.base.files.sync", sync)
         log.append(first, events=MOST_WAITED_FOR + 1)
         log.append(second, events=MOST_WAITED_FOR + 1)
         with pytest.raises(OutputError, match=r"relay-bin.000001: .*Input/output error"):
@@ -177,7 +177,7 @@ def test_a_file_that_cannot_be_put_into_the_index_receives_nothing(tmp_path, mas
 
     for before, file in ((None, first), ("relay-bin.000001", second)):
         with monkeypatch.context() as patch:
-            patch.setattr("dumpfilter.files.replace", full)
+            patch.setattr("dumpfilter.base.files.replace", full)
             with pytest.raises(OutputError, match="No space left on device"):
                 log.rotate(file.name, 4, file.format_description, {})
             log.sync()

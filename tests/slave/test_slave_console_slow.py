@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
+from dumpfilter.base.security.passwords import ScryptHash
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.reader import iter_events
+from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.security.passwords import ScryptHash
 from dumpfilter.slave.report import report
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
-from dumpfilter.sql.server_errors import SqlError
 from tests.master.tables import imposed_table
 from tests.slave.driven import Place, driven, expected, serving, wait_until
 from tests.slave.growing import GrowingCopy

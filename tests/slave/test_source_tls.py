@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.errors import OptionError
-from dumpfilter.security.client_tls import TlsMode
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.slave.state.source_info import SourceInfo
 
 

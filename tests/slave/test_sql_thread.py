@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
+from dumpfilter.base.errors import RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.errors import RelayLogDamaged, StateCorrupt
 from dumpfilter.filter import Filter
 from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition

@@ -12,12 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.compression import compress, decode_transaction_payload, rows_data
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.row_image import ColumnPlan
 from dumpfilter.binlog.row_walk import row_images
-from dumpfilter.binlog.rows import RowsHeader, TableMap, decode_rows_header, decode_table_map, rows_kind
-from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.binlog.rows_events import (
+    RowsHeader,
+    TableMap,
+    decode_rows_header,
+    decode_table_map,
+    rows_kind,
+)
 from dumpfilter.slave.targets import SummaryTarget, Target
 from dumpfilter.slave.targets.summary import DIGEST_BYTES, qualified_name
 

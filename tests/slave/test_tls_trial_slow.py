@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
-from dumpfilter.errors import TlsError
+from dumpfilter.base.errors import TlsError
+from dumpfilter.base.security.client_tls import ClientTls, TlsFileError
+from dumpfilter.base.security.reloading import ReloadingTls
+from dumpfilter.base.security.tls import TlsFiles
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.security.client_tls import ClientTls, TlsFileError
-from dumpfilter.security.reloading import ReloadingTls
-from dumpfilter.security.tls import TlsFiles
 from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.threads.connection import open_channel
 from dumpfilter.slave.tls_trial import Unreachable, agree, speaks_tls
@@ -136,7 +136,7 @@ def test_an_expired_certificate(
     authority: Authority, verified: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A master does not start with an expired certificate. This one expired while the master ran.
-    monkeypatch.setattr("dumpfilter.security.tls._check_period", lambda *_: None)
+    monkeypatch.setattr("dumpfilter.base.security.tls._check_period", lambda *_: None)
     with (
         master(authority.issue("m", ends=YESTERDAY, begins=YESTERDAY)) as port,
         pytest.raises(TlsError, match=r"expired.*renew the certificate on the master"),

@@ -9,17 +9,17 @@ from io import BytesIO
 from itertools import chain
 from typing import Any
 
+from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
 from dumpfilter.binlog.events import ROWS, EventHeader, EventType, event_name
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MysqlGtid
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.binlog.rows import decode_rows_header, decode_table_map, rows_kind
-from dumpfilter.errors import BinlogError
+from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map, rows_kind
+from dumpfilter.binlog.statement import Statement
 from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.index.subjects import TableSubject
-from dumpfilter.statement import Statement
 from tests.binlog.plain_rows import plain_row_images
 from tests.index.plain_index import ReferenceIndex, Transaction, index_events
 

@@ -176,7 +176,7 @@ def _left_files(temporary: Path) -> list[str]:
 
 def _run_until_signal(topology: str) -> None:
     """Run a topology in a temporary directory until a signal ends it."""
-    from dumpfilter.endings import ending_at_signals
+    from dumpfilter.base.endings import ending_at_signals
     from dumpfilter.testbed import up
 
     with ending_at_signals(), up(topology):

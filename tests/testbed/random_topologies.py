@@ -24,8 +24,8 @@ import hypothesis
 import hypothesis.strategies as st
 import pymysql
 
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.binlog.format import Family
-from dumpfilter.errors import DumpfilterError
 from dumpfilter.testbed import Testbed, up
 from dumpfilter.topology import master, parse_toml_topology, read, server, slave, to_toml
 from dumpfilter.topology.model import Kind, Node, Reading, Topology, Workload

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
 from dumpfilter.testbed import (
     LawBroken,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.compiler.notice import on_compilation
+from dumpfilter.base.compiler.notice import on_compilation
 from dumpfilter.testbed.errors import StartFailed, TestbedError
 from dumpfilter.testbed.keeping import Child, Keeper
 from dumpfilter.testbed.processes import is_alive, start_time

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.servers import replica_status
 from dumpfilter.testbed import LawBroken, up
 from dumpfilter.testbed.server_nodes import StartedServer
+from dumpfilter.testbed.servers import replica_status
 
 RECORDING = Path(__file__).parents[1] / "oracle" / "data" / "oracle" / "mariadb-row"
 WAIT = 200.0

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from dumpfilter.errors import OptionError
-from dumpfilter.links.shape import LinkShape, Outage
-from dumpfilter.options.units import MOST_RATE
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.units import MOST_RATE
 from dumpfilter.topology import Topology, read, recording, running, server, slave
+from dumpfilter.topology.links.shape import LinkShape, Outage
 from dumpfilter.topology.model import Node, Reading, Workload
 from dumpfilter.topology.resolve import resolve
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.topology import (
     link,
     make_topology,

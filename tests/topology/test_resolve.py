@@ -8,7 +8,7 @@ from types import FrameType
 
 import pytest
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.topology import parse_string, parse_toml_topology, to_toml
 from dumpfilter.topology.model import Topology
 from dumpfilter.topology.resolve import MOST_NODES, MOST_SOURCES

@@ -7,7 +7,7 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.topology import parse_string, parse_toml_topology, to_toml
 from dumpfilter.topology.toml_notation import topology_of_tables
 

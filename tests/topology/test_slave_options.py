@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.topology.slave_options import slaves_of, slaves_of_my_cnf, slaves_of_text

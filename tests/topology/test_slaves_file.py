@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.links.shape import PLAIN, LinkShape
+from dumpfilter.topology.links.shape import PLAIN, LinkShape
 from dumpfilter.topology.slaves_file import load_slaves
 
 

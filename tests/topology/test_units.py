@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.errors import OptionError
-from dumpfilter.links.shape import Outage
-from dumpfilter.options.units import format_rate, format_size, format_time, parse_rate, parse_size, parse_time
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.units import (
+    format_rate,
+    format_size,
+    format_time,
+    parse_rate,
+    parse_size,
+    parse_time,
+)
+from dumpfilter.topology.links.shape import Outage
 from dumpfilter.topology.units import format_outage, format_speed, parse_outage, parse_speed
 from tests.topology.strategies import outages, rates, times
 

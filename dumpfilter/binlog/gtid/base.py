@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.errors import GtidError
 from dumpfilter.binlog.gtid.gtids import Gtid, Key, MariadbGtid, MysqlGtid
 from dumpfilter.binlog.gtid.intervals import ONE, U64, Intervals
-from dumpfilter.errors import GtidError
 
 
 class GtidSet(ABC):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, TypeAlias
 
-from dumpfilter.errors import GtidError
+from dumpfilter.base.errors import GtidError
 
 GNO_MAX = 2**63 - 2
 """The largest transaction number (gno) in a GTID of MySQL (``GNO_END - 1``)."""

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.errors import GtidError
 from dumpfilter.binlog.gtid.base import GtidSet
 from dumpfilter.binlog.gtid.gtids import (
     MARIADB_TEXT,
@@ -25,7 +26,6 @@ from dumpfilter.binlog.gtid.gtids import (
     shortened,
 )
 from dumpfilter.binlog.gtid.intervals import Intervals
-from dumpfilter.errors import GtidError
 
 
 class MariadbGtidSet(GtidSet):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Self
 
+from dumpfilter.base.errors import GtidError
 from dumpfilter.binlog.gtid.base import GtidSet
 from dumpfilter.binlog.gtid.gtids import (
     GNO_MAX,
@@ -19,7 +20,6 @@ from dumpfilter.binlog.gtid.gtids import (
     read_number,
     shortened,
 )
-from dumpfilter.errors import GtidError
 
 _INTERVAL = re.compile(r"([0-9]+)(?:\s*-\s*([0-9]+))?", re.ASCII)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from dumpfilter.base.errors import GtidError
 from dumpfilter.binlog.gtid.gtids import MARIADB_TEXT, UUID_TEXT, shortened
 from dumpfilter.binlog.gtid.mariadb import MariadbGtidSet
 from dumpfilter.binlog.gtid.mysql import MysqlGtidSet
-from dumpfilter.errors import GtidError
 
 
 def parse_gtid_set(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.logins import SOURCE_VARIABLE, parse_address, read_password
-from dumpfilter.errors import OptionError
-from dumpfilter.options.settings import Settings, setting
 from dumpfilter.slave.options import MASTER_PANEL, TlsOptions
 
 if TYPE_CHECKING:
-    from dumpfilter.security.guarded_client import Login
+    from dumpfilter.base.security.guarded_client import Login
     from dumpfilter.slave.threads.source import Source
 
 PASSWORD_VARIABLE = "DUMPFILTER_PASSWORD"

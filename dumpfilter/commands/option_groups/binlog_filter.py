@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.settings import Settings, repeated, setting
 from dumpfilter.commands.option_groups.rules import Rules, rule_option
-from dumpfilter.errors import OptionError
 from dumpfilter.filter.factory import FilterOptions
 from dumpfilter.filter.rules import Rule, RuleKind, WriteRuleKind, make_rule, make_rules
-from dumpfilter.options.settings import Settings, repeated, setting
 
 _REWRITE = "FROM->TO: the rules compare TO, and the text has TO. With --raw the events keep FROM."
 

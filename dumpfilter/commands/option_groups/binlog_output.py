@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 from pathlib import Path
 
-from dumpfilter.errors import OptionError
-from dumpfilter.options.settings import Settings, setting
-from dumpfilter.printing.may_fail import MayFail
+from dumpfilter.analyse.printing.may_fail import MayFail
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.settings import Settings, setting
 
 
 class BinlogOutputOptions(Settings, panel="Output"):

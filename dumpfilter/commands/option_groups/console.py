@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.logins import CONSOLE_VARIABLE, make_password, read_password
-from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
+    from dumpfilter.base.security.tls import TlsSource
     from dumpfilter.commands.option_groups.protection import ProtectionOptions
     from dumpfilter.console.endpoint import ConsoleEndpoint
-    from dumpfilter.security.tls import TlsSource
 
 PANEL = "Console"
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Literal
 
-from dumpfilter.errors import OptionError
-from dumpfilter.options.settings import Settings, setting
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dumpfilter.options.settings import Settings, setting, until_end_of_command
+from dumpfilter.base.options.settings import Settings, setting, until_end_of_command
 
 if TYPE_CHECKING:
     from dumpfilter.topology.slaves_file import SlaveDefinition

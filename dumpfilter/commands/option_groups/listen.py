@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.protection import PANEL, ProtectionOptions
 from dumpfilter.edge.options import REPLICAS_PANEL
-from dumpfilter.errors import OptionError
-from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
+    from dumpfilter.base.security.endpoint import Endpoint
+    from dumpfilter.base.security.tls import TlsSource
     from dumpfilter.master.listen import ListenAddress
-    from dumpfilter.security.endpoint import Endpoint
-    from dumpfilter.security.tls import TlsSource
 
 _PORT = 3307
 """The port for slaves of dumpfilter, unless ``--port`` names another one."""
@@ -82,7 +82,7 @@ class ReplicaOptions(Settings, panel=REPLICAS_PANEL):
         """
         if self.replica_port is None:
             return None
-        from dumpfilter.security.endpoint import Endpoint
+        from dumpfilter.base.security.endpoint import Endpoint
 
         return Endpoint(
             host=host if self.replica_host is None else self.replica_host,

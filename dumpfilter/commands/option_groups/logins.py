@@ -10,8 +10,8 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from dumpfilter.errors import OptionError
-from dumpfilter.options.small_file import read_password_file
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.small_file import read_password_file
 
 CONSOLE_VARIABLE = "DUMPFILTER_CONSOLE_PASSWORD"
 SOURCE_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"

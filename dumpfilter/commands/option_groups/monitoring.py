@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dumpfilter.logs import Format, Level, configure
-from dumpfilter.options.settings import Settings, setting
+from dumpfilter.base.logs import Format, Level, configure
+from dumpfilter.base.options.settings import Settings, setting
 
 if TYPE_CHECKING:
-    from dumpfilter.metrics.endpoint import MetricsEndpoint
-    from dumpfilter.security.tls import TlsSource
+    from dumpfilter.base.security.tls import TlsSource
+    from dumpfilter.console.metrics.endpoint import MetricsEndpoint
 
 
 class LogOptions(Settings, panel="Log"):
@@ -45,7 +45,7 @@ class MetricsOptions(Settings, panel="Metrics"):
 
         ``tls`` are the settings of the process's TLS files.
         """
-        from dumpfilter.metrics.endpoint import MetricsEndpoint
+        from dumpfilter.console.metrics.endpoint import MetricsEndpoint
 
         if self.metrics_port is None:
             return None

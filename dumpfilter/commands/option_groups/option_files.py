@@ -6,11 +6,11 @@ from typing import Any
 
 import typer
 
+from dumpfilter.base.options.arguments import arguments_of, last_of
+from dumpfilter.base.options.names import OptionNames
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.sub_command import SubCommand
 from dumpfilter.filter.rules import SERVER_RULE_KINDS
-from dumpfilter.options.arguments import arguments_of, last_of
-from dumpfilter.options.names import OptionNames
-from dumpfilter.options.settings import Settings, setting
 
 _PANEL = "Option files"
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from dumpfilter.errors import OptionError
-from dumpfilter.options.settings import Settings, setting
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.settings import Settings, setting
 
 if TYPE_CHECKING:
-    from dumpfilter.security.reloading import ReloadingTls
+    from dumpfilter.base.security.reloading import ReloadingTls
 
 PANEL = "TLS"
 
@@ -40,8 +40,8 @@ class ProtectionOptions(Settings, panel=PANEL):
         """
         if self.tls_cert is None and self.tls_key is None:
             return None
-        from dumpfilter.security.reloading import ReloadingTls
-        from dumpfilter.security.tls import TlsFiles
+        from dumpfilter.base.security.reloading import ReloadingTls
+        from dumpfilter.base.security.tls import TlsFiles
 
         return ReloadingTls(TlsFiles(self.tls_cert, self.tls_key, self.tls_ca), for_grpc=for_grpc)
 
@@ -61,7 +61,7 @@ def check_distinct(listeners: Iterable[Listener]) -> None:
     >>> check_distinct([Listener("--port", "::1", 3307), Listener("--console-port", "::1", 3308)])
     >>> check_distinct([Listener("--port", "::1", 3307), Listener("--console-port", "::1", 3307)])
     Traceback (most recent call last):
-    dumpfilter.errors.OptionError: --port and --console-port are both 3307: give each of them a port of its own
+    dumpfilter.base.errors.OptionError: --port and --console-port are both 3307: give each of them a port of its own
     """
     earlier: list[Listener] = []
     for listener in listeners:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import SkipValidation
 
+from dumpfilter.base.options.settings import Repeated, Settings, repeated, setting
 from dumpfilter.filter.rules import (
     SLAVE_RULE_KINDS,
     BaseRuleKind,
@@ -17,7 +18,6 @@ from dumpfilter.filter.rules import (
     make_rule,
     make_rules,
 )
-from dumpfilter.options.settings import Repeated, Settings, repeated, setting
 
 if TYPE_CHECKING:
     from dumpfilter.filter.channels import ChannelFilters

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.completion import complete_variant
-from dumpfilter.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.simulation.simulate import Options
@@ -41,7 +41,7 @@ class ScenarioOptions(Settings, panel=PANEL):
 
     def options(self, links: Sequence[str]) -> Options:
         """Return the options of the simulation. ``links`` has the names of all links. Raises OptionError."""
-        from dumpfilter.options.units import parse_rate, parse_time
+        from dumpfilter.base.options.units import parse_rate, parse_time
         from dumpfilter.simulation import wishes
         from dumpfilter.simulation.hop import Hop
         from dumpfilter.simulation.results import Variant

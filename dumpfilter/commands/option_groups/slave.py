@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.logins import SOURCE_VARIABLE, parse_masters, read_password
-from dumpfilter.errors import OptionError
-from dumpfilter.options.settings import Settings, setting
 from dumpfilter.slave.options import MASTER_PANEL, SourceOptions, TlsOptions
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import typer
 
+from dumpfilter.base.options.settings import with_settings
 from dumpfilter.commands.sub_command import CommandGroup, SubCommand
 from dumpfilter.commands.topology.link import link_command
 from dumpfilter.commands.topology.look import report_command, status_command
@@ -21,7 +22,6 @@ from dumpfilter.commands.topology.show import show_command
 from dumpfilter.commands.topology.talk import logs_command, sql_command
 from dumpfilter.commands.topology.up import down_command, up_command
 from dumpfilter.commands.topology.wait import check_command, wait_command
-from dumpfilter.options.settings import with_settings
 
 _RUNNING = "A running topology"
 _NODES = "Its nodes and links"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import typer
 
+from dumpfilter.base.compiler import notice
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.commands.topology.foreground import remove_directory
-from dumpfilter.compiler import notice
-from dumpfilter.errors import DumpfilterError
 from dumpfilter.testbed.control import Control
 from dumpfilter.testbed.errors import NotUp
 from dumpfilter.testbed.leftovers import clean, owner_of

@@ -9,9 +9,9 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from dumpfilter.base.endings import endings_interrupt, ignore_endings
 from dumpfilter.commands.topology.tables import status_view
 from dumpfilter.commands.topology.views import REFRESH_SECONDS, report_view, watch_status
-from dumpfilter.endings import endings_interrupt, ignore_endings
 from dumpfilter.testbed import Testbed, up
 from dumpfilter.testbed.control import ControlServer
 from dumpfilter.testbed.leftovers import STATE, remove_files

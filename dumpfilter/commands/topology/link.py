@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.settings import setting
+from dumpfilter.base.options.units import parse_rate, parse_size, parse_time
 from dumpfilter.commands.topology.options import JsonOption, TopologyOptions
-from dumpfilter.errors import OptionError
-from dumpfilter.options.settings import setting
-from dumpfilter.options.units import parse_rate, parse_size, parse_time
 
 
 class LinkSettings(TopologyOptions):
@@ -84,7 +84,7 @@ def link_command(given: LinkSettings, output: JsonOption) -> None:
 
         dumpfilter topology link m:web --heal --plain
     """
-    from dumpfilter.report.terminal import print_json
+    from dumpfilter.analyse.report.terminal import print_json
 
     fault, arguments = given.fault()
     status = given.ask("link", link=given.link, shape=given.shape(), fault=fault, arguments=arguments)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.topology.options import JsonOption, TopologyOptions
-from dumpfilter.options.settings import Settings, setting
 
 
 class WatchOption(Settings):
@@ -30,9 +30,9 @@ def status_command(place: TopologyOptions, output: JsonOption, given: WatchOptio
     """
     from rich.console import Console
 
+    from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.commands.topology.tables import status_view
     from dumpfilter.commands.topology.views import watch_status
-    from dumpfilter.report.terminal import print_json
 
     if given.watch is not None and not output.as_json:
         watch_status(lambda: place.ask("status"), given.watch)
@@ -57,8 +57,8 @@ def report_command(place: TopologyOptions, output: JsonOption) -> None:
     """
     from rich.console import Console
 
+    from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.commands.topology.views import report_view
-    from dumpfilter.report.terminal import print_json
 
     report = place.ask("report")
     if output.as_json:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from dumpfilter.base.options.settings import setting
+from dumpfilter.base.options.units import parse_time
 from dumpfilter.commands.topology.options import NodeOptions
-from dumpfilter.options.settings import setting
-from dumpfilter.options.units import parse_time
 
 
 def kill_command(given: NodeOptions) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
-from dumpfilter.errors import DumpfilterError
-from dumpfilter.options.settings import Settings, setting
+from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.options.settings import Settings, setting
 
 DIRECTORY = Path("dumpfilter-topology")
 """The directory of a topology whose user names none."""

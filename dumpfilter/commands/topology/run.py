@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.topology.options import JsonOption
-from dumpfilter.options.settings import Settings, setting
 
 
 class RunSettings(Settings):
@@ -36,11 +36,11 @@ def run_command(given: RunSettings, output: JsonOption) -> None:
     """
     from rich.console import Console
 
+    from dumpfilter.analyse.report.output import check_output
+    from dumpfilter.base.endings import endings_interrupt
     from dumpfilter.commands.results import show_results
-    from dumpfilter.endings import endings_interrupt
-    from dumpfilter.experiment.definition import load_experiment
-    from dumpfilter.experiment.run import run_experiment
-    from dumpfilter.report.output import check_output
+    from dumpfilter.testbed.experiment.definition import load_experiment
+    from dumpfilter.testbed.experiment.run import run_experiment
 
     read = load_experiment(given.experiment)
     check_output(given.output, overwrite=given.overwrite)

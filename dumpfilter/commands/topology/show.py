@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from dumpfilter.options.settings import Settings, setting
+from dumpfilter.base.options.settings import Settings, setting
 
 
 class TopologyArgument(Settings):

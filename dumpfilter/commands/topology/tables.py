@@ -9,10 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dumpfilter.options.units import format_rate, format_time
-from dumpfilter.printable import printable
-from dumpfilter.report.terminal import Cell, table
-from dumpfilter.report.text import NOTHING, human_bytes, human_rate, human_seconds
+from dumpfilter.analyse.report.terminal import Cell, table
+from dumpfilter.analyse.report.text import NOTHING, human_bytes, human_rate, human_seconds
+from dumpfilter.base.options.units import format_rate, format_time
+from dumpfilter.base.printable import printable
 
 _BAD = "bold red"
 _LONGEST = 500

@@ -8,13 +8,13 @@ from typing import Any
 
 import typer
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.near import did_you_mean
+from dumpfilter.base.options.settings import setting
+from dumpfilter.base.printable import for_terminal
 from dumpfilter.commands.sql import print_results
 from dumpfilter.commands.topology.options import NodeOptions
 from dumpfilter.console.rendering import Format
-from dumpfilter.errors import OptionError
-from dumpfilter.options.near import did_you_mean
-from dumpfilter.options.settings import setting
-from dumpfilter.printable import for_terminal
 
 _FOLLOW_SECONDS = 0.2
 """The time between two looks at a log that is followed, seconds."""

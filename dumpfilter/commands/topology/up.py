@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.topology.options import TopologyOptions
 from dumpfilter.commands.topology.show import TopologyArgument
-from dumpfilter.options.settings import Settings, setting
 
 
 class UpSettings(Settings):
@@ -37,9 +37,9 @@ def up_command(named: TopologyArgument, place: TopologyOptions, given: UpSetting
         dumpfilter topology up --detach \
             "m\[server=mariadb] >> f >> r\[server=mariadb]"
     """
+    from dumpfilter.base.options.units import parse_time
     from dumpfilter.commands.topology.detached import start_detached
     from dumpfilter.commands.topology.foreground import run_in_foreground
-    from dumpfilter.options.units import parse_time
     from dumpfilter.topology import topology_from
 
     read = topology_from(named.topology)

@@ -10,14 +10,14 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from dumpfilter.analyse.report.terminal import table
+from dumpfilter.analyse.report.text import human_seconds
 from dumpfilter.commands.topology.tables import (
     bytes_or_nothing,
     links_table,
     problem_lines,
     status_view,
 )
-from dumpfilter.report.terminal import table
-from dumpfilter.report.text import human_seconds
 
 REFRESH_SECONDS = 0.5
 """The time between two looks at a topology in the foreground, seconds."""

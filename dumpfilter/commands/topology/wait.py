@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from dumpfilter.base.options.settings import setting
+from dumpfilter.base.options.units import parse_time
 from dumpfilter.commands.topology.options import TopologyOptions, complete_node
-from dumpfilter.options.settings import setting
-from dumpfilter.options.units import parse_time
 
 
 class WaitOptions(TopologyOptions):

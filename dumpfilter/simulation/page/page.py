@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dumpfilter.report.html import environment, page_parts
-from dumpfilter.report.month import MONTH_HOURS, remark_on_month
-from dumpfilter.report.text import human_rate_of_bits
+from dumpfilter.analyse.report.html import environment, page_parts
+from dumpfilter.analyse.report.month import MONTH_HOURS, remark_on_month
+from dumpfilter.analyse.report.text import human_rate_of_bits
 from dumpfilter.simulation.page import plots
 from dumpfilter.simulation.page.view import (
     active_seconds_of,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dumpfilter.printable import visible
-from dumpfilter.report.figures import (
+from dumpfilter.analyse.report.figures import (
     Bar,
     Bars,
     Chart,
@@ -18,7 +17,8 @@ from dumpfilter.report.figures import (
     head_and_rest,
     label,
 )
-from dumpfilter.report.text import human_bytes, human_rate_of_bits, human_seconds
+from dumpfilter.analyse.report.text import human_bytes, human_rate_of_bits, human_seconds
+from dumpfilter.base.printable import visible
 from dumpfilter.simulation.page.view import Look, look_of, nodes_by_name, worst_nodes
 from dumpfilter.simulation.results import LinkFigures, Method, NodeFigures, Results, Run, Variant
 from dumpfilter.simulation.terminal import microseconds

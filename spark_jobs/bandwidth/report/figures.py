@@ -13,9 +13,8 @@ from itertools import accumulate, takewhile
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.printable import visible
-from dumpfilter.report.audience import Audience
-from dumpfilter.report.figures import (
+from dumpfilter.analyse.report.audience import Audience
+from dumpfilter.analyse.report.figures import (
     Bar,
     Bars,
     Chart,
@@ -27,7 +26,8 @@ from dumpfilter.report.figures import (
     head_and_rest,
     label,
 )
-from dumpfilter.report.text import human_bytes, human_percent, share
+from dumpfilter.analyse.report.text import human_bytes, human_percent, share
+from dumpfilter.base.printable import visible
 from dumpfilter.spark_jobs.bandwidth.results import (
     Results,
     SlaveFigures,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from dumpfilter.report.audience import Audience
-from dumpfilter.report.html import environment, page_parts
-from dumpfilter.report.text import human_bytes, human_price
+from dumpfilter.analyse.report.audience import Audience
+from dumpfilter.analyse.report.html import environment, page_parts
+from dumpfilter.analyse.report.text import human_bytes, human_price
 from dumpfilter.spark_jobs.bandwidth.report import figures
 from dumpfilter.spark_jobs.bandwidth.report.figures import (
     MOST_CHOICES,

@@ -12,6 +12,8 @@ from typing import Any, Self
 import pymysql
 from pymysql.connections import Connection
 
+from dumpfilter.base.security.passwords import ConsolePassword
+from dumpfilter.base.security.tls import TlsSource, temporary_tls
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.port import listening_socket
@@ -21,8 +23,6 @@ from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.server import ReplicaServer
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.security.passwords import ConsolePassword
-from dumpfilter.security.tls import TlsSource, temporary_tls
 from tests.master.client import TINY
 from tests.support import DATA
 

@@ -14,9 +14,9 @@ import grpc
 import pymysql
 import pytest
 
+from dumpfilter.base.errors import ConnectionLost
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import MariadbGtidSet, MysqlGtidSet, encode_previous_gtids
-from dumpfilter.errors import ConnectionLost
 from dumpfilter.master import ahead
 from dumpfilter.master.logged import Logged
 from dumpfilter.master.source import SourceEnded

@@ -10,13 +10,13 @@ from dumpfilter.console.connection import Limits
 from dumpfilter.console.memory import CLIENT_MEMORY, Share
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.session import Session
+from dumpfilter.console.sql.interruption import Interrupt
+from dumpfilter.console.sql.result import OK
+from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.statements import execute_statement
 from dumpfilter.master.replicas.answers import Handshake
 from dumpfilter.master.replicas.source import Source
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.sql.interruption import Interrupt
-from dumpfilter.sql.result import OK
-from dumpfilter.sql.server_errors import SqlError
 from tests.console.small_executor import SmallExecutor
 from tests.master.replicas import serving
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from tests.master.replicas.entries import adopting

@@ -14,9 +14,9 @@ from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.server import ConsoleServer
+from dumpfilter.dump.packets.framing import last_events
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.who import Who
-from dumpfilter.packets.framing import last_events
 from tests.master.replicas.serving import (
     MARIADB,
     MYSQL,

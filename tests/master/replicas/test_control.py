@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from dumpfilter.errors import OptionError
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.security.passwords import ConsolePassword
 from dumpfilter.filter import FilterSemantics, RuleKind, make_rule
 from dumpfilter.filter.compare import Beyond
 from dumpfilter.filter.rules import FilterClause
@@ -17,7 +18,6 @@ from dumpfilter.master.register import MOST_DUMPING_WEIGHT, MYSQL_PROTOCOL, Clie
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.control import ReplicaControl
 from dumpfilter.master.replicas.filters import ReplicaFilters
-from dumpfilter.security.passwords import ConsolePassword
 from tests.master.replicas.entries import PEER, Own, adopting
 from tests.master.replicas.serving import entry
 

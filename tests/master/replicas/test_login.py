@@ -10,7 +10,7 @@ import pymysql
 import pytest
 from pymysql._auth import scramble_caching_sha2, scramble_native_password
 
-from dumpfilter.security.passwords import ConsolePassword, Sha2Crypt, native_hash
+from dumpfilter.base.security.passwords import ConsolePassword, Sha2Crypt, native_hash
 from tests.master.replicas.serving import MARIADB, MYSQL, PASSWORD, Replica, Serving, entry, serving
 
 WaitFor = Callable[[Callable[[], object]], None]

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.master.replica_entry import ConnectBack, ReplicaPeer
 from dumpfilter.master.replicas.own_filter import MOST_BYTES, FilterUnreadable, read_own_filter
-from dumpfilter.security.client_tls import TlsMode
 from tests.master.replicas.entries import PEER
 
 PASSWORD = "back-secret"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from dumpfilter.console.sql.commands import ShowReplicas
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.replicas.own_rows import OwnRows
-from dumpfilter.sql.commands import ShowReplicas
 from tests.master.replicas.serving import MYSQL, UUID, Replica, Serving, serving
 
 NOTHING = b"\0" * 8

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.security.passwords import native_hash
+from dumpfilter.base.security.passwords import native_hash
 from tests.mariadb import MariaDb
 from tests.master.replicas.serving import MARIADB, PASSWORD
 from tests.support import binlogs_in

@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
+from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.wire import MalformedPacket
 from dumpfilter.master.replicas.requests import (
     MAX_FILE_NAME,
@@ -16,7 +17,6 @@ from dumpfilter.master.replicas.requests import (
     parse_connect_state,
     parse_register_replica,
 )
-from dumpfilter.sql.server_errors import SqlError
 
 UUID = "6ccd780c-baba-1026-9564-5b8c656024db"
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.errors import OptionError
 from dumpfilter.filter import Filter, Rule, RuleKind, make_rule
 from dumpfilter.filter.channels import ConfiguredBy, Setting
 from dumpfilter.filter.compare import Beyond, passes_beyond

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dumpfilter.printable import visible
+from dumpfilter.base.printable import visible
 from dumpfilter.simulation.page import render_page
 from dumpfilter.simulation.page.plots import frontier_plot, lag_plot, links_bars, rate_plot
 from dumpfilter.simulation.page.view import comparisons, ways

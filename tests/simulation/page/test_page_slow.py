@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from dumpfilter.simulation.page import render_page
-from tests.report.browser import chromium
+from tests.analyse.report.browser import chromium
 from tests.simulation.made_results import CASES
 
 pytestmark = pytest.mark.xdist_group("chromium")

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Disk:
-    """One directory of files, which are changed through the functions of ``dumpfilter.files``."""
+    """One directory of files, which are changed through the functions of ``dumpfilter.base.files``."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -25,7 +25,7 @@ class Disk:
             self._synced[path.name] = self._kept[path.name] = path.read_bytes()
 
     def note(self, call: str, paths: tuple[Path, ...]) -> None:
-        """Note a call of ``dumpfilter.files`` that has returned."""
+        """Note a call of ``dumpfilter.base.files`` that has returned."""
         name = paths[0].name
         if call in ("create", "remove"):
             self._synced.pop(name, None)

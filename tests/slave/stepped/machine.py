@@ -14,10 +14,12 @@ from typing import Any
 
 import grpc
 
-from dumpfilter import files
+from dumpfilter.base import files
+from dumpfilter.base.errors import BinlogError, OutputError
 from dumpfilter.binlog.gtid import Gtid, GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.errors import BinlogError, OutputError
+from dumpfilter.console.sql.commands import ChangeReplicationFilter
+from dumpfilter.console.sql.parser import parse_statement
 from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.console import SlaveConsole
@@ -28,8 +30,6 @@ from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
 from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.threads import connection, io_thread
 from dumpfilter.slave.threads.applier import EventApplier
-from dumpfilter.sql.commands import ChangeReplicationFilter
-from dumpfilter.sql.parser import parse_statement
 from tests.slave.driven import filters_of
 from tests.slave.stepped.disk import Disk
 from tests.slave.stepped.model import Known, Model, Place, Recording, Unit

@@ -14,12 +14,12 @@ from uuid import UUID
 
 import grpc
 
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.dump.stream.message import Received
 from dumpfilter.master.refusals import status_of
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.threads import connection as connection_module
-from dumpfilter.stream.message import Received
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.inline import Flag, InlineReader, at_once, one_by_one
 from tests.slave.stepped.world import World

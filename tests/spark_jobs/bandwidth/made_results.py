@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dumpfilter.report.audience import Audience
-from dumpfilter.report.periods import Division
+from dumpfilter.analyse.report.audience import Audience
+from dumpfilter.analyse.report.periods import Division
 from dumpfilter.spark_jobs.bandwidth.results import (
     Figures,
     OverTime,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.analyse.inspection.inspection import inspect_set
+from dumpfilter.analyse.report.headings import NO_TABLE, SEVERAL
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.inspection.inspection import inspect_set
-from dumpfilter.report.headings import NO_TABLE, SEVERAL
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.engines.runner import run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition

@@ -13,21 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.analyse.report.audience import Audience
+from dumpfilter.base.errors import BinlogCorrupt, OptionError
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.errors import BinlogCorrupt, OptionError
+from dumpfilter.dump.stream.versions import PROTOCOL
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.convert import filter_to_proto, origin_to_proto
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.report.audience import Audience
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
-from dumpfilter.stream.versions import PROTOCOL
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client

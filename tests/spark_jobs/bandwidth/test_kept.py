@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import BinlogTruncated
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F
-from dumpfilter.errors import BinlogTruncated
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import FLAGS_OFFSET, BinlogSet

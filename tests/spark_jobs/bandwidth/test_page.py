@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.printable import visible
-from dumpfilter.report.audience import Audience
-from dumpfilter.report.text import human_rate
+from dumpfilter.analyse.report.audience import Audience
+from dumpfilter.analyse.report.text import human_rate
+from dumpfilter.base.printable import visible
 from dumpfilter.spark_jobs.bandwidth.report import render_report
 from dumpfilter.spark_jobs.bandwidth.report.figures import savings_bars
 from dumpfilter.spark_jobs.bandwidth.results import Figures, Results, about_nothing, with_totals

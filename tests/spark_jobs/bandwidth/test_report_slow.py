@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from dumpfilter.printable import visible
-from dumpfilter.report.text import human_rate, human_rate_of_bits
+from dumpfilter.analyse.report.text import human_rate, human_rate_of_bits
+from dumpfilter.base.printable import visible
 from dumpfilter.spark_jobs.bandwidth.report import figures, render_report
-from tests.report.browser import chromium
+from tests.analyse.report.browser import chromium
 from tests.spark_jobs.bandwidth.made_results import CASES
 
 pytestmark = pytest.mark.xdist_group("chromium")

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from dumpfilter.report.text import human_bytes, human_gigabytes
+from dumpfilter.analyse.report.text import human_bytes, human_gigabytes
 from dumpfilter.spark_jobs.bandwidth.results import Results, with_totals
 from dumpfilter.spark_jobs.bandwidth.terminal import print_results, print_warnings
 from tests.spark_jobs.bandwidth.made_results import CASES, made_results, with_equal_slaves

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dumpfilter.report.audience import Audience
-from dumpfilter.report.text import human_percent
+from dumpfilter.analyse.report.audience import Audience
+from dumpfilter.analyse.report.text import human_percent
 from dumpfilter.spark_jobs.bandwidth.results import Results, Ways, month_of, totals_of, with_totals
 from tests.spark_jobs.bandwidth.made_results import empty_results, made_results
 

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.binlog.workload.generate import generate, schema_names
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
 from dumpfilter.spark_jobs.bandwidth.results import Results
@@ -22,7 +23,6 @@ from dumpfilter.spark_jobs.engines.runner import Runner, run_here
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
 from dumpfilter.topology.slaves_file import SlaveDefinition
-from dumpfilter.workload.generate import generate, schema_names
 from tests.spark_jobs.split.dying import contents, different
 from tests.support import RECORDED_SETS, binlogs_in, recording_id
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dumpfilter.errors import BinlogCorrupt, BinlogError
+from dumpfilter.base.errors import BinlogCorrupt, BinlogError
 from dumpfilter.spark_jobs.engines.runner import Runner, run_here, slices_for
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 

@@ -12,8 +12,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from dumpfilter import logs
-from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.base import logs
+from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.spark_jobs.engines import progress
 from dumpfilter.spark_jobs.engines.runner import Amount, step
 from dumpfilter.spark_jobs.engines.threads import MemoryShort, ThreadRunner

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from dumpfilter.binlog.workload.generate import generate, schema_names
 from dumpfilter.filter import FilterSemantics
-from dumpfilter.links.shape import LinkShape, Outage
 from dumpfilter.simulation.hop import Hop
 from dumpfilter.simulation.plan import Plan, plan_slaves
 from dumpfilter.simulation.results import Results, Setting, Variant
@@ -18,8 +18,8 @@ from dumpfilter.spark_jobs.engines.runner import Runner, run_here
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.spark_jobs.simulation.traffic import TrafficOptions, read_traffic
 from dumpfilter.spark_jobs.spark.jobs import SparkRunner
+from dumpfilter.topology.links.shape import LinkShape, Outage
 from dumpfilter.topology.slaves_file import SlaveDefinition
-from dumpfilter.workload.generate import generate, schema_names
 from tests.support import RECORDED_SETS, binlogs_in, recording_id
 
 NAMES = schema_names(6)

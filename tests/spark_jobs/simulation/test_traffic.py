@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dumpfilter.binlog.workload.generate import GeneratedSet, generate, schema_names
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
@@ -17,7 +18,6 @@ from dumpfilter.spark_jobs.engines.runner import run_here
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.spark_jobs.simulation.traffic import Made, TrafficOptions, read_traffic
 from dumpfilter.topology.slaves_file import SlaveDefinition
-from dumpfilter.workload.generate import GeneratedSet, generate, schema_names
 from tests.spark_jobs.here import shuffled
 
 NAMES = schema_names(6)

@@ -15,6 +15,7 @@ from pyspark.sql import datasource as D
 
 from dumpfilter.binlog.events import EventType as T
 from dumpfilter.binlog.reader import iter_events
+from dumpfilter.binlog.workload.generate import generate
 from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.spark_jobs.ranges.range_index import index_file
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE
@@ -22,7 +23,6 @@ from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.pushdown import predicate_of
 from dumpfilter.spark_jobs.source.reading import FileRange, cuts_of, read_batches
-from dumpfilter.workload.generate import generate
 from tests.spark_jobs.plain_events import events_of
 from tests.strategies import MadeBinlog, binlogs
 from tests.support import RECORDED, MemoryFile, recording_id

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from dumpfilter.errors import BinlogError, OutputError
+from dumpfilter.base.errors import BinlogError, OutputError
 from dumpfilter.spark_jobs.engines.runner import run_here, step
 from dumpfilter.spark_jobs.source.export import VERSION_KEY, export_events
 from dumpfilter.spark_jobs.source.options import SourceOptions

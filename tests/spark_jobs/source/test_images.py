@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.errors import OptionError
-from dumpfilter.rows import MAP_TYPE, ChangedRows
+from dumpfilter.base.errors import OptionError
+from dumpfilter.binlog.rows import MAP_TYPE, ChangedRows
 from dumpfilter.spark_jobs.source.columns import TYPES, exploded, image_lists, joined
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches

@@ -17,7 +17,8 @@ from pyspark.sql.streaming.datasource import ReadMaxBytes
 from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType, event_name
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump import DumpThread, render
+from dumpfilter.dump.chunk import render
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
-from dumpfilter.errors import BinlogMissing, OptionError, PositionError
+from dumpfilter.base.errors import BinlogMissing, OptionError, PositionError
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.streaming import BinlogStreamReader, GrowingSet

@@ -12,15 +12,15 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import IntegerType, LongType, MapType, StringType, StructType
 
-from dumpfilter.errors import BinlogUnsupported, ColumnsChanged, OptionError
+from dumpfilter.base.errors import BinlogUnsupported, ColumnsChanged, OptionError
 from dumpfilter.spark_jobs.binlog_source import BinlogDataSource
 from dumpfilter.spark_jobs.engines.runner import run_here
 from dumpfilter.spark_jobs.source.export import export_events
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches
 from dumpfilter.spark_jobs.source.typed_table import with_types
+from tests.binlog.rows.recorded import path_of
 from tests.commands.in_process import run
-from tests.rows.recorded import path_of
 from tests.support import RECORDED_SETS
 
 

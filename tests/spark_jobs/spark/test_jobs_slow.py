@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.spark_jobs.engines.runner import Runner
 from dumpfilter.spark_jobs.spark.jobs import SparkFailed, SparkRunner
 from tests.spark_jobs.engines.test_runner import (

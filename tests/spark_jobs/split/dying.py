@@ -10,10 +10,10 @@ from multiprocessing import forkserver, process, util
 from pathlib import Path
 from typing import Any
 
+from dumpfilter.analyse.split_set.manifest import MANIFEST, Manifest
+from dumpfilter.binlog.workload.generate import generate
 from dumpfilter.spark_jobs.engines.runner import run_here
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
-from dumpfilter.split_set.manifest import MANIFEST, Manifest
-from dumpfilter.workload.generate import generate
 
 _SYSTEM_CALLS = frozenset({"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree"})
 """Audit events (sys.audit) of calls that change a directory. "open" counts only if it opens a file for writing."""

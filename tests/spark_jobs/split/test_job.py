@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.analyse.split_set.manifest import Manifest
+from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogTruncated, OutputError
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogTruncated, OutputError
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.spark_jobs.split.job import SplitOptions, TransactionSpans
 from dumpfilter.spark_jobs.split.ownership import NamedBinlog, Specification
-from dumpfilter.split_set.manifest import Manifest
 from tests.spark_jobs.here import Made, split_here
 from tests.spark_jobs.walking import ORACLE, check_parts, walk
 from tests.strategies import DIALECTS, T, _Builder, query_body, rows_body, table_map_body

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.analyse.split_set.manifest import BinlogPart
 from dumpfilter.binlog.context_events import decode_rotate, decode_xa_prepare
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, ROWS, EventType
 from dumpfilter.binlog.format import Family, NameRules
@@ -32,6 +33,7 @@ from dumpfilter.binlog.gtid import (
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import add_run, empty_set
 from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.binlog.statement import Statement
 from dumpfilter.binlog.writer import rebase_array, with_body
 from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
@@ -39,8 +41,6 @@ from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.split.job import SplitOptions
 from dumpfilter.spark_jobs.split.ownership import NamedBinlog, Specification
-from dumpfilter.split_set.manifest import BinlogPart
-from dumpfilter.statement import Statement
 from tests.dump.test_law import EFFECTIVE_RULES
 from tests.spark_jobs.here import Made, PartSet, split_here
 from tests.spark_jobs.walking import FILE_LEVEL, GTIDS, check_set

@@ -14,16 +14,16 @@ import grpc
 import pytest
 from typer.testing import CliRunner
 
+from dumpfilter.analyse.split_set.manifest import Manifest, NamedBinlog
+from dumpfilter.base.errors import OptionError, OutputError
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.cli import app
-from dumpfilter.errors import OptionError, OutputError
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
 from dumpfilter.spark_jobs.split.purge import Purged, purge_split
-from dumpfilter.split_set.manifest import Manifest, NamedBinlog
 from tests.commands.test_process_slow import run
 from tests.master.client import Client
 from tests.spark_jobs.here import shuffled, split_here

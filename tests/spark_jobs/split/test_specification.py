@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, Specification, load_specification
 

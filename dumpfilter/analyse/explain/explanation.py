@@ -1,0 +1,484 @@
+"""The reasons why a filter sends events, drops them, or leaves the decision to the slave.
+
+``dumpfilter explain`` shows these reasons. :func:`explain_set` and :func:`explain_events` explain all events of a
+binlog set. :func:`explain_statement` explains one statement from its text. The MySQL manual has a flow chart of how a
+replica evaluates its rules. The explanation lists the steps through this flow chart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.analyse.lint.findings import FilterWarning
+from dumpfilter.analyse.lint.gather import Gatherer
+from dumpfilter.analyse.lint.linting import lint
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.events import event_name
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.statement import Statement, StatementText, TableName, make_statement, read_text
+from dumpfilter.dump.chunk import Counts
+from dumpfilter.dump.sent_events import SentEvents
+from dumpfilter.dump.thread import DumpThread
+from dumpfilter.filter import Decision, Filter, ReplicationFilter, Rule, RuleKind, Step, Verdict
+from dumpfilter.filter.collation import as_parsed
+from dumpfilter.filter.factory import FilterOptions
+from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.rules import ValueForm
+from dumpfilter.index.fileset import BinlogSet, SegmentReader
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subject, Subjects
+from dumpfilter.index.xa import NONE_PREPARED
+
+Sums = npt.NDArray[np.int64]
+
+UNMAPPED = "Rows without a table map cannot be decided, so they are sent"
+XA_END = "The end of an XA transaction goes with what is kept of it"
+
+BY_ROLE = {
+    R.FILE: "It belongs to the file, not to a transaction: never filtered",
+    R.GTID: "It goes with its transaction",
+    R.FRAME: "It goes with its transaction",
+    R.CONTEXT: "It goes with the statement that follows",
+    R.DUMMY_ROWS: "It only ends a statement, and goes with it",
+    R.KEEP: Step.NEVER_FILTERED.value,
+    R.GAP: "It tells what the master dropped: a relay log has it for the slave itself, and no slave gets it",
+    R.XA: "The frame of an XA transaction is never filtered",
+    R.PAYLOAD: "A compressed transaction is decided by what is in it",
+}
+"""The reason shown for events that no filter rule decides, by the events' role.
+
+The role says how an event travels, for example with its transaction, or with the statement that follows.
+"""
+
+
+@dataclass(frozen=True)
+class Filters:
+    """The filters that an event must pass on its way to a slave.
+
+    ``write`` has rules like ``--binlog-do-db``, which a server applies when it writes the binlog. ``slave`` has the
+    slave's replication rules.
+    """
+
+    slave: ReplicationFilter
+    write: ReplicationFilter | None = None
+
+    @classmethod
+    def of(cls, options: FilterOptions, written_by: NameRules) -> Filters:
+        """Return the filters that the options of a command describe.
+
+        ``written_by`` tells how the server that wrote the binlog compares database and table names.
+        """
+        return cls(options.slave_filter(written_by), options.write_filter(written_by))
+
+    def decide(self, subject: Subject) -> Decision:
+        """Return the decision about a table's row events or about a statement, with the rule behind it.
+
+        The subject is that table or statement. Rules like ``--binlog-do-db`` come first. The slave's filter decides
+        what these rules let pass.
+        """
+        if self.write is not None and self.write.is_on:
+            written = self.write.decide(subject)
+            if not written.verdict.passes:
+                return written
+        return self.slave.decide(subject)
+
+    def flags(self, subjects: Subjects) -> TableFlags:
+        """Return the decisions of both filters as numbers (table flags), in the form that the dump thread needs."""
+        return TableFlags(self.slave, subjects, write_filter=self.write)
+
+
+def _as_filters(filters: Filters | ReplicationFilter) -> Filters:
+    return filters if isinstance(filters, Filters) else Filters(filters)
+
+
+@dataclass(frozen=True)
+class ExplainedSubject:
+    """A table or statement (``subject``) of a binlog set, with the filters' decision about it.
+
+    ``events`` is the number of its events in the set, and ``size`` is their total size in bytes.
+    """
+
+    subject: Subject
+    events: int
+    size: int
+    decision: Decision
+
+
+@dataclass
+class ExplainedSet:
+    """The explanation of a whole binlog set.
+
+    ``subjects`` lists the tables and statements with their decisions, those with most bytes first. ``others`` sums up
+    the events that no rule decides, such as Rotate or BEGIN: their number and bytes, by reason.
+    """
+
+    subjects: list[ExplainedSubject] = field(default_factory=list)
+    others: dict[str, tuple[int, int]] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
+    """The numbers of events and bytes that a dump of the whole set would read, send and drop."""
+    warnings: list[FilterWarning] = field(default_factory=list)
+    """The rules of the slave's filter that do not do what they seem to do."""
+
+
+@dataclass(frozen=True)
+class ExplainedEvent:
+    """One event, its binlog file and position, and the reason why it is sent or dropped.
+
+    ``decision`` is None for an event that no rule decides, such as Rotate or BEGIN.
+    """
+
+    file: str
+    position: int
+    inside: int | None
+    """For an event inside a compressed transaction, its offset in the uncompressed bytes; None for other events.
+
+    ``position`` is then the position of the Transaction_payload event that holds the transaction.
+    """
+    size: int
+    type: str
+    subject: Subject | None
+    decision: Decision | None
+    why: str
+    sent: bool
+
+
+def explain_set(
+    binlogs: BinlogSet, filters: Filters | ReplicationFilter, *, verify: bool = True
+) -> ExplainedSet:
+    """Explain what the filters do with each table and each kind of statement in a binlog set.
+
+    The function runs the dump thread without sending anything. ``verify`` tells whether checksums of events are
+    verified. Raises BinlogError where the set is damaged.
+
+    >>> from importlib import resources
+    >>> from dumpfilter.filter import Filter
+    >>> recording = resources.files("dumpfilter.testbed.demo") / "recording"
+    >>> binlogs = BinlogSet.open(recording)
+    >>> explained = explain_set(binlogs, Filter.from_options(["--replicate-do-db=shop"]))
+    >>> explained.counts.events_sent < explained.counts.events_read
+    True
+    """
+    filters = _as_filters(filters)
+    subjects, sources = Subjects(), SourceNumbers()
+    thread = DumpThread(filters.flags(subjects), sources)
+    found, gatherer = ExplainedSet(), Gatherer(subjects)
+    sums: Sums = np.zeros((2, 0), np.int64)
+    file = ""
+    for reader, segment in binlogs.segments(subjects, sources, verify=verify):
+        if segment.file != file:
+            file = segment.file
+            thread.start_file(reader.file.first_event, reader.file.read)
+        for plan in thread.plan(segment):
+            found.counts.add(plan.counts)
+        for part in (segment, *segment.payloads.values()):
+            sums = _summed(sums, part)
+        gatherer.add(segment, reader)
+    for group in np.flatnonzero(sums[0]).tolist():
+        events, size = sums[:, group].tolist()
+        if group < _SUBJECTS:
+            before = found.others.get(_REASONS[group], (0, 0))
+            found.others[_REASONS[group]] = (before[0] + events, before[1] + size)
+        else:
+            subject = subjects[group - _SUBJECTS]
+            found.subjects.append(ExplainedSubject(subject, events, size, filters.decide(subject)))
+    found.subjects.sort(key=lambda each: -each.size)
+    found.warnings = lint(filters.slave, gatherer.knowledge)
+    return found
+
+
+_UNMAPPED, _XA_END, _SUBJECTS = range(R.ENDS, R.ENDS + 3)
+"""The groups of events that follow the roles: rows without a table map, ends of XA transactions, and then the events of
+each table or statement, by its number."""
+
+_REASONS = {**BY_ROLE, _UNMAPPED: UNMAPPED, _XA_END: XA_END}
+
+
+def _summed(sums: Sums, segment: Segment) -> Sums:
+    """Return the number of events and their bytes, by group, after those of a segment have been added."""
+    group = np.where(segment.subject >= 0, segment.subject + _SUBJECTS, segment.role & R.ROLE_MASK)
+    group[segment.subject == R.UNMAPPED] = _UNMAPPED
+    group[list(segment.xa_ends)] = _XA_END
+    more = np.stack([np.bincount(group), np.bincount(group, weights=segment.size)]).astype(np.int64)
+    if more.shape[1] > sums.shape[1]:
+        sums, more = more, sums
+    sums[:, : more.shape[1]] += more
+    return sums
+
+
+def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True) -> Iterator[ExplainedEvent]:
+    """Yield every event of a binlog set in order, with the reason why a master sends or drops the event.
+
+    The events inside a compressed transaction follow its Transaction_payload event. When a file is damaged, the events
+    of the files before it are yielded, and then BinlogError is raised.
+    """
+    subjects, sources = Subjects(), SourceNumbers()
+    thread = DumpThread(filters.flags(subjects), sources)
+    why = _Why(subjects, filters)
+    prepared = NONE_PREPARED
+    names = binlogs.names
+    for name in names:
+        with binlogs.file(name) as file:
+            # The dump thread may buffer events until it has seen later ones, so it first decides the whole file.
+            first = SegmentReader(file, subjects, sources, verify=verify, prepared=prepared)
+            thread.start_file(file.first_event, file.read)
+            sent = SentEvents([thread])
+            while (segment := first.next()) is not None:
+                sent.add(segment)
+            first.check_end(last=name == names[-1])
+            again = SegmentReader(file, subjects, sources, verify=False, prepared=prepared)
+            prepared = first.prepared
+            while (segment := again.next()) is not None:
+                for number, is_sent in enumerate(sent.of(0, segment.offset).tolist()):
+                    position = int(segment.offset[number])
+                    event = why.event(segment, number, position, None, is_sent)
+                    if number in segment.xa_ends:
+                        event = replace(event, subject=None, decision=None, why=XA_END)
+                    yield event
+                    if number in segment.payloads:
+                        inner = segment.payloads[number]
+                        yield from why.inside(inner, position, sent.inside(0, position, len(inner.offset)))
+
+
+class _Why:
+    """A maker of explanations for the events of one binlog set."""
+
+    def __init__(self, subjects: Subjects, filters: Filters) -> None:
+        self._subjects, self._filters = subjects, filters
+        self._decisions: dict[int, Decision] = {}
+
+    def event(
+        self, segment: Segment, number: int, position: int, inside: int | None, sent: bool
+    ) -> ExplainedEvent:
+        owner = int(segment.subject[number])
+        subject = decision = None
+        if owner == R.UNMAPPED:
+            why = UNMAPPED
+        elif owner < 0:
+            why = BY_ROLE[int(segment.role[number]) & 0x7F]
+        elif self._subjects.members(owner) is not None:
+            # Only an XA COMMIT or XA ROLLBACK event belongs to several tables, those of its prepared transaction.
+            why = XA_END
+        else:
+            subject = self._subjects[owner]
+            if owner not in self._decisions:
+                self._decisions[owner] = self._filters.decide(subject)
+            decision = self._decisions[owner]
+            why = decision.step.value
+        return ExplainedEvent(
+            segment.file,
+            position,
+            inside,
+            int(segment.size[number]),
+            event_name(int(segment.type[number])),
+            subject,
+            decision,
+            why,
+            sent,
+        )
+
+    def inside(
+        self, payload: Segment, position: int, sent: npt.NDArray[np.bool_]
+    ) -> Iterator[ExplainedEvent]:
+        """Yield the explanations of the events inside a compressed transaction.
+
+        ``sent`` tells for each of these events whether the master sends the event.
+        """
+        for number, is_sent in enumerate(sent.tolist()):
+            yield self.event(payload, number, position, int(payload.offset[number]), is_sent)
+
+
+class PathStep(NamedTuple):
+    """One step of a statement through the MySQL manual's flow chart of how a replica evaluates its rules."""
+
+    text: str
+    """The answer to the question of this step, in the manual's words, for example that a table rule matches."""
+    name: str | None
+    """The database or table name that was compared with the rules, after ``--replicate-rewrite-db``."""
+    rule: Rule | None
+    then: str
+    """The consequence of this step: ``go on`` to the next step, or the final verdict such as ``ignore``."""
+
+
+@dataclass(frozen=True)
+class ExplainedStatement:
+    """A parsed statement with the filters' decision about it, and the steps that led to the decision (``path``)."""
+
+    statement: Statement
+    decision: Decision
+    path: tuple[PathStep, ...]
+    choices: tuple[tuple[tuple[TableName, ...], Decision], ...] = ()
+    """For an UPDATE that names several tables, the decision for each combination of tables that it may update.
+
+    The text alone does not tell which of the tables it updates. The binlog event does.
+    """
+
+
+_FRAME = re.compile(
+    r"\s*(BEGIN|START\s+TRANSACTION|COMMIT|ROLLBACK|SAVEPOINT|RELEASE\s+SAVEPOINT|XA)\b", re.IGNORECASE
+)
+_MOST_CHOICES = 5
+"""The most tables of one UPDATE for which every combination of updated tables is explained.
+
+The limit bounds the work, because n tables have 2**n - 1 combinations.
+"""
+
+
+def explain_statement(
+    text: str, filters: Filters | ReplicationFilter, *, current_database: str | None = None
+) -> ExplainedStatement:
+    """Explain what the filters do with a statement that the server logs as text (not as rows).
+
+    ``current_database`` is the database that the session chose with USE. Servers log CREATE, ALTER and DROP DATABASE as
+    if USE had chosen the database that the statement names. The explanation does the same.
+
+    >>> from dumpfilter.filter import Filter
+    >>> rules = Filter.from_options(["--replicate-do-table=shop.orders"])
+    >>> found = explain_statement("UPDATE orders SET total = 1", rules, current_database="shop")
+    >>> found.decision.verdict.value, str(found.decision.rule)
+    ('execute', '--replicate-do-table=shop.orders')
+    """
+    filters = _as_filters(filters)
+    parsed = read_text(text, family=filters.slave.names.family)
+    if _FRAME.match(text):
+        statement = make_statement(parsed, current_database=current_database)
+        decision = Decision(Verdict.EXECUTE, Step.NEVER_FILTERED)
+        return ExplainedStatement(
+            statement, decision, (PathStep(decision.step.value, None, None, decision.verdict.value),)
+        )
+    if parsed.kind.is_database and parsed.database is not None:
+        current_database = parsed.database
+    statement = make_statement(parsed, current_database=current_database)
+    choices = tuple(
+        (tables, filters.decide(replace(statement, updated=(tables,)))) for tables in _choices(parsed)
+    )
+    decision = filters.decide(statement)
+    if choices and len({choice.verdict for _, choice in choices}) == 1:
+        # Every combination of tables that this UPDATE may change has the same verdict, so the explanation shows one
+        # combination.
+        statement = replace(statement, updated=(choices[0][0],))
+        decision = choices[0][1]
+    return ExplainedStatement(statement, decision, tuple(path_of(statement, filters)), choices)
+
+
+def _choices(parsed: StatementText) -> list[tuple[TableName, ...]]:
+    """Return every combination of tables that an UPDATE of several tables may change; empty for too many tables."""
+    if parsed.listed is None or parsed.objects is None or not parsed.listed_whole:
+        return []
+    tables = [name for name in dict.fromkeys(parsed.listed) if name in parsed.objects]
+    if len(tables) > _MOST_CHOICES:
+        return []
+    masks = sorted(range(1, 1 << len(tables)), key=lambda mask: (mask.bit_count(), mask))
+    return [tuple(t for n, t in enumerate(tables) if mask >> n & 1) for mask in masks]
+
+
+def path_of(statement: Statement, filters: Filters) -> Iterator[PathStep]:
+    """Yield the steps of a statement through the manual's flow chart of rules. The last step has the final verdict."""
+    if filters.write is not None and filters.write.is_on:
+        written = filters.write.decide_statement(statement)
+        yield _stop(written, go_on=written.verdict.passes)
+        if not written.verdict.passes:
+            return
+    if isinstance(filters.slave, Filter):
+        yield from _classic_path(statement, filters.slave)
+    else:
+        yield from _effective_path(statement, filters.slave)
+
+
+def _stop(decision: Decision, *, go_on: bool = False, text: str | None = None) -> PathStep:
+    return PathStep(
+        text or decision.step.value,
+        decision.name,
+        decision.rule,
+        "go on" if go_on else decision.verdict.value,
+    )
+
+
+_DB_KINDS = [kind for kind in RuleKind if kind.form is ValueForm.DATABASE]
+_TABLE_FORMS = (ValueForm.TABLE, ValueForm.WILD_TABLE)
+_MATCHES = (Step.DO_TABLE, Step.IGNORE_TABLE, Step.WILD_DO_TABLE, Step.WILD_IGNORE_TABLE)
+
+
+def _only(rules: Filter, kinds: Sequence[RuleKind]) -> Filter:
+    return Filter(
+        [rule for rule in rules.rules if rule.kind in kinds],
+        names=rules.names,
+    )
+
+
+def _classic_path(statement: Statement, rules: Filter) -> Iterator[PathStep]:
+    current = None if statement.current_database is None else rules.rewrite_db(statement.current_database)
+    # The rewrite rules have already renamed the current database. The next filter has only database rules, so that it
+    # does not rename the database a second time.
+    database = _only(rules, _DB_KINDS).decide_rows(current or "", "")
+    if rules.db_rules_on:
+        yield _stop(database, go_on=database.verdict.passes)
+    else:
+        yield PathStep("There are no replicate-do-db and no replicate-ignore-db rules", None, None, "go on")
+    if not database.verdict.passes:
+        return
+    final = rules.decide_statement(statement)
+    if statement.kind.is_database:
+        yield _stop(final)
+    elif not rules.table_rules_on:
+        yield PathStep(Step.NO_TABLE_RULES.value, None, None, Verdict.EXECUTE.value)
+    elif not statement.updated:
+        yield _stop(final)
+    else:
+        tables_alone = _only(rules, [kind for kind in RuleKind if kind.form in _TABLE_FORMS])
+        yield from _tables_path(statement, current or "", tables_alone, final)
+
+
+def _tables_path(statement: Statement, current: str, rules: Filter, final: Decision) -> Iterator[PathStep]:
+    assert statement.updated is not None
+    for number, tables in enumerate(statement.updated, 1):
+        matched: Decision | None = None
+        for table in tables:
+            one = rules.decide_rows(*_named(table, current, rules))
+            if one.step in _MATCHES:
+                matched = one
+                break
+            yield _stop(one, go_on=True, text="The table matches no rule")
+        passes = rules.tables_ok(_named(table, current, rules) for table in tables)
+        if not passes or number == len(statement.updated):
+            yield _stop(final, text=f"{final.step.value}; {_ONLY_IF_FOUND}" if _is_open(final) else None)
+            return
+        yield _stop(matched or Decision(Verdict.EXECUTE, Step.NO_TABLE_MATCHED), go_on=True)
+
+
+_ONLY_IF_FOUND = "but the slave asks about these tables only when it has the table that is granted on"
+
+
+def _is_open(decision: Decision) -> bool:
+    """Tell whether a statement is undecided only because the master does not know whether the slave will ask its rules.
+
+    A slave asks its table rules about GRANT only when it has the table.
+    """
+    return decision.verdict is Verdict.UNDECIDED and decision.step is not Step.UNKNOWN_TABLES
+
+
+def _named(table: TableName, current: str, rules: ReplicationFilter) -> tuple[str, str]:
+    """Return the database and table that a table name in a statement stands for.
+
+    A name without a database is in the current database. The names are read as the server's parser reads them.
+    """
+    database = current if table.database is None else as_parsed(table.database, rules.names.family)
+    return database, as_parsed(table.table, rules.names.family)
+
+
+def _effective_path(statement: Statement, rules: ReplicationFilter) -> Iterator[PathStep]:
+    final = rules.decide_statement(statement)
+    if not statement.kind.is_database and final.name is not None:
+        for table in chain.from_iterable(statement.updated or ()):
+            one = rules.decide_rows(*_named(table, statement.current_database or "", rules))
+            if one == final:
+                break
+            yield _stop(one, go_on=True)
+    yield _stop(final)

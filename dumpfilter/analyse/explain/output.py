@@ -1,0 +1,301 @@
+"""The output of ``dumpfilter explain``: tables on a terminal, tab-separated lines in a pipe, or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from dumpfilter.analyse.explain.explanation import ExplainedEvent, ExplainedSet, ExplainedStatement, Filters
+from dumpfilter.analyse.lint.output import warning_as_dict
+from dumpfilter.analyse.report.terminal import Cell, table
+from dumpfilter.base.printable import visible
+from dumpfilter.binlog.statement import Statement, TableName
+from dumpfilter.filter import Decision, Step, Verdict
+from dumpfilter.index.subjects import Subject, TableSubject
+
+_MOST_TABLES = 3
+"""The most tables of one statement that a table cell of the output names."""
+
+_NOT_WRITTEN = "not written"
+
+
+def verdict_word(decision: Decision, filters: Filters) -> str:
+    """Return the verdict of a decision in a word: ``execute``, ``ignore``, ``undecided`` or ``not written``.
+
+    ``not written`` means that rules like ``--binlog-do-db`` keep the event out of the binlog.
+    """
+    if decision.verdict is Verdict.IGNORE and by_write_side(decision, filters):
+        return _NOT_WRITTEN
+    return decision.verdict.value
+
+
+def by_write_side(decision: Decision, filters: Filters) -> bool:
+    """Tell whether rules like ``--binlog-do-db`` made the decision, and not the slave's rules."""
+    return filters.write is not None and filters.write.is_on and decision.step.name.startswith("BINLOG_")
+
+
+def describe(subject: Subject) -> str:
+    """Return a table or statement in a few words, for a table cell of the output.
+
+    >>> describe(TableSubject("shop", "orders"))
+    'rows of shop.orders'
+    """
+    if isinstance(subject, TableSubject):
+        return f"rows of {subject.database}.{subject.table}"
+    named = subject.database if subject.kind.is_database else _tables(subject.updated)
+    return f"{subject.kind.value} {named}".rstrip() if named else subject.kind.value
+
+
+def _text(text: str) -> Text:
+    """Return a text for the terminal with unprintable characters escaped, which names in a binlog may have."""
+    return Text(visible(text))
+
+
+def _tables(lists: Iterable[Iterable[TableName]] | None) -> str:
+    if lists is None:
+        return "(tables not known)"
+    names = [_name(table) for tables in list(lists)[:1] for table in tables]
+    more = f", … ({len(names)} tables)" if len(names) > _MOST_TABLES else ""
+    return ", ".join(names[:_MOST_TABLES]) + more
+
+
+def _name(table: TableName) -> str:
+    return table.table if table.database is None else f"{table.database}.{table.table}"
+
+
+def _current(subject: Subject | None) -> str:
+    return (subject.current_database or "(none)") if isinstance(subject, Statement) else ""
+
+
+def decision_as_dict(decision: Decision, filters: Filters) -> dict[str, Any]:
+    """Return a decision as a dictionary for JSON, with its verdict, reason and rule.
+
+    The verdict ``undecided`` means that the master sends the event and the slave decides.
+    """
+    return {
+        "verdict": verdict_word(decision, filters),
+        "step": decision.step.name,
+        "why": decision.step.value,
+        "rule": None if decision.rule is None else str(decision.rule),
+        "name": decision.name,
+    }
+
+
+def subject_as_dict(subject: Subject) -> dict[str, Any]:
+    """Return a table or a statement as a dictionary for JSON."""
+    if isinstance(subject, TableSubject):
+        return {"kind": "rows", "database": subject.database, "table": subject.table}
+    return {
+        "kind": subject.kind.value,
+        "current_database": subject.current_database,
+        "database": subject.database,
+        "updated": None
+        if subject.updated is None
+        else [[list(table) for table in tables] for tables in subject.updated],
+    }
+
+
+def set_as_dict(found: ExplainedSet, filters: Filters) -> dict[str, Any]:
+    """Return the explanation of a binlog set as a dictionary for JSON. Sizes are in bytes."""
+    counts = found.counts
+    return {
+        "rules": rules_as_list(filters),
+        "subjects": [
+            subject_as_dict(each.subject)
+            | {"events": each.events, "bytes": each.size}
+            | decision_as_dict(each.decision, filters)
+            for each in found.subjects
+        ],
+        "others": [
+            {"why": why, "events": events, "bytes": size} for why, (events, size) in found.others.items()
+        ],
+        "counts": {
+            name: getattr(counts, name)
+            for name in (
+                *("events_read", "events_sent", "events_dropped", "events_undecided"),
+                *("bytes_read", "bytes_sent", "bytes_dropped", "transactions_read", "transactions_dropped"),
+            )
+        },
+        "warnings": [warning_as_dict(each) for each in found.warnings],
+    }
+
+
+def event_as_dict(event: ExplainedEvent, filters: Filters) -> dict[str, Any]:
+    """Return the explanation of one event as a dictionary for JSON."""
+    return {
+        "file": event.file,
+        "position": event.position,
+        "inside": event.inside,
+        "bytes": event.size,
+        "type": event.type,
+        "sent": event.sent,
+        "subject": None if event.subject is None else subject_as_dict(event.subject),
+    } | (
+        {"verdict": None, "step": None, "why": event.why, "rule": None, "name": None}
+        if event.decision is None
+        else decision_as_dict(event.decision, filters)
+    )
+
+
+def statement_as_dict(found: ExplainedStatement, filters: Filters) -> dict[str, Any]:
+    """Return the explanation of a statement as a dictionary for JSON."""
+    return (
+        {"rules": rules_as_list(filters)}
+        | subject_as_dict(found.statement)
+        | decision_as_dict(found.decision, filters)
+        | {
+            "path": [
+                {
+                    "text": stop.text,
+                    "name": stop.name,
+                    "rule": None if stop.rule is None else str(stop.rule),
+                    "then": stop.then,
+                }
+                for stop in found.path
+            ],
+            "choices": [
+                {"updated": [list(table) for table in tables]} | decision_as_dict(decision, filters)
+                for tables, decision in found.choices
+            ],
+        }
+    )
+
+
+def rules_as_list(filters: Filters) -> list[str]:
+    """Return all rules as options, such as ``--replicate-do-db=shop``. Rules like ``--binlog-do-db`` come first."""
+    written = filters.write.rules if filters.write is not None else ()
+    return [str(rule) for rule in (*written, *filters.slave.rules)]
+
+
+def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: int) -> None:
+    """Print the explanation of a binlog set: the ``top`` largest tables and statements, and the totals."""
+    _print_rules(filters, console)
+    shown = found.subjects[:top]
+    rows = [
+        (
+            describe(each.subject),
+            _current(each.subject),
+            f"{each.events:,}",
+            f"{each.size:,}",
+            _colored(verdict_word(each.decision, filters)),
+            each.decision.step.name,
+            str(each.decision.rule or ""),
+        )
+        for each in shown
+    ]
+    heads = ("what", "USE", "events", "bytes", "verdict", "step", "rule")
+    _print_table(console, "What becomes of it", heads, rows)
+    if len(found.subjects) > top:
+        hidden = len(found.subjects) - top
+        console.print(f"… and {hidden} smaller ones (--top {len(found.subjects)} shows all)")
+    for step in dict.fromkeys(each.decision.step for each in shown):
+        console.print(Text(f"{step.name}: {step.value}"), soft_wrap=True)
+    if found.others:
+        sums = [(why, f"{events:,}", f"{size:,}") for why, (events, size) in found.others.items()]
+        _print_table(console, "Events that no rule is asked about", ("why", "events", "bytes"), sums)
+    counts = found.counts
+    console.print(
+        f"sent: {counts.events_sent:,} of {counts.events_read:,} events, {counts.bytes_sent:,} of "
+        f"{counts.bytes_read:,} bytes; of {counts.transactions_read:,} transactions "
+        f"{counts.transactions_dropped:,} are not sent at all",
+        soft_wrap=True,
+    )
+    if counts.events_undecided:
+        console.print(
+            f"undecided: {counts.events_undecided:,} events that the master cannot decide are sent, and the "
+            "slave decides",
+            soft_wrap=True,
+        )
+
+
+def print_events(events: Iterable[ExplainedEvent], filters: Filters, console: Console) -> None:
+    """Print one line for each event as soon as the event is explained. In a pipe tabs separate the columns."""
+    separator = "  " if console.is_terminal else "\t"
+    for event in events:
+        what = "" if event.subject is None else describe(event.subject)
+        if isinstance(event.subject, Statement):
+            what += f" (USE {event.subject.current_database or 'none'})"
+        why = event.why
+        if event.decision is not None:
+            why = f"{verdict_word(event.decision, filters)}: {_why(event.decision)}"
+            if event.decision.rule is not None:
+                why += f" ({event.decision.rule})"
+        place = f"{event.file}:{event.position}" + ("" if event.inside is None else f"+{event.inside}")
+        cells = [place, event.type, "sent" if event.sent else "dropped", what, why]
+        print(separator.join(_text(cell).plain for cell in cells), file=console.file)
+
+
+def print_statement(found: ExplainedStatement, filters: Filters, console: Console) -> None:
+    """Print the decision about a statement, and the steps through the server's flow chart of rules that led to it."""
+    _print_rules(filters, console)
+    statement = found.statement
+    console.print(Text(f"kind: {statement.kind.value}"))
+    console.print(_text(f"current database: {_current(statement)}"))
+    if statement.kind.is_database:
+        console.print(_text(f"database: {statement.database or _current(statement)}"))
+        if statement.database is not None:
+            console.print(
+                "(a server logs it with this database as the current one, whatever the session's is)"
+            )
+    else:
+        console.print(_text(f"tables it updates: {_updated(found)}"))
+    for number, stop in enumerate(found.path, 1):
+        about = "" if stop.name is None else f" [{stop.name}]"
+        rule = "" if stop.rule is None else f" ({stop.rule})"
+        console.print(_text(f"{number}. {stop.text}{about}{rule}: {stop.then}"), soft_wrap=True)
+    if len({choice.verdict for _, choice in found.choices}) > 1:
+        console.print(
+            "Which of its tables it updates its event tells, and the text does not:", soft_wrap=True
+        )
+        for tables, decision in found.choices:
+            names = ", ".join(map(_name, tables))
+            rule = "" if decision.rule is None else f" ({decision.rule})"
+            told = f"{names}: {verdict_word(decision, filters)}: {_why(decision)}{rule}"
+            console.print(_text(f"  {told}"), soft_wrap=True)
+        console.print("verdict: it depends on these (where an event does not tell, the slave decides)")
+        return
+    line = Text("verdict: ")
+    line.append_text(_colored(verdict_word(found.decision, filters)))
+    if found.decision.rule is not None:
+        line.append_text(_text(f", by {found.decision.rule}"))
+    if found.decision.verdict is Verdict.UNDECIDED:
+        line.append(" (it is sent, and the slave decides)")
+    console.print(line, soft_wrap=True)
+
+
+def _updated(found: ExplainedStatement) -> str:
+    updated = found.statement.updated
+    if found.choices:
+        return (
+            f"one or more of {', '.join(_name(tables[0]) for tables, _ in found.choices if len(tables) == 1)}"
+        )
+    if updated is None:
+        return "not known"
+    return _tables(updated) or "none that a table rule is asked about"
+
+
+def _why(decision: Decision) -> str:
+    named = decision.name and decision.step is not Step.NO_RULES
+    return f"{decision.step.value} [{decision.name}]" if named else decision.step.value
+
+
+def _colored(word: str) -> Text:
+    colors = {"execute": "green", "ignore": "red", _NOT_WRITTEN: "red", "undecided": "yellow"}
+    return Text(word, style=colors[word])
+
+
+def _print_rules(filters: Filters, console: Console) -> None:
+    console.print(_text("rules: " + (" ".join(rules_as_list(filters)) or "none")), soft_wrap=True)
+
+
+def _print_table(console: Console, title: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """Print a table on a terminal, or lines with tabs between the columns into a pipe."""
+    if console.is_terminal:
+        console.print(table(heads, rows, title=title, numbers=("events", "bytes")))
+        return
+    for cells in (heads, *rows):
+        # The library rich would replace tabs by spaces, so the lines are written without it.
+        print("\t".join(visible(str(cell)) for cell in cells), file=console.file)

@@ -1,0 +1,229 @@
+"""Bytes and events of a binlog set by table and time, counted in bounded memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.analyse.inspection.flat_events import FlatEvents
+from dumpfilter.analyse.report.headings import Heading, Headings
+from dumpfilter.analyse.report.headings import sums as sums_of
+from dumpfilter.analyse.report.periods import PERIODS, Division, wider
+from dumpfilter.analyse.traffic.facts import added_up
+from dumpfilter.analyse.traffic.tally import Tally
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.dump.chunk import ReadAt
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subjects
+
+Ints = npt.NDArray[np.int64]
+
+MOST_SUMS = 1 << 16
+"""The most sums, one for each heading and period with traffic. When there are more, the periods become longer."""
+
+_MOST_CONDITIONS = 1 << 16
+"""The most sets of tables that a tally remembers. Another tally takes its heading, so that the memory is bounded."""
+
+_SEGMENTS = 16
+"""The segments after which the counts of the tally are added to the sums."""
+
+
+class Volume(NamedTuple):
+    """An amount of events."""
+
+    events: int
+    bytes: int
+    """The bytes in the files. An event of a compressed transaction has its share of the compressed bytes."""
+    uncompressed: int
+    """The bytes without compression."""
+
+    def plus(self, other: Volume) -> Volume:
+        return Volume(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def minus(self, other: Volume) -> Volume:
+        return Volume(*(a - b for a, b in zip(self, other, strict=True)))
+
+
+NOTHING = Volume(0, 0, 0)
+
+
+@dataclass(frozen=True)
+class HeadingSums:
+    """The traffic of each heading in each period."""
+
+    seconds: int
+    """The length of a period."""
+    headings: list[Heading]
+    heading: Ints
+    """For each sum, the index of its heading in ``headings``."""
+    period: Ints
+    """For each sum, its period: Unix seconds divided by ``seconds``. Period 0 has the events without a timestamp."""
+    volume: Ints
+    """The events, bytes and uncompressed bytes of each sum, of shape (n, 3)."""
+
+    def by_heading(self) -> dict[Heading, Volume]:
+        """Return the traffic of each heading in all periods together."""
+        totals = np.zeros((len(self.headings), 3), np.int64)
+        np.add.at(totals, self.heading, self.volume)
+        return {one: Volume(*row) for one, row in zip(self.headings, totals.tolist(), strict=True)}
+
+    def in_periods(self, seconds: int) -> HeadingSums:
+        """Return the sums in periods of another length, which is a multiple of the present one."""
+        return _summed(replace(self, seconds=seconds, period=self.period // (seconds // self.seconds)))
+
+
+class ByHeading:
+    """Counts the events of a binlog set by heading and period, segment by segment.
+
+    With ``period`` the periods have this length in seconds. Without, they are as long as :data:`MOST_SUMS` demands.
+    """
+
+    def __init__(self, subjects: Subjects, sources: SourceNumbers, period: int | None = None) -> None:
+        self._subjects, self._sources = subjects, sources
+        self._numbers: dict[Heading, int] = {}
+        nothing = np.zeros(0, np.int64)
+        self._found = HeadingSums(period or PERIODS[0], [], nothing, nothing, np.zeros((0, 3), np.int64))
+        self._stored = self._new_tally()
+        self._saved: Tally | None = None
+        """Counts the bytes that compression saves. It exists from the first compressed event on."""
+        self._segments = 0
+
+    def _new_tally(self) -> Tally:
+        return Tally(self._subjects, self._sources, filters=(), bucket_seconds=self._found.seconds)
+
+    def add(self, segment: Segment, flat: FlatEvents, read: ReadAt) -> None:
+        """Count the events of the next segment."""
+        saved = flat.size - flat.stored
+        if self._saved is None and saved.any():
+            self._saved = self._new_tally()
+        self._stored.add(_flat_segment(segment, flat, flat.stored), read)
+        if self._saved is not None:
+            self._saved.add(_flat_segment(segment, flat, saved), read)
+        self._segments += 1
+        if self._segments % _SEGMENTS == 0:
+            self._take()
+            if not segment.open and self._stored.conditions_count > _MOST_CONDITIONS:
+                self._stored = self._new_tally()
+                self._saved = self._saved and self._new_tally()
+
+    def sums(self) -> HeadingSums:
+        """Return the sums of all segments so far."""
+        self._take()
+        return self._found
+
+    def _take(self) -> None:
+        parts = [self._found]
+        for tally, column in ((self._stored, 1), (self._saved, 2)):
+            if tally is None:
+                continue
+            tallied = tally.take()
+            headings = Headings(tallied)
+            number = np.array([self._numbers.setdefault(one, len(self._numbers)) for one in headings.all])
+            volume = np.zeros((len(tallied.bytes), 3), np.int64)
+            volume[:, column:] = tallied.bytes[:, None]
+            if column == 1:
+                volume[:, 0] = tallied.events
+            period = tallied.bucket * tallied.bucket_seconds // self._found.seconds
+            parts.append(HeadingSums(self._found.seconds, [], number[headings.of_unit], period, volume))
+        heading, period, volume = (
+            np.concatenate([getattr(one, name) for one in parts]) for name in ("heading", "period", "volume")
+        )
+        found = _summed(HeadingSums(self._found.seconds, list(self._numbers), heading, period, volume))
+        while len(found.heading) > MOST_SUMS and len(np.unique(found.period)) > 1:
+            found = found.in_periods(wider(found.seconds))
+        self._found = found
+
+
+def _summed(parts: HeadingSums) -> HeadingSums:
+    """Add up the sums with the same heading and period."""
+    rows = added_up(np.column_stack([parts.heading, parts.period, parts.volume]), keys=2)
+    return replace(parts, heading=rows[:, 0], period=rows[:, 1], volume=rows[:, 2:])
+
+
+def _flat_segment(segment: Segment, flat: FlatEvents, size: Ints) -> Segment:
+    """Return a segment with the events of compressed transactions in their headings, and with these sizes."""
+    role = flat.role.copy()
+    last = (
+        np.append(np.flatnonzero(np.diff(flat.event)), len(flat.event) - 1) if len(flat.event) else flat.event
+    )
+    # A compressed transaction that is not opened has no tables.
+    role[role == R.PAYLOAD] = R.KEEP
+    role[last] |= segment.role & np.uint8(R.ENDS)
+    return replace(
+        segment,
+        offset=segment.offset[flat.event],
+        size=size,
+        time=segment.time[flat.event],
+        type=flat.type,
+        role=role,
+        subject=flat.subject,
+        txn_event=np.append(flat.first_of_transaction, len(flat.event)),
+        payloads={},
+    )
+
+
+MOST_PERIODS = 32
+"""The most periods with traffic, unless the user chooses the length."""
+
+
+@dataclass(frozen=True)
+class OverTimeOptions:
+    """The choice of bytes over time: by schema or table, and the length of a period, seconds (None: by the span)."""
+
+    by: Division
+    period: int | None = None
+
+
+@dataclass(frozen=True)
+class OverTime:
+    """The bytes of each schema or table in each period."""
+
+    by: Division
+    seconds: int
+    """The length of a period."""
+    names: tuple[str, ...]
+    """The names of the schemas or tables, those with most bytes first."""
+    periods: dict[int, dict[str, int]]
+    """The bytes by name in each period with traffic, by the period's begin (Unix seconds; 0: without a timestamp)."""
+
+    @classmethod
+    def of(cls, sums: HeadingSums, options: OverTimeOptions) -> OverTime:
+        """Return the bytes of a binlog set over time."""
+        while options.period is None and len(np.unique(sums.period)) > MOST_PERIODS:
+            sums = sums.in_periods(wider(sums.seconds))
+        labels = [one.name if options.by is Division.TABLE else one.labels[0] for one in sums.headings]
+        numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+        of_heading = np.array([numbers[label] for label in labels], np.int64)
+        keys = sums.period * len(numbers) + of_heading[sums.heading]
+        found, first, which = np.unique(keys, return_index=True, return_inverse=True)
+        nbytes = sums_of(which, sums.volume[:, 1], len(found))
+        totals = sums_of(found % max(len(numbers), 1), nbytes, len(numbers)).tolist()
+        names = list(numbers)
+        periods: dict[int, dict[str, int]] = {}
+        # A period lists its names in the order in which the sums have them.
+        for k in np.lexsort((first, found // max(len(numbers), 1))).tolist():
+            period, name = divmod(int(found[k]), len(names))
+            periods.setdefault(period * sums.seconds, {})[names[name]] = int(nbytes[k])
+        return cls(
+            options.by,
+            sums.seconds,
+            tuple(
+                sorted(
+                    (one for one in names if totals[numbers[one]]),
+                    key=lambda one: (-totals[numbers[one]], one),
+                )
+            ),
+            {start: of_names for start, of_names in periods.items() if any(of_names.values())},
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures as a dictionary, for output as JSON."""
+        return {
+            "by": self.by.value,
+            "period_seconds": self.seconds,
+            "periods": [{"start": start or None, "bytes": found} for start, found in self.periods.items()],
+        }

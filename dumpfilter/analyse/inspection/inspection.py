@@ -1,0 +1,397 @@
+"""The figures about a binlog set that ``dumpfilter inspect`` prints.
+
+They are bytes and events by type, schema and table, the largest transactions and statements, and rates over time.
+Compressed transactions are opened. The memory does not depend on the size of the set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+
+from dumpfilter.analyse.inspection.by_heading import (
+    NOTHING,
+    ByHeading,
+    HeadingSums,
+    OverTime,
+    OverTimeOptions,
+    Volume,
+)
+from dumpfilter.analyse.inspection.flat_events import FlatEvents, flat_events
+from dumpfilter.analyse.inspection.largest import Large, Largest, statement_text
+from dumpfilter.analyse.inspection.rates import Bucket, Rates
+from dumpfilter.analyse.report.headings import NO_TABLE, sums
+from dumpfilter.base.byte_bar import byte_bar
+from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.compression import decode_transaction_payload
+from dumpfilter.binlog.events import EventType, event_name
+from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers, add_run, empty_set
+from dumpfilter.index.fileset import BinlogSet, SegmentReader
+from dumpfilter.index.previous_gtids import previous_gtids
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subject, Subjects, TableSubject
+
+NOT_OPENED = "(not opened)"
+"""The text that stands in place of a schema's name for compressed transactions that are too large to open."""
+
+TOP = 10
+"""The default of ``--top``: how many tables, transactions and statements are listed."""
+
+_MOST_TABLES = 100
+"""The most tables that the JSON lists for one large transaction or statement."""
+
+
+@dataclass
+class Compression:
+    """The compressed part of a binlog set, and the effect of the compression."""
+
+    transactions: int = 0
+    """The transactions that MySQL compressed as a whole (Transaction_payload events)."""
+    events: int = 0
+    """The events whose rows or statement MariaDB compressed."""
+    bytes: int = 0
+    """The bytes of these events in the files."""
+    uncompressed: int = 0
+    """The bytes of the same events without compression."""
+    not_opened: int = 0
+    """The compressed transactions that are damaged or too large to open. Their tables are not known."""
+
+    @property
+    def ratio(self) -> float | None:
+        """The size without compression, divided by the size with compression; None without a compressed event."""
+        return self.uncompressed / self.bytes if self.bytes else None
+
+
+@dataclass
+class LargeObject:
+    """A large transaction or statement."""
+
+    file: str
+    position: int
+    gtid: str
+    time: int
+    """The timestamp; 0 for none."""
+    bytes: int
+    """The bytes in the files."""
+    uncompressed: int
+    events: int
+    tables: list[str]
+    """The names of the tables and schemas, ``schema.table``, those with most bytes first."""
+    text: str
+    """The beginning of a statement's text; empty for a transaction, and where the binlog has no text."""
+    kinds: list[str]
+    """The kinds of the statements, such as INSERT, and the changes of the rows events, such as "insert rows"."""
+
+
+@dataclass
+class Inspection:
+    """The figures about a binlog set. Sizes are in bytes of whole events, and times in Unix seconds."""
+
+    server_version: str
+    family: str
+    files: list[tuple[str, int]] = field(default_factory=list)
+    events: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The number and the bytes of the events of each type, by the type's name."""
+    events_inside: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The number of the events inside compressed transactions, and their bytes without compression, by type."""
+    tables: dict[tuple[str, str], Volume] = field(default_factory=dict)
+    """The events of each table, by schema and table, with those of compressed transactions.
+
+    :mod:`dumpfilter.analyse.report.headings` says which events count for which table.
+    """
+    over_time: OverTime | None = None
+    """The bytes of the schemas or tables in periods, if they were asked for."""
+    compression: Compression = field(default_factory=Compression)
+    transactions: int = 0
+    largest_transactions: list[LargeObject] = field(default_factory=list)
+    largest_statements: list[LargeObject] = field(default_factory=list)
+    bucket_seconds: int = 1
+    rates: list[Bucket] = field(default_factory=list)
+    """The transactions by the time of their last events, in buckets of ``bucket_seconds``. Empty buckets are left out.
+
+    The bucket that starts at 0 has the transactions without a timestamp that come before all timestamps.
+    """
+    steps_back: int = 0
+    """The number of transactions whose timestamp is lower than the timestamp of the transaction before."""
+    largest_step_back: int = 0
+    """The largest difference between such two timestamps, seconds."""
+    gtids: str = ""
+    purged_gtids: str = ""
+    dropped_gtids: str = ""
+    """The GTIDs of transactions that a relay log's master dropped, as the Gap events tell."""
+    first_time: int | None = None
+    last_time: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures as a dictionary, for output as JSON."""
+        return {
+            "server_version": self.server_version,
+            "family": self.family,
+            "files": [{"name": name, "bytes": size} for name, size in self.files],
+            "events": {kind: {"events": n, "bytes": size} for kind, (n, size) in self.events.items()},
+            "events_inside_compressed_transactions": {
+                kind: {"events": n, "bytes_uncompressed": size}
+                for kind, (n, size) in self.events_inside.items()
+            },
+            "schemas": {name: _as_dict(volume) for name, volume in self.schemas().items()},
+            "tables": [
+                {"schema": schema, "table": table, **_as_dict(volume)}
+                for (schema, table), volume in self.tables.items()
+            ],
+            "compression": {
+                "transactions": self.compression.transactions,
+                "events": self.compression.events,
+                "bytes": self.compression.bytes,
+                "bytes_uncompressed": self.compression.uncompressed,
+                "ratio": self.compression.ratio,
+                "transactions_not_opened": self.compression.not_opened,
+            },
+            **({} if self.over_time is None else {"over_time": self.over_time.as_dict()}),
+            "transactions": self.transactions,
+            "largest_transactions": [_large_as_dict(one) for one in self.largest_transactions],
+            "largest_statements": [_large_as_dict(one) for one in self.largest_statements],
+            "rates": {
+                "bucket_seconds": self.bucket_seconds,
+                "buckets": [{**one._asdict(), "start": one.start or None} for one in self.rates],
+            },
+            "timestamps_back": {"transactions": self.steps_back, "largest_seconds": self.largest_step_back},
+            "gtids": self.gtids,
+            "gtids_before": self.purged_gtids,
+            "gtids_dropped": self.dropped_gtids,
+            "first_time": self.first_time,
+            "last_time": self.last_time,
+        }
+
+    def schemas(self) -> dict[str, Volume]:
+        """Return the events of each schema, with the largest schema first."""
+        sums: dict[str, Volume] = {}
+        for (schema, _), volume in self.tables.items():
+            sums[schema] = sums.get(schema, Volume(0, 0, 0)).plus(volume)
+        return dict(sorted(sums.items(), key=lambda item: (-item[1].bytes, item[0])))
+
+
+def _as_dict(volume: Volume) -> dict[str, int]:
+    return {"events": volume.events, "bytes": volume.bytes, "bytes_uncompressed": volume.uncompressed}
+
+
+def _large_as_dict(one: LargeObject) -> dict[str, Any]:
+    made = asdict(one)
+    made["bytes_uncompressed"] = made.pop("uncompressed")
+    made["time"] = one.time or None
+    return {**made, "tables": one.tables[:_MOST_TABLES], "tables_number": len(one.tables)}
+
+
+def inspect_set(
+    binlogs: BinlogSet,
+    *,
+    verify: bool = True,
+    progress: Console | None = None,
+    top: int = TOP,
+    over_time: OverTimeOptions | None = None,
+) -> Inspection:
+    """Return the figures of a binlog set, from a scan of all its files. Raises BinlogError for a damaged file.
+
+    Without ``verify`` the checksums are not checked. ``progress`` is a terminal on which a bar shows the progress.
+    ``top`` is the number of large transactions and statements to find. ``over_time`` asks for bytes in periods.
+    """
+    names = binlogs.names
+    with binlogs.file(names[0]) as first:
+        fd = first.format_description
+        before = previous_gtids(first)
+    found = Inspection(fd.server_version, fd.family)
+    found.files = [(name, binlogs.size(name)) for name in names]
+    found.purged_gtids = "" if before is None else str(before)
+    bar = byte_bar(progress or Console(stderr=True), shown=progress is not None)
+    work = Inspector(found, top, over_time)
+    with bar:
+        task = bar.add_task("scanning", total=sum(size for _, size in found.files))
+        for reader, segment in binlogs.segments(work.subjects, work.sources, verify=verify):
+            work.add(reader, segment)
+            bar.advance(task, segment.end - segment.start)
+    work.finish(binlogs)
+    return found
+
+
+class Inspector:
+    """Computes the figures of a binlog set, segment by segment, and writes them into ``found``.
+
+    ``top`` is the number of large transactions and statements to find. ``over_time`` asks for bytes in periods.
+    """
+
+    def __init__(self, found: Inspection, top: int = TOP, over_time: OverTimeOptions | None = None) -> None:
+        self.subjects, self.sources = Subjects(), SourceNumbers()
+        self._found = found
+        self._by_type: npt.NDArray[np.int64] = np.zeros((2, 256), np.int64)
+        self._inside: npt.NDArray[np.int64] = np.zeros((2, 256), np.int64)
+        self._over_time = over_time
+        self._by_heading = ByHeading(
+            self.subjects, self.sources, None if over_time is None else over_time.period
+        )
+        self._all, self._not_opened = NOTHING, NOTHING
+        self._largest = Largest(top, self.sources)
+        self._rates = Rates()
+        self._gtids, self._dropped = empty_set(found.family), empty_set(found.family)
+        self._open_bytes = 0
+        """The bytes of the open transaction in earlier segments."""
+
+    def add(self, reader: SegmentReader, segment: Segment) -> None:
+        """Count the events of the next segment."""
+        found = self._found
+        flat = flat_events(segment, reader.data, reader.data_offset)
+        self._add_types(segment, flat)
+        self._by_heading.add(segment, flat, reader.file.read)
+        self._largest.add(segment, flat)
+        self._add_times(segment)
+        self._add_compression(reader, segment, flat)
+        for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
+            ours = segment.txn_source == number
+            add_numbers(self._gtids, self.sources.key(number, found.family), segment.txn_number[ours])
+        for number, first, last in segment.dropped.runs.tolist():
+            add_run(self._dropped, self.sources.key(number, found.family), first, last)
+
+    def _add_types(self, segment: Segment, flat: FlatEvents) -> None:
+        self._by_type += _counted(segment.type, segment.size)
+        if segment.payloads:
+            inside = (segment.role[flat.event] & R.ROLE_MASK == R.PAYLOAD) & (flat.role != R.PAYLOAD)
+            self._inside += _counted(flat.type[inside], flat.size[inside])
+        not_opened = (flat.type == EventType.TRANSACTION_PAYLOAD) & (flat.subject < 0)
+        self._all = self._all.plus(_volume(flat, np.ones(len(flat.event), np.bool_)))
+        self._not_opened = self._not_opened.plus(_volume(flat, not_opened))
+
+    def _add_times(self, segment: Segment) -> None:
+        found = self._found
+        found.transactions += int(np.count_nonzero((segment.txn_source != _BETWEEN)[segment.continues :]))
+        times = segment.time[segment.time > 0]
+        if len(times):
+            earliest, latest = int(times.min()), int(times.max())
+            found.first_time = earliest if found.first_time is None else min(earliest, found.first_time)
+            found.last_time = latest if found.last_time is None else max(latest, found.last_time)
+        if not len(segment.txn_source):
+            return
+        sizes = np.add.reduceat(segment.size, segment.txn_event[:-1])
+        # A transaction counts at the time of its last event. Some events, such as artificial ones, have no timestamp.
+        time_of = segment.time[segment.txn_event[1:] - 1].astype(np.int64)
+        without = time_of == 0
+        if without.any():
+            highest = np.maximum.reduceat(segment.time, segment.txn_event[:-1])
+            time_of[without] = highest[without]
+        if segment.continues:
+            sizes[0] += self._open_bytes
+        self._open_bytes = int(sizes[-1]) if segment.open else 0
+        done = segment.txn_source != _BETWEEN
+        done[-1] &= not segment.open
+        self._rates.add(time_of[done], sizes[done])
+
+    def _add_compression(self, reader: SegmentReader, segment: Segment, flat: FlatEvents) -> None:
+        compression = self._found.compression
+        is_payload = segment.type == EventType.TRANSACTION_PAYLOAD
+        for event in np.flatnonzero(is_payload & (segment.role & R.ROLE_MASK != R.PAYLOAD)).tolist():
+            compression.not_opened += 1
+            compression.bytes += int(segment.size[event])
+            compression.uncompressed += _announced_size(reader, segment, event)
+        compression.transactions += int(np.count_nonzero(is_payload))
+        for event, inner in segment.payloads.items():
+            compression.bytes += int(segment.size[event])
+            compression.uncompressed += int(inner.size.sum())
+        packed = _IS_PACKED[flat.type]
+        compression.events += int(np.count_nonzero(packed))
+        compression.bytes += int(flat.stored[packed].sum())
+        compression.uncompressed += int(flat.size[packed].sum())
+
+    def finish(self, binlogs: BinlogSet | None = None) -> None:
+        """Write the sums into the result. The texts of large statements are read from ``binlogs``, if it is given."""
+        found, sums = self._found, self._by_heading.sums()
+        found.gtids, found.dropped_gtids = str(self._gtids), str(self._dropped)
+        found.events = _by_name(self._by_type)
+        found.events_inside = _by_name(self._inside)
+        found.tables = self._tables(sums)
+        found.over_time = None if self._over_time is None else OverTime.of(sums, self._over_time)
+        found.largest_transactions = [self._large(one) for one in self._largest.transactions]
+        found.largest_statements = [
+            self._large(one, "" if binlogs is None else _text_of(binlogs, one))
+            for one in self._largest.statements
+        ]
+        found.bucket_seconds, found.rates = self._rates.seconds, self._rates.buckets()
+        found.steps_back, found.largest_step_back = self._rates.backward, self._rates.largest_step_back
+
+    def _tables(self, sums: HeadingSums) -> dict[tuple[str, str], Volume]:
+        volumes = {heading.labels: volume for heading, volume in sums.by_heading().items() if volume.events}
+        # The tally leaves out the Gap events of a relay log, which belong to no table.
+        known = reduce(
+            Volume.plus, (v for key, v in volumes.items() if key != (NO_TABLE, "")), self._not_opened
+        )
+        volumes |= {(NO_TABLE, ""): self._all.minus(known), (NOT_OPENED, ""): self._not_opened}
+        return {
+            key: volume
+            for key, volume in sorted(volumes.items(), key=lambda item: (-item[1].bytes, item[0]))
+            if volume.events
+        }
+
+    def _large(self, one: Large, text: str = "") -> LargeObject:
+        subjects = one.subjects(self.subjects)
+        kinds = [each.kind.value for each in subjects if not isinstance(each, TableSubject)]
+        return LargeObject(
+            file=one.file,
+            position=one.position,
+            gtid=one.gtid,
+            time=one.time,
+            bytes=one.stored,
+            uncompressed=one.size,
+            events=one.events,
+            text=text,
+            tables=list(dict.fromkeys(name for each in subjects for name in _names(each))),
+            kinds=[*dict.fromkeys(kinds), *(f"{change} rows" for change in sorted(one.changes))],
+        )
+
+
+_BETWEEN = -3
+"""The value of ``txn_source`` for events between transactions."""
+
+_IS_PACKED: npt.NDArray[np.bool_] = np.zeros(256, np.bool_)
+_IS_PACKED[[kind for kind in EventType if kind.kind.compressed and kind != EventType.TRANSACTION_PAYLOAD]] = (
+    True
+)
+"""Whether MariaDB compresses the rows or the statement of an event type, by the type's number."""
+
+
+def _text_of(binlogs: BinlogSet, one: Large) -> str:
+    return statement_text(binlogs, one.file, one.position, one.inside if one.inside >= 0 else None)
+
+
+def _announced_size(reader: SegmentReader, segment: Segment, event: int) -> int:
+    size = int(segment.size[event])
+    start = int(segment.offset[event]) - reader.data_offset
+    body = segment.format_description.body(reader.data[start : start + size].tobytes())
+    try:
+        return decode_transaction_payload(body).uncompressed_size
+    except BinlogCorrupt:
+        return size
+
+
+def _by_name(sums: npt.NDArray[np.int64]) -> dict[str, tuple[int, int]]:
+    """Return the number and bytes of each event type that occurs, by its name, with the most bytes first."""
+    return {
+        event_name(kind): (int(sums[0, kind]), int(sums[1, kind]))
+        for kind in sorted(np.flatnonzero(sums[0]).tolist(), key=lambda k: -int(sums[1, k]))
+    }
+
+
+def _counted(types: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the number and the bytes of the events of each type."""
+    return np.stack([np.bincount(types, minlength=256), sums(types.astype(np.int64), sizes, 256)])
+
+
+def _volume(flat: FlatEvents, which: npt.NDArray[np.bool_]) -> Volume:
+    return Volume(int(which.sum()), int(flat.stored[which].sum()), int(flat.size[which].sum()))
+
+
+def _names(subject: Subject) -> list[str]:
+    """Return the names of the tables that a subject changes; without known tables the names of its schemas."""
+    named = [".".join(filter(None, table)) for table in subject.tables()]
+    return named or list(subject.schemas())

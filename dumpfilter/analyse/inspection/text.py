@@ -1,0 +1,247 @@
+"""The figures about a binlog set as tables on a terminal of 80 columns or more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+
+from dumpfilter.analyse.inspection.by_heading import OverTime, Volume
+from dumpfilter.analyse.inspection.inspection import TOP, Inspection, LargeObject
+from dumpfilter.analyse.inspection.rates import main_span
+from dumpfilter.analyse.report.terminal import Cell, table
+from dumpfilter.analyse.report.text import human_bytes, shorten, utc
+from dumpfilter.base.printable import printable, visible
+
+_BARS = " ▁▂▃▄▅▆▇█"
+"""The characters of a line that shows rates, by height."""
+
+_WIDTH = 64
+"""The most characters of a line that shows rates. With its heading such a line fits into 80 columns."""
+
+_NICE = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)
+"""The spans that one column of a line prefers to stand for, seconds."""
+
+_NOTED_STEP = 60
+"""The seconds by which a timestamp must go back to be mentioned. Transactions in parallel make smaller steps."""
+
+_TEXT_SHOWN = 38
+"""The most characters of a statement's text to show. A GTID of MySQL above the text has as many or more."""
+
+_NAME_SHOWN = 16
+"""The most characters of a name at the head of a column of bytes over time."""
+
+_BYTES_SHOWN = 8
+"""The characters of a number of bytes, such as "1023 KiB"."""
+
+_TABLES_SHOWN = 3
+"""The most tables to name for one large transaction or statement."""
+
+
+def render_inspection(found: Inspection, console: Console, *, top: int = TOP) -> None:
+    """Print the figures of a binlog set as tables on a terminal.
+
+    ``top`` is the most tables, transactions and statements to list.
+    """
+    total = sum(size for _, size in found.files)
+    console.print(f"[bold]{_files(found)}, {total:,} bytes, written by {found.server_version}")
+    if found.first_time is not None and found.last_time is not None:
+        console.print(f"time: {_time(found.first_time)} to {_time(found.last_time)}")
+    else:
+        console.print("time: –")
+    if found.largest_step_back >= _NOTED_STEP:
+        console.print(
+            f"timestamps: {found.steps_back:,} transactions are older than the one before, by up to "
+            f"{_span(found.largest_step_back)}"
+        )
+    console.print(f"transactions: {found.transactions:,}")
+    _print_compression(found, console, total)
+    console.print(f"GTIDs: {_short(found.gtids) or 'none'}", soft_wrap=True)
+    if found.purged_gtids:
+        console.print(f"before them: {_short(found.purged_gtids)}", soft_wrap=True)
+    if found.dropped_gtids:
+        console.print(f"dropped by the master: {_short(found.dropped_gtids)}", soft_wrap=True)
+    _print_types(console, "Events by type", found.events, total)
+    if found.events_inside:
+        inside = sum(size for _, size in found.events_inside.values())
+        _print_types(console, "Events inside compressed transactions", found.events_inside, inside)
+    compressed = bool(found.compression.bytes)
+    schemas = [([name], volume) for name, volume in found.schemas().items()]
+    _print_volumes(console, "Bytes by schema", ["schema"], schemas, total, compressed=compressed)
+    tables = list(found.tables.items())
+    shown = [(list(key), volume) for key, volume in tables[:top]]
+    _print_volumes(console, "Bytes by table", ["schema", "table"], shown, total, compressed=compressed)
+    if len(tables) > top:
+        console.print(f"… and {len(tables) - top} more tables (--top {len(tables)} shows all)")
+    if found.over_time is not None:
+        _print_over_time(console, found.over_time, top)
+    _print_large(console, "Largest transactions", found.largest_transactions[:top], compressed=compressed)
+    _print_large(console, "Largest statements", found.largest_statements[:top], compressed=compressed)
+    _print_rates(console, found)
+
+
+def _files(found: Inspection) -> str:
+    names = [escape(visible(name)) for name, _ in found.files]
+    return (
+        f"1 binlog file[/], {names[0]}"
+        if len(names) == 1
+        else f"{len(names)} binlog files[/], {names[0]} to {names[-1]}"
+    )
+
+
+def _print_compression(found: Inspection, console: Console, total: int) -> None:
+    one = found.compression
+    if one.ratio is None:
+        return
+    what = []
+    if one.transactions:
+        what.append(f"{one.transactions:,} of {found.transactions:,} transactions")
+    if one.events:
+        what.append(f"{one.events:,} events")
+    console.print(
+        f"compression: {' and '.join(what)}, {one.uncompressed:,} bytes in {one.bytes:,} "
+        f"({one.ratio:.1f} to 1, {100 * one.bytes / max(total, 1):.1f} % of the files)"
+    )
+    if one.not_opened:
+        console.print(f"compressed transactions that are too large to open, or damaged: {one.not_opened:,}")
+
+
+def _print_types(console: Console, title: str, types: dict[str, tuple[int, int]], total: int) -> None:
+    figures = ("events", "bytes", "share")
+    rows = [(kind, f"{n:,}", f"{size:,}", _percent(size, total)) for kind, (n, size) in types.items()]
+    console.print(table(("type", *figures), rows, title=title, numbers=figures))
+
+
+def _print_volumes(
+    console: Console,
+    title: str,
+    names: list[str],
+    volumes: list[tuple[list[str], Volume]],
+    total: int,
+    *,
+    compressed: bool,
+) -> None:
+    figures = ("events", "bytes", "share", *(["uncompressed"] if compressed else []))
+    rows = [
+        (*keys, f"{n:,}", f"{size:,}", _percent(size, total), *([f"{uncompressed:,}"] if compressed else []))
+        for keys, (n, size, uncompressed) in volumes
+    ]
+    console.print(table((*names, *figures), rows, title=title, numbers=figures))
+
+
+def _print_large(console: Console, title: str, objects: list[LargeObject], *, compressed: bool) -> None:
+    if not objects:
+        return
+    rows: list[tuple[Cell, ...]] = []
+    for one in objects:
+        names = list(map(visible, one.tables[:_TABLES_SHOWN]))
+        if len(one.tables) > _TABLES_SHOWN:
+            names.append(f"and {len(one.tables) - _TABLES_SHOWN:,} more")
+        where = Text("\n".join(filter(None, (f"{one.file}:{one.position}", one.gtid))))
+        if one.text:
+            where.append("\n" + printable(" ".join(one.text.split()), _TEXT_SHOWN), "dim")
+        changes = "\n".join([", ".join(one.kinds), *names]).strip()
+        rows.append((where, changes, f"{one.uncompressed:,}", *([f"{one.bytes:,}"] if compressed else [])))
+    # A GTID of MySQL takes 40 columns, so that the headings of the other columns are short.
+    figures = ("size", "in file") if compressed else ("bytes",)
+    title += ", by size without compression" if compressed else ""
+    console.print(table(("place", "changes", *figures), rows, title=title, numbers=figures))
+
+
+def _print_over_time(console: Console, found: OverTime, top: int) -> None:
+    """Print a row for each period. As many names have a column as fit, and the last column has the others."""
+    room = console.width - sum(
+        2 + width for width in (len("2026-11-22 10:00:00"), _BYTES_SHOWN, _BYTES_SHOWN)
+    )
+    shown = []
+    for name in found.names[:top]:
+        room -= 2 + max(_BYTES_SHOWN, min(len(name), _NAME_SHOWN))
+        if room < 0:
+            break
+        shown.append(name)
+    others = len(found.names) - len(shown)
+    heads = ["all", *(shorten(visible(name), _NAME_SHOWN) for name in shown)]
+    heads += [f"{others:,} more"] if others else []
+    rows = []
+    for start, nbytes in found.periods.items():
+        own = [nbytes.get(name, 0) for name in shown]
+        total = sum(nbytes.values())
+        cells = [total, *own, *([total - sum(own)] if others else [])]
+        time = utc(start) if start else "no timestamp"
+        rows.append((time, *(human_bytes(cell) if cell else "–" for cell in cells)))
+    title = f"Bytes by {found.by.value} over time, {_span(found.seconds)} a row"
+    console.print(table(("from, UTC", *heads), rows, title=title, numbers=heads, framed=False))
+
+
+def _print_rates(console: Console, found: Inspection) -> None:
+    timed = [one for one in found.rates if one.start]
+    first, end = main_span(timed)
+    if not end:
+        return
+    shown = timed[first:end]
+    width = found.bucket_seconds
+    begin, until = shown[0].start, shown[-1].start + width
+    needed = max(width, -(-(until - begin) // _WIDTH))
+    each = next((nice for nice in _NICE if nice >= needed), needed)
+    columns = -(-(until - begin) // each)
+    place = (np.array([one.start for one in shown]) - begin) // each
+    console.print(f"[bold]Rates over time[/], {_time(begin)} to {_time(until)}, {_span(each)} a column")
+    for name, weights in (
+        ("bytes", [one.bytes for one in shown]),
+        ("transactions", [one.transactions for one in shown]),
+    ):
+        sums = np.bincount(place, weights=weights, minlength=columns)
+        console.print(f"{name:>12} {_line(sums)}", highlight=False, no_wrap=True, overflow="crop")
+    busiest = max(shown, key=lambda one: one.bytes)
+    console.print(
+        f"highest: {busiest.bytes / width:,.0f} bytes a second from {_time(busiest.start)} "
+        f"on, for {_span(width)}"
+    )
+    untimed = sum(one.transactions for one in found.rates if not one.start)
+    if untimed:
+        console.print(f"{untimed:,} transactions without a timestamp are left out of the lines")
+    stray = [*timed[:first], *timed[end:]]
+    if stray:
+        earliest, latest = _time(stray[0].start), _time(stray[-1].start)
+        when = f"at {earliest}" if earliest == latest else f"from {earliest} to {latest}"
+        number = sum(one.transactions for one in stray)
+        console.print(
+            f"transactions with timestamps far from all others, left out of the lines: {number:,}, {when} "
+            "(--json has them)"
+        )
+
+
+def _line(sums: npt.NDArray[Any]) -> str:
+    highest = float(sums.max()) or 1.0
+    heights = np.ceil(sums / highest * (len(_BARS) - 1)).astype(int)
+    return "".join(_BARS[height] for height in heights)
+
+
+def _percent(size: int, total: int) -> str:
+    return f"{100 * size / max(total, 1):.1f} %"
+
+
+def _span(seconds: int) -> str:
+    """Return a number of seconds in its two largest units.
+
+    >>> _span(1), _span(90), _span(86400), _span(795_322_463)
+    ('1 s', '1 min 30 s', '1 d', '9205 d 2 h')
+    """
+    parts = []
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        number, seconds = divmod(seconds, length)
+        if number:
+            parts.append(f"{number} {unit}")
+    return " ".join(parts[:2]) or "0 s"
+
+
+def _time(seconds: int) -> str:
+    return f"{utc(seconds)} UTC"
+
+
+def _short(gtids: str) -> str:
+    return gtids if len(gtids) <= 2000 else f"{gtids[:2000]}… ({len(gtids):,} characters; --json has all)"

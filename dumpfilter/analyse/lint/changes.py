@@ -1,0 +1,84 @@
+"""The statements that a filter decides otherwise than the rows of the tables that they change.
+
+Rules for databases look at the current database of a statement, and at the table's database of rows. One decision holds
+for all tables of a statement. So a statement may be dropped although rows of its tables pass, and the reverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+from dumpfilter.analyse.lint.findings import Code
+from dumpfilter.analyse.lint.items import Item
+from dumpfilter.analyse.lint.knowledge import SetEvent
+from dumpfilter.analyse.lint.reasons import cure_of, reason_of, rules_of
+from dumpfilter.binlog.statement import Statement, StatementKind
+from dumpfilter.binlog.statement.definitions import Thing
+from dumpfilter.binlog.statement.facts import CHANGING_ROWS
+from dumpfilter.filter import Decision, Filter, ReplicationFilter, Step, Verdict
+from dumpfilter.filter.world import World
+
+C = TypeVar("C")
+
+_NOT_JUDGED = frozenset({StatementKind.ACCOUNT, StatementKind.MAINTENANCE, StatementKind.FLUSH})
+"""The kinds of statement that change no data of their tables. Accounts belong to no database."""
+
+_BY_CURRENT_DATABASE = frozenset({Step.NO_DO_DB, Step.DO_DB, Step.IGNORE_DB, Step.NO_IGNORE_DB})
+_CURE_OF_VIEWS = "Give a view the same rule as its tables, since rules look at the name of the view"
+
+
+def changed_otherwise(rule_filter: ReplicationFilter, event: SetEvent, world: World[C]) -> Iterator[Item]:
+    """Yield the tables of a statement whose rows the filter decides otherwise. ``world`` knows the views."""
+    statement = event.subject
+    assert isinstance(statement, Statement)
+    found = event.facts.definition
+    if statement.kind in _NOT_JUDGED or statement.kind.is_database or (found is not None and found.temporary):
+        return
+    decision = rule_filter.decide_statement(statement)
+    if decision.verdict is Verdict.UNDECIDED:
+        return
+    passes = decision.verdict is Verdict.EXECUTE
+    place = world.place(statement.current_database)
+    for name in (name for names in statement.updated or () for name in names):
+        ref = world.ref(Thing.TABLE, name, place)
+        # Statements of other kinds change the view itself.
+        is_view = statement.kind in CHANGING_ROWS and world.is_view(ref.source)
+        for _, database, table in [one.source for one in world.behind(ref)] if is_view else [ref.source]:
+            if not database:
+                continue
+            alone = rule_filter.decide_rows(database, table)
+            if alone.verdict.passes != passes:
+                item = _item(rule_filter, event, statement, decision, alone, f"{database}.{table}")
+                by_tables = decision.step not in _BY_CURRENT_DATABASE
+                yield replace(item, cure=_CURE_OF_VIEWS) if is_view and by_tables else item
+
+
+def _item(
+    rule_filter: ReplicationFilter,
+    event: SetEvent,
+    statement: Statement,
+    decision: Decision,
+    alone: Decision,
+    name: str,
+) -> Item:
+    reason = reason_of(decision, statement)
+    if decision.verdict is Verdict.EXECUTE:
+        rules = tuple(dict.fromkeys((*rules_of(rule_filter, alone), *rules_of(rule_filter, decision))))
+        return Item(
+            Code.UNWANTED_STATEMENT,
+            rules,
+            f"a statement that changes {{names}} passes, and rows of the table are dropped. It passes because {reason}",
+            cure_of(rule_filter, decision if isinstance(rule_filter, Filter) else alone),
+            name,
+            (event,),
+        )
+    return Item(
+        Code.LOST_STATEMENT,
+        rules_of(rule_filter, decision),
+        f"a statement that changes {{names}} is dropped, and rows of the table pass. It is dropped because {reason}",
+        cure_of(rule_filter, decision),
+        name,
+        (event,),
+    )

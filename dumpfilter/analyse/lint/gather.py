@@ -1,0 +1,306 @@
+"""The pass over a binlog set that gathers what lint must know about the set."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.analyse.lint.findings import Evidence
+from dumpfilter.analyse.lint.knowledge import SetEvent, SetKnowledge
+from dumpfilter.base.errors import BinlogError
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.compression import decode_transaction_payload
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.query import QueryEvent, TableName
+from dumpfilter.binlog.statement import Statement, StatementKind
+from dumpfilter.binlog.statement.definitions import Thing, Verb
+from dumpfilter.binlog.statement.facts import CHANGING_DATA, statement_facts
+from dumpfilter.binlog.statement.mentions import Mentions
+from dumpfilter.index.fileset import BinlogSet, SegmentReader
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.statements import decode_statement_event
+from dumpfilter.index.subjects import Subjects, TableSubject
+
+MOST_EVENTS = 100_000
+"""The most events of a set that lint looks at, which limits its memory. Later events are left out."""
+
+_MOST_REPEATED = 3
+"""How often lint looks at a change of definitions with the same text, such as a nightly CREATE of one table."""
+
+_MOST_TEXTS = 1 << 16
+"""The most texts of statements that the pass remembers, to find the repeated ones."""
+
+_LONGEST_TEXT = 90
+"""The characters of a statement that a warning shows."""
+
+_MOST_XA = 1000
+"""The most different XA transactions that lint looks at."""
+
+_MOST_FUNCTIONS = 1000
+"""The most stored functions whose names lint looks for in statements."""
+
+_NOT_DEFINING = CHANGING_DATA | {StatementKind.MAINTENANCE, StatementKind.FLUSH, StatementKind.SET}
+"""The kinds of statement that change no definition. Of other kinds lint looks at each statement."""
+_WORDS = (b"SELECT", b"JOIN", b"USING", b"TABLE", b"DUPLICATE", b"REPLACE")
+"""The words of which a statement has one when it reads a table that it does not change, or replaces rows."""
+
+Progress = Callable[[int], None]
+"""A function that is told the number of bytes of each segment that the pass has read."""
+
+
+def gather(binlogs: BinlogSet, *, verify: bool = True, progress: Progress | None = None) -> SetKnowledge:
+    """Read a binlog set once, and return what lint must know about the set.
+
+    ``verify`` tells whether checksums of events are verified. Raises BinlogError where the set is damaged.
+
+    >>> from importlib import resources
+    >>> found = gather(BinlogSet.open(resources.files("dumpfilter.testbed.demo") / "recording"))
+    >>> "shop" in found.databases, ("shop", "orders") in found.tables
+    (True, True)
+    """
+    subjects, sources = Subjects(), SourceNumbers()
+    made = Gatherer(subjects)
+    for reader, segment in binlogs.segments(subjects, sources, verify=verify):
+        made.add(segment, reader)
+        if progress is not None:
+            progress(segment.end - segment.start)
+    return made.knowledge
+
+
+class Gatherer:
+    """The pass's state: the subjects that the pass has met since the last change of their tables' definitions."""
+
+    def __init__(self, subjects: Subjects) -> None:
+        self.knowledge = SetKnowledge()
+        self._subjects = subjects
+        self._met: set[int] = set()
+        """The numbers of the subjects whose next event lint need not look at."""
+        self._read: dict[int, set[tuple[Mentions, int]]] = {}
+        """The names in statements of a subject, as far as lint need not look at them again.
+
+        The number is that of the changes of stored functions before a statement that may call one.
+        """
+        self._views: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        """The tables behind each view that the set makes."""
+        self._functions: set[bytes] = set()
+        """The names of the stored functions in upper case, to find them in texts."""
+        self._function_changes = 0
+        self._of_table: dict[tuple[str, str], set[int]] = {}
+        self._repeated: Counter[int] = Counter()
+        self._xa: set[int] = set()
+
+    def add(self, segment: Segment, reader: SegmentReader) -> None:
+        """Take the events of the next segment. The reader must have just read the segment."""
+        text = _Texts(segment, reader)
+        for number in np.flatnonzero(self._interesting(segment)).tolist():
+            if number in segment.payloads:
+                inner = segment.payloads[number]
+                inside = _InnerTexts(text, number, inner)
+                for each in np.flatnonzero(self._interesting(inner)).tolist():
+                    self._add(inner, each, inside)
+            else:
+                self._add(segment, number, text)
+
+    def _interesting(self, segment: Segment) -> npt.NDArray[np.bool_]:
+        """Return which events may tell something: all statements, and the first events of tables in the segment."""
+        kind = segment.role & R.ROLE_MASK
+        wanted = (kind == R.STATEMENT) & (segment.subject >= 0)
+        for payload in segment.payloads:
+            wanted[payload] = True
+        rows = np.flatnonzero((segment.subject >= 0) & (kind != R.STATEMENT))
+        if len(rows):
+            owners = segment.subject[rows].astype(np.int64)
+            # A statement before a rows event may have changed the table. The first event after each statement counts.
+            epoch = np.searchsorted(np.flatnonzero(wanted), rows)
+            _, first = np.unique(epoch * (len(self._subjects) + 1) + owners, return_index=True)
+            wanted[rows[first]] = True
+        return np.asarray(wanted, np.bool_)
+
+    def _add(self, segment: Segment, number: int, texts: _Texts) -> None:
+        owner = int(segment.subject[number])
+        if number in segment.xa_ends or self._subjects.members(owner) is not None:
+            self._add_xa(owner, number, texts)
+            return
+        if len(self.knowledge.events) >= MOST_EVENTS:
+            self.knowledge.is_whole = False
+            return
+        subject = self._subjects[owner]
+        if isinstance(subject, TableSubject):
+            if owner not in self._met:
+                evidence = texts.evidence(number, f"rows of {subject.database}.{subject.table}")
+                self._keep(owner, SetEvent(subject, evidence))
+            return
+        self._add_statement(owner, subject, number, texts)
+
+    def _add_statement(self, owner: int, subject: Statement, number: int, texts: _Texts) -> None:
+        defines = subject.kind not in _NOT_DEFINING
+        reads = subject.kind in CHANGING_DATA and texts.has_word(number, *_WORDS)
+        calls = subject.kind in CHANGING_DATA and texts.has_word(number, *self._functions)
+        if not (defines or reads or calls) and owner in self._met:
+            return
+        query = texts.query(number)
+        if query is None or (defines and self._is_repeated(owner, query)):
+            return
+        facts = statement_facts(query, texts.fd.family)
+        event = SetEvent(subject, texts.evidence(number, _shown(query)), facts, query.thread_id)
+        if defines:
+            self._follow(event)
+            self._forget(event)
+            self.knowledge.events.append(event)
+            self.knowledge.name(event)
+            return
+        known = self._read.setdefault(owner, set())
+        key = facts.names, self._function_changes if calls else 0
+        if key not in known:
+            known.add(key)
+            self._keep(owner, event)
+
+    def _follow(self, event: SetEvent) -> None:
+        """Note the views and stored functions of the set."""
+        found = event.facts.definition
+        if found is None:
+            return
+        if found.thing is Thing.FUNCTION:
+            self._function_changes += 1
+            for name in found.names if found.verb is Verb.CREATE else ():
+                if len(self._functions) < _MOST_FUNCTIONS:
+                    self._functions.add(name.table.upper().encode())
+        if event.facts.kind is StatementKind.VIEW and found.body.tables:
+            for view in _named(event, found.names):
+                self._views[view] = list(_named(event, found.body.tables))
+
+    def _is_repeated(self, owner: int, query: QueryEvent) -> bool:
+        """Tell whether the set has had a change of definitions with this text often enough."""
+        if len(self._repeated) > _MOST_TEXTS:
+            self._repeated.clear()
+        key = hash((owner, query.text))
+        self._repeated[key] += 1
+        return self._repeated[key] > _MOST_REPEATED
+
+    def _keep(self, owner: int, event: SetEvent) -> None:
+        self._met.add(owner)
+        self.knowledge.events.append(event)
+        self.knowledge.name(event)
+        for table in _tables(event):
+            for behind in self._behind(table):
+                self._of_table.setdefault(behind, set()).add(owner)
+
+    def _behind(self, table: tuple[str, str]) -> set[tuple[str, str]]:
+        """Return a name with the names of the tables and views behind it."""
+        found, waiting = {table}, [table]
+        while waiting:
+            inner = set(self._views.get(waiting.pop(), ())) - found
+            found |= inner
+            waiting += inner
+        return found
+
+    def _forget(self, event: SetEvent) -> None:
+        """Let the next event of each subject count again whose table this statement makes, changes or removes."""
+        subject = event.subject
+        assert isinstance(subject, Statement)
+        if subject.kind.is_database:
+            changed = [
+                owners for (database, _), owners in self._of_table.items() if database == subject.database
+            ]
+        else:
+            changed = [self._of_table.get(table, set()) for table in _tables(event)]
+        for owners in changed:
+            self._met -= owners
+            for owner in owners:
+                self._read.pop(owner, None)
+
+    def _add_xa(self, owner: int, number: int, texts: _Texts) -> None:
+        if owner in self._xa or len(self._xa) >= _MOST_XA:
+            return
+        self._xa.add(owner)
+        members = self._subjects.members(owner) or (owner,)
+        subjects = tuple(self._subjects[each] for each in members if self._subjects.members(each) is None)
+        query = texts.query(number)
+        evidence = texts.evidence(number, "" if query is None else _shown(query))
+        self.knowledge.xa_transactions.append((subjects, evidence))
+
+
+class _Texts:
+    """The texts and places of a segment's events."""
+
+    def __init__(self, segment: Segment, reader: SegmentReader) -> None:
+        self.segment = segment
+        self.fd: FormatDescription = segment.format_description
+        self._reader = reader
+
+    def event(self, number: int) -> bytes:
+        """Return the bytes of an event."""
+        start = int(self.segment.offset[number]) - self._reader.data_offset
+        return self._reader.data[start : start + int(self.segment.size[number])].tobytes()
+
+    def has_word(self, number: int, *words: bytes) -> bool:
+        """Tell whether a statement has one of the words in its text, in any case."""
+        if not words:
+            return False
+        if EventType(int(self.segment.type[number])).kind.compressed:
+            query = self.query(number)
+            text = b"" if query is None else query.raw.upper()
+        else:
+            text = self.event(number).upper()
+        return any(word in text for word in words)
+
+    def query(self, number: int) -> QueryEvent | None:
+        """Return the decoded statement of an event; None when the statement cannot be decoded."""
+        try:
+            kind = EventType(int(self.segment.type[number]))
+            return decode_statement_event(kind, self.fd.body(self.event(number)), self.fd)
+        except BinlogError:
+            return None
+
+    def evidence(self, number: int, text: str) -> Evidence:
+        """Return the place of an event, with a text that describes the event."""
+        return Evidence(self.segment.file, int(self.segment.offset[number]), text)
+
+
+class _InnerTexts(_Texts):
+    """The texts and places of the events in a compressed transaction. The transaction is opened when a text is read."""
+
+    def __init__(self, outer: _Texts, number: int, inner: Segment) -> None:
+        self.segment = inner
+        self.fd = inner.format_description
+        self._outer, self._number = outer, number
+        self._opened: bytes | None = None
+
+    def event(self, number: int) -> bytes:
+        if self._opened is None:
+            payload = decode_transaction_payload(self._outer.fd.body(self._outer.event(self._number)))
+            self._opened = payload.open()
+        start = int(self.segment.offset[number])
+        return self._opened[start : start + int(self.segment.size[number])]
+
+    def evidence(self, number: int, text: str) -> Evidence:
+        position = int(self._outer.segment.offset[self._number])
+        return Evidence(self._outer.segment.file, position, text, int(self.segment.offset[number]))
+
+
+def _tables(event: SetEvent) -> Iterator[tuple[str, str]]:
+    """Yield the tables that an event names, as database and name."""
+    subject = event.subject
+    if isinstance(subject, TableSubject):
+        yield subject.database, subject.table
+        return
+    yield from _named(event, (table for names in subject.updated or () for table in names))
+    yield from _named(event, event.facts.tables)
+
+
+def _named(event: SetEvent, names: Iterable[TableName]) -> Iterator[tuple[str, str]]:
+    assert isinstance(event.subject, Statement)
+    for name in names:
+        yield name.database or event.subject.current_database or "", name.table
+
+
+def _shown(query: QueryEvent) -> str:
+    """Return a statement in one line, cut to a length that a warning can show, after its current database."""
+    text = query.text if not query.db else f"use `{query.db.replace('`', '``')}`; {query.text}"
+    line = " ".join(text[: 4 * _LONGEST_TEXT].split())
+    return line if len(line) <= _LONGEST_TEXT else f"{line[: _LONGEST_TEXT - 1]}…"

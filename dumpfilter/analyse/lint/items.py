@@ -1,0 +1,81 @@
+"""Items: single faults, before those alike are joined to one warning that lists several tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from dumpfilter.analyse.lint.findings import Code, Evidence, FilterWarning
+from dumpfilter.analyse.lint.knowledge import SetEvent
+from dumpfilter.filter.rules import Rule
+
+_MOST_NAMES = 3
+"""The most tables that a warning names."""
+
+_MOST_RULES = 3
+"""The most rules that a warning names."""
+
+_MOST_EVIDENCE = 2
+"""The number of events after which a warning shows no further item."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One fault. Items with the same code, rules, text and cure become one warning."""
+
+    code: Code
+    rules: tuple[Rule, ...]
+    what: str
+    """The fault in a sentence, with ``{names}`` in the place of the names that the fault concerns."""
+    cure: str
+    name: str = ""
+    """The table or database that the fault concerns, for ``{names}``."""
+    events: tuple[SetEvent, ...] = ()
+    """The events that show the fault. The cause comes first."""
+    errors: tuple[int, ...] = ()
+    """The errors of which one stops the replica at the last event. Empty for a fault that may change data only."""
+    is_sure: bool = False
+    """Whether a replica surely stops. If false, this depends on data."""
+
+
+def joined(items: Iterable[Item]) -> Iterator[FilterWarning]:
+    """Yield a warning for all items alike, in the order of the first of them."""
+    groups: dict[tuple[Code, tuple[Rule, ...], str, str], list[Item]] = {}
+    for item in items:
+        groups.setdefault((item.code, item.rules, item.what, item.cure), []).append(item)
+    for (code, rules, what, cure), group in groups.items():
+        names = list(dict.fromkeys(item.name for item in group))
+        yield FilterWarning(
+            code,
+            rules,
+            what.replace("{names}", listed(names)),
+            cure.replace("{names}", listed(names)),
+            _evidence(group),
+            tuple(filter(None, names)),
+            tuple(dict.fromkeys(error for item in group if item.is_sure for error in item.errors)),
+        )
+
+
+def listed(names: list[str]) -> str:
+    """Return names as a list in a sentence, of which the first few are shown.
+
+    >>> listed(["a", "b"]), listed(["a", "b", "c", "d", "e"])
+    ('a, b', 'a, b, c and 2 more')
+    """
+    if len(names) <= _MOST_NAMES + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"
+
+
+def few(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Return the first of many rules, so that a warning does not name hundreds."""
+    return tuple(rules)[:_MOST_RULES]
+
+
+def _evidence(group: list[Item]) -> tuple[Evidence, ...]:
+    """Return the events of the first items. Every item shows all its events or none."""
+    found: dict[Evidence, None] = {}
+    for item in group:
+        if len(found) < _MOST_EVIDENCE:
+            found |= dict.fromkeys(event.evidence for event in item.events if event.evidence is not None)
+    return tuple(found)

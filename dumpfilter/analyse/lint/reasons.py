@@ -1,0 +1,101 @@
+"""The reasons and cures of a decision about a statement, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dumpfilter.analyse.lint.items import few
+from dumpfilter.binlog.statement import Statement
+from dumpfilter.filter import Decision, ReplicationFilter, Rule, RuleKind, Step
+
+_RULES = {
+    Step.NO_DO_DB: (RuleKind.DO_DB,),
+    Step.NO_IGNORE_DB: (RuleKind.IGNORE_DB,),
+    Step.NO_TABLE_MATCHED_DO: (RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE),
+    Step.DB_NO_WILD_DO: (RuleKind.WILD_DO_TABLE,),
+    Step.NO_TABLE_RULES: (RuleKind.DO_DB, RuleKind.IGNORE_DB),
+}
+"""The kinds of rule that lead to a decision in which no single rule matches."""
+
+
+def rules_of(rule_filter: ReplicationFilter, decision: Decision) -> tuple[Rule, ...]:
+    """Return the rules that lead to a decision: the rule that matched, or all rules that did not match."""
+    if decision.rule is not None:
+        return (decision.rule,)
+    kinds = _RULES.get(decision.step, ())
+    return few(rule for rule in rule_filter.rules if rule.kind in kinds)
+
+
+def reason_of(decision: Decision, statement: Statement) -> str:
+    """Return the reason of a decision about a statement, as the rest of a sentence that begins with ``because``."""
+    has_database = statement.current_database is not None
+    if decision.step is Step.NO_DO_DB:
+        if has_database:
+            return "no do-db rule names its current database"
+        return "it has no current database, which no do-db rule matches"
+    if decision.step is Step.IGNORE_DB:
+        return "an ignore-db rule names its current database"
+    if decision.step in (Step.DO_DB, Step.NO_IGNORE_DB, Step.NO_TABLE_RULES, Step.NO_RULES):
+        if has_database:
+            return "database rules look at its current database only"
+        return "it has no current database, which no ignore-db rule matches"
+    if decision.step is Step.NO_TABLE_MATCHED:
+        return "its current database passes, and no table rule matches its tables"
+    if decision.step in (Step.WILD_IGNORE_TABLE, Step.WILD_DO_TABLE) and decision.rule is not None:
+        # The table's name would make a warning of its own for each table that the rule matches.
+        return f"its first table with a rule matches {decision.rule.value}, and this table decides the whole statement"
+    if decision.step in (Step.IGNORE_TABLE, Step.WILD_IGNORE_TABLE, Step.DO_TABLE, Step.WILD_DO_TABLE):
+        return f"its first table with a rule is {decision.name}, and this table decides the whole statement"
+    if decision.step is Step.NO_TABLE_MATCHED_DO:
+        return "no do rule matches its tables"
+    if decision.step in (Step.DB_NO_WILD_DO, Step.DB_WILD_IGNORE):
+        return f"wild rules are compared with the text {decision.name!r}, without a table"
+    text = str(decision.step.value)
+    return text[0].lower() + text[1:]
+
+
+def cure_of(rule_filter: ReplicationFilter, decision: Decision) -> str:
+    """Return the change of the filter that lets tables decide, and not the current database."""
+    if decision.step in (Step.NO_DO_DB, Step.DO_DB):
+        rules = [rule for rule in rule_filter.rules if rule.kind is RuleKind.DO_DB]
+        return f"Use {_wild(RuleKind.WILD_DO_TABLE, rules)} instead of the do-db rules"
+    if decision.step in (Step.IGNORE_DB, Step.NO_IGNORE_DB):
+        rules = [rule for rule in rule_filter.rules if rule.kind is RuleKind.IGNORE_DB]
+        return f"Use {_wild(RuleKind.WILD_IGNORE_TABLE, rules)} instead of the ignore-db rules"
+    if decision.step in (Step.DB_NO_WILD_DO, Step.DB_WILD_IGNORE):
+        database = (decision.name or "").rstrip(".")
+        return (
+            f"Create the database {database!r} on the replica, or add a rule that matches {decision.name!r}"
+        )
+    return "Change the tables in statements of their own, or give them the same rule"
+
+
+def database_cure(rule_filter: ReplicationFilter, decision: Decision, database: str) -> str:
+    """Return the change of the filter that lets CREATE DATABASE pass, and still drops the tables of the database.
+
+    CREATE DATABASE hr is compared as the text "hr.", which "hr._%" does not match.
+    """
+    do, ignore = RuleKind.WILD_DO_TABLE.option, RuleKind.WILD_IGNORE_TABLE.option
+    added = f"--{do}={escaped(database)}. for the database without its tables"
+    if decision.step is Step.DB_NO_WILD_DO:
+        return f"Add {added}"
+    if decision.step is Step.NO_DO_DB:
+        return f"{cure_of(rule_filter, decision)}, and add {added}"
+    if decision.step is Step.IGNORE_DB:
+        return f"Use --{ignore}={escaped(database)}._% instead of --{RuleKind.IGNORE_DB.option}={database}"
+    if decision.rule is not None and decision.rule.value.endswith(".%"):
+        return f"Use --{ignore}={decision.rule.value[:-1]}_% instead of {decision.rule}"
+    return f"Create the database {database!r} on the replica"
+
+
+def _wild(kind: RuleKind, rules: Iterable[Rule]) -> str:
+    return " ".join(f"--{kind.option}={escaped(rule.value)}.%" for rule in few(rules))
+
+
+def escaped(name: str) -> str:
+    r"""Return a name as a LIKE pattern that matches this name only.
+
+    >>> escaped("a_b"), escaped("shop")
+    ('a\\_b', 'shop')
+    """
+    return "".join(f"\\{character}" if character in "\\%_" else character for character in name)

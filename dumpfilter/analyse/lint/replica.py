@@ -1,0 +1,374 @@
+"""The walk through a set with the world of a replica: events that pass the filter and cannot work there.
+
+A statement runs again on the replica. Its triggers and stored functions run there, too, and its subqueries read the
+replica's tables. Only objects that the set itself makes are followed. Nothing is claimed about others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from dumpfilter.analyse.lint.changes import changed_otherwise
+from dumpfilter.analyse.lint.findings import Code
+from dumpfilter.analyse.lint.items import Item, few
+from dumpfilter.analyse.lint.knowledge import SetEvent, SetKnowledge
+from dumpfilter.analyse.lint.reasons import cure_of, database_cure, reason_of, rules_of
+from dumpfilter.binlog.statement import Statement, StatementKind, TableName
+from dumpfilter.binlog.statement.definitions import Thing, Verb
+from dumpfilter.binlog.statement.facts import CHANGING_DATA, CHANGING_ROWS
+from dumpfilter.binlog.statement.mentions import Mentions
+from dumpfilter.filter import Decision, ReplicationFilter, RuleKind, Verdict
+from dumpfilter.filter.world import Code as Stored
+from dumpfilter.filter.world import Fault, FaultKind, Use, World
+from dumpfilter.index.subjects import TableSubject
+
+K, F = StatementKind, FaultKind
+
+_COPYING = CHANGING_ROWS | {K.CREATE_TABLE_SELECT}
+"""The kinds of statement whose rows depend on the tables that they read."""
+
+_CURE_OF_READS = "Let the tables that a statement reads pass, too, or use binlog_format=ROW on the source"
+_CURE_OF_CODE = "Give both tables the same rule, or use binlog_format=ROW on the source"
+
+_ERRORS = {
+    Thing.DATABASE: (1049, 1008, 1025, 1146),
+    Thing.TABLE: (1146, 1049, 1051, 1356, 1932, 4091, 4092, 1347, 1168),
+    Thing.TRIGGER: (1360,),
+    Thing.FUNCTION: (1305, 1049),
+    Thing.PROCEDURE: (1305, 1049),
+    Thing.EVENT: (1539, 1049),
+    Thing.ACCOUNT: (1396, 1133, 1410, 1141, 1269, 3523, 1959),
+    Thing.GRANT: (1141, 1147, 1403, 1269),
+}
+"""The errors of a replica that lacks an object, the usual one first."""
+
+_ERRORS_OF_LEFT = {
+    Thing.DATABASE: (1007,),
+    Thing.TABLE: (1050, 1025),
+    Thing.TRIGGER: (1359,),
+    Thing.FUNCTION: (1304,),
+    Thing.PROCEDURE: (1304,),
+    Thing.EVENT: (1537,),
+    Thing.ACCOUNT: (1396,),
+}
+"""The errors of a replica that still has an object which a statement makes, the usual one first."""
+
+_ERRORS_OF_KEYS = {F.PARENT: (1824, 1005), F.CHILD: (3730, 1451), F.PARENT_ROWS: (1452,)}
+
+_WORDS = {K.VIEW: "VIEW", K.SEQUENCE: "SEQUENCE", K.ROUTINE: "", K.EVENT: "EVENT", K.ACCOUNT: "USER"}
+"""The words for the kinds of statement that have several verbs. ROUTINE is a PROCEDURE or FUNCTION."""
+
+
+class Cause(NamedTuple):
+    """A statement of the set, with the filter's decision about the statement."""
+
+    event: SetEvent
+    decision: Decision
+
+    @property
+    def statement(self) -> Statement:
+        """The subject of the event."""
+        assert isinstance(self.event.subject, Statement)
+        return self.event.subject
+
+    @property
+    def passes(self) -> bool:
+        """Whether the statement surely passes."""
+        return self.decision.verdict is Verdict.EXECUTE
+
+    @property
+    def verb(self) -> str:
+        """The words with which the statement begins, such as CREATE VIEW."""
+        found, kind = self.event.facts.definition, self.statement.kind
+        if found is None or kind not in _WORDS:
+            return kind.value
+        return f"{found.verb.value} {_WORDS[kind] or found.thing.name}"
+
+
+@dataclass
+class ReplicaWalk:
+    """A walk through the events of a set, with the world of a replica that has a filter."""
+
+    rule_filter: ReplicationFilter
+    _shown: set[int] = field(default_factory=set)
+    """The identities (``id``) of the events that reported faults show."""
+    _missing: set[str] = field(default_factory=set)
+    """The tables that the replica lacks, as reported."""
+
+    def walk(self, knowledge: SetKnowledge) -> Iterator[Item]:
+        """Yield the faults of a set in its order, and then the statements that are decided otherwise than rows."""
+        rule_filter = self.rule_filter
+        if not rule_filter.rules:
+            return
+        self._world: World[Cause] = World(rule_filter)
+        odd: list[Item] = []
+        judged: set[Statement] = set()
+        for event in knowledge.events:
+            subject = event.subject
+            if not knowledge.is_ordered:
+                pass
+            elif isinstance(subject, TableSubject):
+                passes = rule_filter.decide(subject).verdict.passes
+                for fault in self._world.rows(subject.database, subject.table, passes=passes):
+                    yield self._item(fault, event)
+            else:
+                yield from self._statement(Cause(event, self._decide(event, subject)))
+            if isinstance(subject, Statement) and subject not in judged and rule_filter.is_on:
+                judged.add(subject)
+                odd += changed_otherwise(rule_filter, event, self._world)
+        for item in odd:
+            is_missing = item.code is Code.UNWANTED_STATEMENT and item.name in self._missing
+            if id(item.events[0]) not in self._shown and not is_missing:
+                yield item
+
+    def _decide(self, event: SetEvent, statement: Statement) -> Decision:
+        """Return the decision about a statement. DROP TRIGGER is decided by the trigger's table, if the set tells."""
+        decision = self.rule_filter.decide_statement(statement)
+        found = event.facts.definition
+        if decision.verdict is not Verdict.UNDECIDED or statement.kind is not K.DROP_TRIGGER or found is None:
+            return decision
+        place = self._world.place(statement.current_database)
+        table = self._world.table_of(self._world.ref(Thing.TRIGGER, found.names[0], place).source)
+        if table is None:
+            return decision
+        on = TableName(*table.source[1:])
+        return self.rule_filter.decide_statement(replace(statement, updated=((on,),)))
+
+    def _statement(self, cause: Cause) -> Iterator[Item]:
+        event, statement, world = cause.event, cause.statement, self._world
+        facts, current = event.facts, statement.current_database
+        if cause.decision.verdict is Verdict.UNDECIDED:
+            world.undecided(facts, current, cause)
+            # A replica passes over DROP TRIGGER of a trigger that it lacks.
+            if statement.kind is not K.DROP_TRIGGER:
+                yield Item(
+                    Code.UNKNOWN,
+                    (),
+                    "the binlog does not tell whether a replica with this filter runs a statement. Nothing is claimed "
+                    "about its objects from here on",
+                    "Try the filter on a replica",
+                    events=(event,),
+                )
+            return
+        run: list[Item] = []
+        if self.rule_filter.is_on and facts.kind in CHANGING_DATA | {K.CREATE_TABLE_SELECT}:
+            names = facts.names if facts.definition is None else facts.definition.body
+            place = world.place(current)
+            if cause.passes and facts.kind in _COPYING:
+                written = {name for name, _ in names.writes}
+                read = Mentions(tables=tuple(name for name in names.tables if name not in written))
+                for use in world.uses(world.body(read, place), event.session):
+                    yield from self._reads(use, event)
+            for use in world.uses(world.body(names, place), event.session):
+                if use.change is not None and use.chain:
+                    run += self._runs(use, cause)
+            yield from run
+        told = {one.name for one in run}
+        for fault in world.statement(facts, current, event.session, cause, passes=cause.passes):
+            item = self._item(fault, event)
+            if fault.through is None or item.name not in told:
+                yield item
+
+    # The faults of the world.
+
+    def _item(self, fault: Fault[Cause], event: SetEvent) -> Item:
+        cause, name = fault.cause, _named(fault)
+        errors = _errors(fault)
+        if cause is None:
+            child = ".".join((fault.through or fault.ref.replica)[1:])
+            alone = self.rule_filter.decide_rows(*fault.ref.source[1:])
+            what = (
+                f"rows of {child} pass, and its foreign key refers to {{names}}, whose rows are dropped. The replica "
+                "stops with error 1452 if it checks the key"
+            )
+            cure = "Let both tables pass, or drop both"
+            return Item(
+                Code.FOREIGN_KEY, rules_of(self.rule_filter, alone), what, cure, name, (event,), errors
+            )
+        code = _code_of(fault)
+        if code is Code.MISSING_TABLE:
+            self._missing.add(name)
+        if not cause.passes:
+            self._shown.update((id(cause.event), id(event)))
+            rules = rules_of(self.rule_filter, cause.decision)
+            reason = reason_of(cause.decision, cause.statement)
+            what = f"{_what(fault, cause.verb, event)}. The statement is dropped because {reason}"
+            cure = cure_of(self.rule_filter, cause.decision)
+            found = cause.event.facts.definition
+            if code is Code.MISSING_DATABASE:
+                cure = database_cure(self.rule_filter, cause.decision, name)
+            elif code is Code.MISSING_TABLE and found is not None and found.renames:
+                ignored = f"--{RuleKind.IGNORE_TABLE.option}={name}"
+                cure = f"Add {ignored}, so that the moved table is dropped, too, or let both names of the table pass"
+        elif fault.kind is F.STALE:
+            rules = few(self.rule_filter.rules)
+            what = (
+                f"{cause.verb} passes and gives the replica a table {{names}} without the rows or the definition of "
+                "the source's table. Later rows can stop the replica"
+            )
+            cure = "Give both names of the table the same rule"
+        else:
+            rules = few(rule for rule in self.rule_filter.rules if rule.kind.is_rewrite)
+            what = (
+                f"rewrite rules change the current database of {cause.verb}, and never a database in its text. The "
+                "replica does not make {names}, and events that need it pass. The replica stops with error "
+                f"{errors[0]}"
+            )
+            cure = "Make {names} on the replica by hand, or write names in statements without the database"
+        return Item(code, rules, what, cure, name, (cause.event, event), errors, fault.is_sure)
+
+    # The statements that use tables with another fate.
+
+    def _reads(self, use: Use[Cause], event: SetEvent) -> Iterator[Item]:
+        _, database, table = use.ref.source
+        alone = self.rule_filter.decide_rows(database, table)
+        if use.is_code or alone.verdict.passes or self._world.is_temporary(use.ref.replica, event.session):
+            return
+        yield Item(
+            Code.READS_DROPPED,
+            rules_of(self.rule_filter, alone),
+            "a statement that passes reads {names}, whose changes are dropped. The replica reads other rows, or stops "
+            "with error 1146",
+            _CURE_OF_READS,
+            f"{database}.{table}",
+            (event,),
+        )
+
+    def _runs(self, use: Use[Cause], cause: Cause) -> Iterator[Item]:
+        """Yield the fault of stored code that changes a table, if the statement that runs the code fares otherwise."""
+        absent = next((one for one in use.chain if not one.cause.decision.verdict.passes), None)
+        if absent is not None and absent.on is None and cause.passes:
+            return  # The world tells that the replica lacks a routine.
+        runs = cause.passes and absent is None
+        alone = self.rule_filter.decide_rows(*use.ref.source[1:])
+        if alone.verdict.passes == runs:
+            return
+        if runs:
+            rules = rules_of(self.rule_filter, alone)
+        elif absent is not None and cause.passes:
+            rules = rules_of(self.rule_filter, absent.cause.decision)
+        else:
+            rules = few(rule for rule in self.rule_filter.rules if rule.kind is not RuleKind.REWRITE_DB)
+        yield Item(
+            Code.TRIGGER if use.chain[-1].on else Code.ROUTINE,
+            rules,
+            _runs_what(use.chain[-1], runs=runs, passes=cause.passes),
+            _CURE_OF_CODE,
+            ".".join(use.ref.source[1:]),
+            (*(one.cause.event for one in use.chain), cause.event),
+        )
+
+
+def _named(fault: Fault[Cause]) -> str:
+    thing, database, name = fault.ref.replica
+    if thing is Thing.ACCOUNT:
+        return f"{name}@{database}"
+    if thing is Thing.GRANT:
+        return f"{name}: {database.strip()}"
+    return ".".join(filter(None, (database, name)))
+
+
+def _code_of(fault: Fault[Cause]) -> Code:
+    thing = fault.ref.replica[0]
+    if fault.is_temporary:
+        return Code.TEMPORARY_TABLE
+    if fault.kind is F.STALE:
+        return Code.SCHEMA_DRIFT
+    if fault.kind in _ERRORS_OF_KEYS:
+        return Code.FOREIGN_KEY
+    if fault.kind is F.LEFT:
+        return Code.LEFT_TABLE if thing is Thing.TABLE else Code.LEFT_OBJECT
+    of_thing = {Thing.DATABASE: Code.MISSING_DATABASE, Thing.TABLE: Code.MISSING_TABLE}
+    return of_thing.get(thing, Code.MISSING_OBJECT)
+
+
+_PASSES = {
+    F.PARENT: "a statement with a foreign key to the table passes. The replica stops with an error about the key",
+    F.CHILD: "a statement that drops {through}, to which its foreign key refers, passes. The replica stops with error "
+    "3730 (MySQL) or 1451 (MariaDB)",
+    F.STALE: "later events of the table pass. The replica keeps the old table: its rows differ, or it stops, for "
+    "example with error 1677 or 13146 (another type)",
+    F.LEFT: "a later statement that makes {names} again passes. A replica that has the old {thing} stops with error "
+    "{error}",
+}
+_TEMPORARY = (
+    "the statement that {made} the temporary table {names} is dropped, and a later statement of the session "
+)
+
+
+def _what(fault: Fault[Cause], verb: str, event: SetEvent) -> str:
+    """Return the text of a fault that a dropped statement causes."""
+    thing = fault.ref.replica[0]
+    found = None if isinstance(event.subject, TableSubject) else event.facts.definition
+    dropped = "{verb} of {names} is dropped, and "
+    if fault.is_temporary and fault.kind is F.LEFT:
+        text = (
+            _TEMPORARY + "that makes it again passes. A replica that has the old table stops with error 1050"
+        )
+    elif fault.is_temporary and fault.is_sure:
+        text = _TEMPORARY + "that needs the table passes. The replica stops with error 1146"
+    elif fault.is_temporary:
+        text = _TEMPORARY + (
+            "passes. It uses the replica's table of the same name, which is not temporary, and changes or reads other "
+            "rows"
+        )
+    elif fault.kind in _PASSES:
+        text = dropped + _PASSES[fault.kind]
+    elif thing is Thing.DATABASE:
+        text = (
+            "{verb} is dropped, and statements that make objects in it, or move tables to it, pass. A replica without "
+            "the database {names} stops with error 1049"
+        )
+    elif fault.through is not None:
+        text = (
+            dropped + "a statement that passes runs {through}, which needs it. The replica can stop ({error})"
+        )
+    elif thing is not Thing.TABLE:
+        text = dropped + "a statement that needs the {thing} passes. The replica stops with error {error}"
+    elif found is None and isinstance(event.subject, TableSubject):
+        text = dropped + "rows of the table pass. The replica stops with error 1146 (no such table)"
+    elif found is not None and found.verb is Verb.DROP:
+        text = (
+            dropped
+            + "a statement that drops the table passes. The replica stops with error 1051 (unknown table)"
+        )
+    else:
+        text = dropped + (
+            "statements that need the table pass. The replica stops with error 1146 (no such table), or 1049 (no such "
+            "database)"
+        )
+    return text.format(
+        verb=verb,
+        names="{names}",
+        made="drops" if fault.kind is F.LEFT else "makes",
+        thing=thing.value,
+        through=".".join(filter(None, fault.through[1:])) if fault.through else "",
+        error=_errors(fault)[0],
+    )
+
+
+def _errors(fault: Fault[Cause]) -> tuple[int, ...]:
+    by_thing = _ERRORS if fault.kind is F.MISSING else _ERRORS_OF_LEFT
+    return _ERRORS_OF_KEYS.get(fault.kind) or by_thing.get(fault.ref.replica[0], (0,))
+
+
+def _runs_what(code: Stored[Cause], *, runs: bool, passes: bool) -> str:
+    """Return the fault of stored code. If the statement ``passes`` and the code runs not, its trigger is dropped."""
+    runs_code = "calls a stored function" if code.on is None else "fires a trigger"
+    of_code = "function's" if code.on is None else "trigger's"
+    if runs:
+        return (
+            f"a statement that passes {runs_code} on the replica, which changes {{names}}. The filter drops this "
+            "table. The replica changes the table all the same, or stops with error 1146"
+        )
+    if not passes:
+        return (
+            f"a statement that is dropped {runs_code}, which changes {{names}}. The filter lets this table pass. "
+            f"The binlog has the statement, and no rows of the {of_code} changes, so that the replica lacks them"
+        )
+    return (
+        f"a statement that passes {runs_code}, which changes {{names}}. The filter lets this table pass, and "
+        f"drops the CREATE TRIGGER. The replica lacks the trigger, and the {of_code} changes"
+    )

@@ -1,0 +1,336 @@
+"""The form in which a statement is printed, so that the filter's work never stops the client that runs the text.
+
+A filter may drop a CREATE TABLE and pass a statement that needs the table. A replica would stop there with an error. A
+client that runs text would stop, too, and never run the rest. Therefore a statement that must fail, because the target
+lacks what the filter has dropped, is printed as a comment. A DROP of an object about which the binlog set does not tell
+gets IF EXISTS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dumpfilter.analyse.printing.literals import quoted_name
+from dumpfilter.analyse.printing.may_fail import MayFail
+from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.query import QueryEvent, TableName
+from dumpfilter.binlog.statement import StatementKind, read_text
+from dumpfilter.binlog.statement.definitions import Definition, Thing, Verb
+from dumpfilter.binlog.statement.facts import StatementFacts, statement_facts
+from dumpfilter.binlog.statement.mentions import Mentions
+from dumpfilter.binlog.statement.tokens import BINLOG, tokens
+from dumpfilter.filter.world import FaultKind, Key, World
+
+K, F = StatementKind, FaultKind
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form in which a statement is printed."""
+
+    reason: str = ""
+    """The reason for which the statement is printed as a comment; empty for a statement that is to run."""
+    text: bytes | None = None
+    """The statement's changed text; None for the text as it is."""
+    before: tuple[bytes, ...] = ()
+    """Statements to print before the statement."""
+
+
+AS_IT_IS = Form()
+_UNDECIDED = Form("the filter cannot decide about this statement")
+_TABLES_ONLY = frozenset({K.MAINTENANCE, K.FLUSH})
+_IF_EXISTS_OF_ACCOUNTS = {"mysql": (5, 7), "mariadb": (10, 1)}
+"""The first versions that know DROP USER IF EXISTS."""
+
+
+class Harmless:
+    """Chooses the form of each printed statement, and follows the objects that the target then has.
+
+    The caller passes every statement that may define an object in the binlog's order, also those that the filter drops.
+
+    Parameters:
+        world: the objects of the target, which the form of each statement changes.
+        family: the family of the server that wrote the binlog.
+        version: the version of this server, major and minor.
+        mode: the form of statements that would fail.
+        from_first: whether the set begins with the server's first binlog. Then CREATE … IF NOT EXISTS makes an object
+            that no earlier statement of the set has made. Otherwise the object may be older than the set.
+        rows_ok: tells whether the filter passes row events of a table, which has its name on the source. None without
+            rules about databases: then the filter drops all changes of a table or none.
+    """
+
+    def __init__(
+        self,
+        world: World[QueryEvent],
+        family: Family,
+        version: tuple[int, int],
+        mode: MayFail,
+        *,
+        from_first: bool = True,
+        rows_ok: Callable[[str, str], bool] | None = None,
+    ) -> None:
+        self.world = world
+        self._rows_ok = rows_ok
+        self._family = family
+        self._version = version
+        self._mode = mode
+        self._from_first = from_first
+        self.drifted: dict[Key, None] = {}
+        """Tables whose columns on the target may differ from the source's, since the filter dropped a statement."""
+        self._lost: set[Key] = set()
+        """The target's tables of whose changes the filter has dropped some."""
+        self.diverged: dict[Key, None] = {}
+        """Tables that a statement of the text changes after the filter has dropped another change of their rows."""
+        self._creations: dict[Key, bytes] = {}
+        """The options of each database behind its name in CREATE DATABASE."""
+
+    def dropped(self, query: QueryEvent) -> None:
+        """Follow a statement that the filter drops."""
+        if query.is_committed_later:
+            return
+        facts = self._facts(query)
+        if facts.definition is not None:
+            self._follow(facts, facts.definition, query, runs=False)
+        elif self._rows_ok is not None:
+            self._lost |= {key for key in self._changed(facts, query) if self.world.has(key) is not False}
+
+    def run_before(self, query: QueryEvent) -> None:
+        """Follow a statement that passes the filter and that is not printed, since the text begins later."""
+        facts = self._facts(query)
+        if facts.definition is not None and not query.is_committed_later:
+            self._follow(facts, facts.definition, query, runs=True)
+
+    def form(self, query: QueryEvent, flags: int, *, undecided: bool) -> Form:
+        """Return the form of a statement that passes the filter. ``flags`` are those of the event's header."""
+        facts = self._facts(query)
+        found = None if query.is_committed_later else facts.definition
+        if undecided and (
+            # A replica runs no GRANT about which only the rules for grant tables differ: it either drops the GRANT, or
+            # fails since the table is missing.
+            self._mode is MayFail.COMMENT or (found is not None and found.thing is Thing.GRANT)
+        ):
+            form = _UNDECIDED
+        elif found is None:
+            form = self._data_form(facts, query)
+        else:
+            form = self._definition_form(facts, found, query)
+        if not form.reason:
+            form = self._with_database(query, flags, form, found)
+        if found is not None:
+            self._follow(facts, found, query, runs=not form.reason)
+        return form
+
+    def decides(self, query: QueryEvent) -> bool:
+        """Tell whether the set decides about a statement about which the filter cannot decide.
+
+        DROP TRIGGER names no table, so that the filter cannot ask its rules. The set's CREATE TRIGGER names the table,
+        and the filter has passed or dropped the CREATE TRIGGER.
+        """
+        found = self._facts(query).definition
+        if found is None or found.thing is not Thing.TRIGGER or found.verb is not Verb.DROP:
+            return False
+        refs = self.world.defined(found, query.db)
+        return all(
+            self.world.table_of(ref.source) is not None or self.world.has(ref.replica) is False
+            for ref in refs
+        )
+
+    def missing_table(self, database: str, table: str) -> Key | None:
+        """Return the table of row events, under its name on the target, if the target is known to lack it."""
+        key = self._table(database, table)
+        return key if self.world.has(key) is False else None
+
+    def changes_rows(self, database: str, table: str) -> None:
+        """Note printed row events of a table, under its name on the target."""
+        self._note_changed({self._table(database, table)})
+
+    def _facts(self, query: QueryEvent) -> StatementFacts:
+        # A statement that ended with an error may have had its effect all the same.
+        return statement_facts(replace(query, error_code=0), self._family)
+
+    def _table(self, database: str, table: str) -> Key:
+        return self.world.ref(Thing.TABLE, TableName(database, table), self.world.place(None)).replica
+
+    # The statements that change rows.
+
+    def _changed(self, facts: StatementFacts, query: QueryEvent) -> set[Key]:
+        """Return the tables whose rows a statement may change on the target."""
+        body = self.world.body(facts.names, self.world.place(query.db))
+        if facts.kind is K.TRUNCATE_TABLE:
+            return {table.replica for table in body.tables}
+        return {
+            use.ref.replica
+            for use in self.world.uses(body, query.thread_id, on_replica=True)
+            if use.change is not None
+        }
+
+    def _note_changed(self, changed: set[Key]) -> None:
+        self.diverged |= dict.fromkeys(sorted(changed & self._lost, key=named))
+
+    def _data_form(self, facts: StatementFacts, query: QueryEvent) -> Form:
+        if facts.kind in _TABLES_ONLY:
+            parsed = read_text(query.text, family=self._family, sql_mode=query.status.sql_mode or 0)
+            tables = tuple(name for names in parsed.updated or () for name in names)
+            facts = StatementFacts(K.OTHER, names=Mentions(tables))
+        form = self._fault(facts, query)
+        if self._lost and not form.reason:
+            changed = self._changed(facts, query)
+            if facts.kind is K.TRUNCATE_TABLE:
+                self._lost -= changed
+            else:
+                self._note_changed(changed)
+        return form
+
+    def _fault(self, facts: StatementFacts, query: QueryEvent) -> Form:
+        """Return the form of a comment if the target lacks an object, or has one that a statement makes again."""
+        faults = self.world.faults(facts, query.db, query.thread_id)
+        for fault in sorted(faults, key=lambda fault: fault.ref.replica[0] is Thing.GRANT):
+            key = fault.ref.replica
+            if key[0] is Thing.GRANT:
+                return Form("the filter dropped the GRANT")
+            if fault.kind in (F.MISSING, F.PARENT) and key[0] is not Thing.DATABASE:
+                return lacking(key)
+            found = facts.definition
+            if fault.kind is not F.LEFT or found is None:
+                continue
+            if found.renames:
+                return Form(f"{named(key)} is there already")
+            if found.verb is Verb.CREATE:
+                if self._family == "mariadb" and found.is_plain_table:
+                    # A replica of MariaDB replaces the table (slave_ddl_exec_mode=IDEMPOTENT).
+                    return self._inserted(query, found.after_verb, b" OR REPLACE", key)
+                return Form(
+                    f"{named(key)} is there already, since the filter dropped the statement that removed it"
+                )
+        return AS_IT_IS
+
+    # The statements that define objects.
+
+    def _definition_form(self, facts: StatementFacts, found: Definition, query: QueryEvent) -> Form:
+        world = self.world
+        refs = world.defined(found, query.db)
+        if found.verb is Verb.DROP:
+            return self._drop_form(found, query, [ref.replica for ref in refs])
+        if found.thing is Thing.TRIGGER and found.verb is Verb.CREATE:
+            tables = [world.ref(Thing.TABLE, table, world.place(query.db)) for table in found.tables]
+            if any(table.inside.replica != ref.inside.replica for table in tables for ref in refs):
+                return Form("the trigger and its table are in two databases on the target")
+        if found.conditional and found.is_plain_table and not found.temporary and found.verb is Verb.CREATE:
+            # The source has the table, perhaps with other columns. A replica makes the table with these columns.
+            self.drifted |= dict.fromkeys(ref.replica for ref in refs if world.has(ref.replica) is False)
+        return self._fault(facts, query)
+
+    def _drop_form(self, found: Definition, query: QueryEvent, keys: list[Key]) -> Form:
+        if found.conditional:
+            return AS_IT_IS
+        states = [self.world.has(key, query.thread_id) for key in keys]
+        # MySQL drops all objects of a statement or none. MariaDB drops those that it finds.
+        enough = any if self._family == "mysql" else all
+        if keys and enough(state is False for state in states):
+            return lacking(keys[states.index(False)])
+        if all(states):
+            return AS_IT_IS
+        if found.thing is Thing.ACCOUNT and self._version < _IF_EXISTS_OF_ACCOUNTS[self._family]:
+            return AS_IT_IS
+        first = next(key for key, state in zip(keys, states, strict=True) if not state)
+        return self._inserted(query, found.after_thing, b" IF EXISTS", first)
+
+    def _inserted(self, query: QueryEvent, at: int, words: bytes, key: Key) -> Form:
+        head = query.text[:at]
+        if not head.isascii():
+            # The offset in the statement's bytes is not known where characters of several bytes stand before it.
+            return Form(f"the set does not tell whether {named(key)} is there")
+        return Form(text=query.raw[:at] + words + query.raw[at:])
+
+    # The databases that objects are made in.
+
+    def _with_database(self, query: QueryEvent, flags: int, form: Form, found: Definition | None) -> Form:
+        """Add CREATE DATABASE for databases that the target lacks and that the statement needs."""
+        place = self.world.place(query.db)
+        names: list[TableName] = []
+        if found is not None and found.thing not in (Thing.ACCOUNT, Thing.GRANT, Thing.DATABASE):
+            names += [*(new for _, new in found.renames), *found.also_makes]
+            names += found.names if found.verb is Verb.CREATE else ()
+        needed = [self.world.ref(Thing.TABLE, name, place).inside.replica for name in names]
+        if query.db and not flags & LOG_EVENT_SUPPRESS_USE_F:
+            needed.append(place.replica)
+        before = []
+        for database in dict.fromkeys(needed):
+            key = self._database(database)
+            if self.world.has(key) is False:
+                self.world.add(key)
+                tail = self._creations.get(key, b"")
+                before.append(b"CREATE DATABASE IF NOT EXISTS " + quoted_name(key[1]) + tail)
+        return replace(form, before=tuple(before))
+
+    def _database(self, name: str) -> Key:
+        return self.world.ref(Thing.DATABASE, TableName(None, name), self.world.place(None)).replica
+
+    # The effects of statements on the target.
+
+    def _follow(self, facts: StatementFacts, found: Definition, query: QueryEvent, *, runs: bool) -> None:
+        refs = self.world.defined(found, query.db)
+        if found.verb is Verb.ALTER and found.is_plain_table and not runs:
+            self.drifted |= dict.fromkeys(ref.replica for ref in refs if self.world.has(ref.replica))
+        if runs and self._rows_ok is not None:
+            self._follow_lost(found, query)
+        if found.thing is Thing.DATABASE and found.verb is Verb.CREATE and found.names:
+            name = found.names[0].table
+            # The options of the database, such as its character set, follow its name.
+            tail = _behind(query, name, found.after_thing, self._family)
+            for one in (name, self.world.place(name).replica):
+                self._creations.setdefault(self._database(one), tail)
+        may_be_older = found.verb is Verb.CREATE and (found.conditional or found.replaces)
+        if runs or self._from_first or not may_be_older:
+            self.world.follow(facts, query.db, query.thread_id, query, passes=runs)
+
+    def _follow_lost(self, found: Definition, query: QueryEvent) -> None:
+        """Follow the tables whose changes were dropped. A table without rows has lost none."""
+        assert self._rows_ok is not None
+        for old, new in self.world.renamed(found, query.db):
+            is_lost = old.replica in self._lost
+            self._lost -= {old.replica, new.replica}
+            if is_lost or (not self._rows_ok(*old.source[1:]) and self._rows_ok(*new.source[1:])):
+                self._lost.add(new.replica)
+        is_kept = found.conditional and found.verb is Verb.CREATE
+        for ref in self.world.defined(found, query.db) if found.verb in (Verb.CREATE, Verb.DROP) else ():
+            if not found.temporary and not (is_kept and self.world.has(ref.replica)):
+                self._lost.discard(ref.replica)
+
+
+def _behind(query: QueryEvent, name: str, start: int, family: Family) -> bytes:
+    """Return the bytes of a statement behind a name, which stands at ``start`` of the text or later.
+
+    Nothing is returned where the place in the bytes is not known, because the text has another encoding than UTF-8.
+    """
+    for token in tokens(query.text, dialect=BINLOG[family]):
+        if token.start >= start and token.is_name and token.value == name:
+            head = query.text[: token.end].encode("utf-8", "surrogateescape")
+            tail = query.raw[len(head) :].rstrip(b"; \n") if query.raw.startswith(head) else b""
+            # The line end closes a comment at the end of the statement, so that the delimiter is no part of it.
+            return tail + b"\n" if b"--" in tail or b"#" in tail else tail
+    return b""
+
+
+def lacking(key: Key) -> Form:
+    """Return the form of a statement that needs an object which the target lacks."""
+    return Form(
+        f"{named(key)} is missing, since the filter dropped the statement that makes it, unless the target has it "
+        "(--target-has)"
+    )
+
+
+def named(key: Key) -> str:
+    """Return an object's name for people, such as ``table shop.orders``.
+
+    >>> named((Thing.TABLE, "shop", "orders"))
+    'table shop.orders'
+    """
+    thing, database, name = key
+    if thing is Thing.DATABASE:
+        return f"database {database}"
+    if thing is Thing.ACCOUNT:
+        return f"account {name}@{database}"
+    return f"{thing.value} {database}.{name}"

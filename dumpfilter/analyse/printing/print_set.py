@@ -1,0 +1,337 @@
+"""The work of ``dumpfilter binlog``: print filtered binlogs as SQL text, or write them as new binlogs."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from rich.console import Console
+
+from dumpfilter.analyse.printing.load_files import LoadFiles
+from dumpfilter.analyse.printing.may_fail import MayFail
+from dumpfilter.analyse.printing.text import TextPrinter
+from dumpfilter.base.byte_bar import byte_bar
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.files import writing
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
+from dumpfilter.dump.chunk import Counts
+from dumpfilter.dump.event_stream import kept_events
+from dumpfilter.dump.filter_set import filter_set
+from dumpfilter.dump.selection import Range, on_boundaries
+from dumpfilter.dump.set_pass import PassOptions
+from dumpfilter.dump.with_tables_info import with_tables_info
+from dumpfilter.filter.clever import CleverFilter
+from dumpfilter.filter.factory import FilterOptions
+from dumpfilter.filter.kinds import AllFilters
+from dumpfilter.index.fileset import BinlogSet
+
+_BUFFER = 1 << 16
+_MOST_NAMES = 10
+"""The most tables that a warning names."""
+_POSITION = re.compile(r"\d+")
+_DATETIME = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ](\d{1,2}):(\d{1,2}):(\d{1,2}))?")
+
+
+@dataclass(frozen=True)
+class BinlogOptions:
+    """The options of ``dumpfilter binlog``, as the user wrote them.
+
+    GTIDs and the comparison of names differ between MySQL and MariaDB. So the program parses these options only when it
+    has opened the binlog and knows the server that wrote it.
+    """
+
+    filter: FilterOptions = field(default_factory=FilterOptions)
+    start_position: str = ""
+    stop_position: str = ""
+    start_datetime: str = ""
+    stop_datetime: str = ""
+    include_gtids: str = ""
+    exclude_gtids: str = ""
+    skip_gtids: bool = True
+    local_load: Path | None = None
+    verify: bool = True
+    verbosity: int = 0
+    """The amount of the rows that is printed as comments: 0 nothing, 1 the rows, 2 the rows with their types."""
+    row_events: bool = True
+    """Whether BINLOG statements with the rows are printed."""
+    may_fail: MayFail = MayFail.SAFE
+    """The form of printed statements that would fail on the target because of the filter, or that are undecided."""
+    target_has: Sequence[str] = ()
+    """LIKE patterns of ``db.table`` for tables that the target has, although the filter drops their CREATE."""
+
+    def __post_init__(self) -> None:
+        for pattern in self.target_has:
+            if "." not in pattern:
+                raise OptionError(
+                    f"--target-has={pattern}: it is not in the form db_pattern.table_pattern; a database is 'db.'"
+                )
+
+
+def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log: Console) -> Counts:
+    """Print the events that pass the filter to ``out``, as SQL text for the client program ``mysql`` or ``mariadb``.
+
+    ``log`` gets warnings. It also gets a progress bar if ``log`` is a terminal and ``out`` is not. Raises BinlogError
+    for a damaged binlog, after the events before the damage have been printed. Raises OptionError, GtidError and
+    OutputError, too.
+    """
+    work = _Work(binlogs, options, log)
+    counts = Counts()
+    buffered = _Buffered(out)
+    loads = LoadFiles(options.local_load)
+    printer = TextPrinter(
+        buffered.write,
+        load_files=loads,
+        rules=work.rules,
+        skip_gtids=options.skip_gtids,
+        warn=work.warn,
+        may_fail=options.may_fail if work.is_filtered else MayFail.PRINT,
+        target_has=options.target_has,
+        kinds=options.filter.kind_filter(),
+        rows_ok=work.rows_ok if options.filter.has_database_rules else None,
+        verbosity=options.verbosity,
+        row_events=options.row_events,
+    )
+    begun = False
+    with work.progress("printing", quiet=out.isatty()) as advance:
+        try:
+            for kept in kept_events(
+                binlogs,
+                work.rules,
+                counts=counts,
+                left_out=printer.left_out if work.is_filtered else None,
+                **work.taken(advance),
+            ):
+                if not begun:
+                    printer.begin(kept.fd)
+                    begun = True
+                printer.event(kept.event, kept.offset, kept.fd, file=kept.file, undecided=kept.undecided)
+            if begun:
+                printer.end()
+        finally:
+            buffered.flush()
+    work.report(counts, decided=printer.decided)
+    if printer.comments:
+        work.warn(
+            f"{printer.comments} statements are comments in the text (# dumpfilter: not run), because they would fail "
+            "where it is run; --target-has names what the target has, and --may-fail=print prints them"
+        )
+    if printer.diverged:
+        work.warn(
+            f"the rules about databases drop some changes of {_some(printer.diverged)} and pass others: a client may "
+            "stop at a later change of the table, with error 1032 or 1062; rules about tables pass all changes of a "
+            "table, and the client's --force goes on"
+        )
+    if printer.drifted:
+        work.warn(
+            f"the filter drops statements that define columns of {_some(printer.drifted)}: a client may stop at a "
+            "later change of the table; `dumpfilter lint` shows these statements, and the client's --force goes on"
+        )
+    if loads.written and options.local_load is None:
+        work.warn(f"files of LOAD DATA are in {loads.directory}; remove them when the text has been run")
+    return counts
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_MOST_NAMES]) + (" …" if len(names) > _MOST_NAMES else "")
+
+
+def write_binlog(
+    binlogs: BinlogSet,
+    options: BinlogOptions,
+    output: Path,
+    log: Console,
+    *,
+    base: str = "",
+    overwrite: bool = False,
+    tables_info: bool = False,
+) -> Counts:
+    """Write the events that pass the filter as new binlogs: ``<base>.000001`` … and ``<base>.index`` in ``output``.
+
+    An empty ``base`` stands for the name of the source's files. With ``tables_info`` every Query event gets the names
+    of its statement's tables, as WL#40 proposes. Raises BinlogError, OptionError, GtidError and OutputError, and then
+    leaves no new files.
+    """
+    work = _Work(binlogs, options, log)
+    base = base or binlogs.names[0].rpartition(".")[0] or binlogs.names[0]
+
+    def filtered(directory: Path) -> Counts:
+        with work.progress("filtering") as advance:
+            return filter_set(
+                binlogs,
+                work.rules,
+                directory,
+                base,
+                overwrite=overwrite,
+                **work.taken(advance),
+            )
+
+    if any(os.path.dirname(one) == str(output.resolve()) for one in binlogs.addresses):
+        raise OptionError(f"--output={output}: the binlogs themselves are there; name another directory")
+    if not tables_info:
+        counts = filtered(output)
+    else:
+        with writing(output):
+            output.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output, prefix=".filtered-") as between:
+            counts = filtered(Path(between))
+            told = with_tables_info(
+                BinlogSet.open(Path(between) / f"{base}.index"), output, base, overwrite=overwrite
+            )
+            if told.untold:
+                work.warn(
+                    f"of {told.untold} statements the tables could not be told; their tables info is empty"
+                )
+    work.report(counts)
+    return counts
+
+
+class _Work:
+    """The filters, and the range of events, that the options of ``dumpfilter binlog`` select for one binlog set."""
+
+    def __init__(self, binlogs: BinlogSet, options: BinlogOptions, log: Console) -> None:
+        self._binlogs = binlogs
+        self._log = log
+        written_by = binlogs.written_by
+        self.rules = options.filter.slave_filter(written_by)
+        self.also = AllFilters([options.filter.write_filter(written_by), options.filter.kind_filter()])
+        self.is_filtered = bool(self.rules.rules) or self.also.is_on
+        self._taken: PassOptions = {
+            "clever": CleverFilter(self.rules, warn=self.warn) if options.filter.clever else None,
+            "also": self.also,
+            "wanted": on_boundaries(range_of(options, written_by.family), binlogs, warn=self.warn),
+            "verify": options.verify,
+        }
+
+    def taken(self, progress: Callable[[int], None]) -> PassOptions:
+        """Return the options of the pass through the set. ``progress`` is called with the bytes just read."""
+        return {**self._taken, "progress": progress}
+
+    def rows_ok(self, database: str, table: str) -> bool:
+        """Tell whether the filters pass row events of a table, which has its name on the source."""
+        return self.rules.rows_ok(database, table) and self.also.rows_ok(database, table)
+
+    def warn(self, text: str) -> None:
+        self._log.print(f"dumpfilter: warning: {text}", markup=False, highlight=False, soft_wrap=True)
+
+    def report(self, counts: Counts, *, decided: int = 0) -> None:
+        undecided = counts.events_undecided - decided
+        if undecided:
+            self.warn(
+                f"{undecided} events could not be decided and are in the output "
+                "(dumpfilter explain tells which and why)"
+            )
+
+    @contextmanager
+    def progress(self, what: str, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+        """Show a progress bar on a terminal.
+
+        The context's value is a function that takes the number of bytes just read.
+        """
+        with byte_bar(self._log, shown=not quiet) as bar:
+            total = sum(map(self._binlogs.size, self._binlogs.names))
+            task = bar.add_task(what, total=total)
+            yield lambda read: bar.advance(task, read)
+
+
+def range_of(options: BinlogOptions, family: Family) -> Range:
+    """Return the range of events that the options select by position, date and time, and GTIDs.
+
+    Raises OptionError and GtidError.
+    """
+    start, after = _position(options.start_position, "--start-position", family)
+    stop, up_to = _position(options.stop_position, "--stop-position", family)
+    if start is not None and start < 4:
+        raise OptionError(f"--start-position={start}: a binlog's first event is at 4")
+    include = _gtids(options.include_gtids, "--include-gtids", family)
+    exclude = _gtids(options.exclude_gtids, "--exclude-gtids", family)
+    if after is not None and exclude is not None:
+        raise OptionError("--start-position with GTIDs and --exclude-gtids: use one of the two")
+    if up_to is not None and include is not None:
+        raise OptionError("--stop-position with GTIDs and --include-gtids: use one of the two")
+    return Range(
+        start_position=start,
+        stop_position=stop,
+        start_time=_seconds(options.start_datetime, "--start-datetime"),
+        stop_time=_seconds(options.stop_datetime, "--stop-datetime"),
+        include=include if up_to is None else up_to,
+        exclude=exclude if after is None else after,
+    )
+
+
+def _position(text: str, option: str, family: Family) -> tuple[int | None, GtidSet | None]:
+    # The value of --start-position or --stop-position is a file offset. MariaDB also accepts the last GTID of each
+    # domain. The function returns the offset and None, or None and the GTIDs.
+    if not text:
+        return None, None
+    if _POSITION.fullmatch(text):
+        return int(text), None
+    gtids = _gtids(text, option, family) if family == "mariadb" else None
+    if not isinstance(gtids, MariadbGtidSet) or not gtids.is_position():
+        wanted = "bytes, or GTIDs (0-1-5,1-2-7)" if family == "mariadb" else "bytes"
+        raise OptionError(f"{option}={text}: not a position ({wanted})")
+    return None, gtids
+
+
+def _gtids(text: str, option: str, family: Family) -> GtidSet | None:
+    if not text:
+        return None
+    try:
+        return parse_gtid_set(text, family)
+    except ValueError as error:
+        raise OptionError(f"{option}: {error}") from None
+
+
+def _seconds(text: str, option: str) -> int | None:
+    # A date and time without an offset from UTC is in local time, as in mysqlbinlog.
+    if not text:
+        return None
+    match = _DATETIME.fullmatch(text)
+    try:
+        if match:
+            moment = datetime.datetime(*(int(part or 0) for part in match.groups()))  # type: ignore[arg-type]
+        else:
+            moment = datetime.datetime.fromisoformat(text)
+        return int(moment.timestamp())
+    except (ValueError, OverflowError):
+        raise OptionError(
+            f"{option}={text}: not a date and time (2026-11-21 13:05:00, in local time, or with an offset)"
+        ) from None
+
+
+class _Buffered:
+    """A buffer that collects small writes to an output, for speed.
+
+    When the program that reads the output has ended, the buffer raises BrokenPipeError and discards the data.
+    """
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size >= _BUFFER:
+            self.flush()
+
+    def flush(self) -> None:
+        data = b"".join(self._pieces)
+        self._pieces, self._size = [], 0
+        try:
+            self._out.write(data)
+            self._out.flush()
+        except BrokenPipeError:
+            if self._out is sys.stdout.buffer:
+                # Python flushes standard output at its exit, and would print a second error.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise

@@ -1,0 +1,185 @@
+"""SET statements that restore the session variables with which a statement ran on the server that logged it.
+
+They are printed before the statement (``Query_log_event::print_query_header``). Only variables that have changed since
+the last statement are set again, so that most statements need one line.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dumpfilter.analyse.printing.literals import quoted_name, quoted_text
+from dumpfilter.binlog.collations import charset_name, collation_name
+from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F, EventHeader
+from dumpfilter.binlog.format import Family, FormatDescription
+from dumpfilter.binlog.query import QueryEvent
+
+_NOT_AUTOCOMMIT = 1 << 19
+_NO_FOREIGN_KEY_CHECKS = 1 << 26
+_RELAXED_UNIQUE_CHECKS = 1 << 27
+_AUTO_IS_NULL = 1 << 14
+
+# The session variables that a Query event stores as bits of its field flags2. Each row has the variable's name, its
+# bit, and the variable's value when the bit is set. MariaDB's rows end with the first version that has the variable.
+_OPTIONS: tuple[tuple[str, int, bool], ...] = (
+    ("foreign_key_checks", _NO_FOREIGN_KEY_CHECKS, False),
+    ("sql_auto_is_null", _AUTO_IS_NULL, True),
+    ("unique_checks", _RELAXED_UNIQUE_CHECKS, False),
+    ("autocommit", _NOT_AUTOCOMMIT, False),
+)
+_MARIADB_OPTIONS: tuple[tuple[str, int, bool, tuple[int, int]], ...] = (
+    # The bits of these session variables in a Query event were found by an experiment with MariaDB 10.11.
+    ("check_constraint_checks", 1 << 15, False, (10, 2)),
+    ("sql_if_exists", 1 << 28, True, (10, 5)),
+    ("explicit_defaults_for_timestamp", 1 << 24, True, (10, 10)),
+    ("system_versioning_insert_history", 1 << 30, True, (10, 11)),
+)
+USE = b"use "
+"""The beginning of the statement that sets the current database."""
+
+_NAMELESS = re.compile(
+    r"\s*ALTER\s+(DATABASE|SCHEMA)\s+(DEFAULT|CHARACTER|CHARSET|COLLATE|ENCRYPTION|COMMENT|READ)\b", re.I
+)
+"""The pattern of ALTER DATABASE without a database's name, which changes the current database.
+
+Servers log the statement with LOG_EVENT_SUPPRESS_USE_F, as if the current database did not matter.
+"""
+_VERSION = re.compile(r"(?:5\.5\.5-)?(\d+)\.(\d+)")
+
+
+def server_version(fd: FormatDescription) -> tuple[int, int]:
+    """Return the first two numbers of the version of the server that wrote the binlog, such as (10, 11).
+
+    Return (0, 0) for a version without such numbers.
+    """
+    match = _VERSION.match(fd.server_version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+class Session:
+    """The session variables that the printed SET statements have set so far.
+
+    ``fd`` is the binlog's format description event. It tells the family and version of the server, on which the names
+    of variables and character sets depend.
+    """
+
+    def __init__(self, fd: FormatDescription) -> None:
+        self.family: Family = fd.family
+        self._version = server_version(fd)
+        self._set: dict[str, object] = {}
+        self._options = [
+            *_OPTIONS,
+            *(
+                (name, bit, meaning)
+                for name, bit, meaning, since in _MARIADB_OPTIONS
+                if fd.family == "mariadb" and self._version >= since
+            ),
+        ]
+
+    def charset(self, collation: int) -> str | None:
+        """Return the name of a collation's character set in the server's version, or None for an unknown collation."""
+        name = charset_name(collation, self.family)
+        return None if name is None else self.own_name(name)
+
+    def own_name(self, name: str) -> str:
+        """Return the name that the server's version uses for a character set or collation.
+
+        Older versions say ``utf8`` for ``utf8mb3``.
+        """
+        if name.startswith("utf8mb3") and self._version < ((10, 6) if self.family == "mariadb" else (8, 1)):
+            return "utf8" + name.removeprefix("utf8mb3")
+        return name
+
+    def before(self, query: QueryEvent, header: EventHeader, *, database: str, use: bool) -> list[bytes]:
+        """Return the USE and SET statements to print before a logged statement. They have no delimiter.
+
+        They set the session variables that the Query event ``query`` records. ``database`` is the default database.
+        With ``use`` False there is no USE, because the statement does not depend on the default database.
+        """
+        lines = self._use(query, header, database) if use else []
+        status = query.status
+        when = f"SET TIMESTAMP={header.timestamp}"
+        if status.microseconds is not None:
+            when += f".{status.microseconds:06}"
+        lines.append(when.encode())
+        self._one(lines, "pseudo_thread_id", query.thread_id)
+        if status.flags2 is not None:
+            flags = status.flags2
+            self._several(
+                lines, "options", {name: int(bool(flags & bit) is set_) for name, bit, set_ in self._options}
+            )
+        if status.sql_mode is not None:
+            self._one(lines, "sql_mode", status.sql_mode)
+        increment = (
+            1 if status.auto_increment_increment is None else status.auto_increment_increment,
+            1 if status.auto_increment_offset is None else status.auto_increment_offset,
+        )
+        names = ("auto_increment_increment", "auto_increment_offset")
+        self._several(lines, "increment", dict(zip(names, increment, strict=True)))
+        self._charsets(lines, query)
+        if status.time_zone is not None and self._changed("time_zone", status.time_zone):
+            lines.append(b"SET @@session.time_zone=" + quoted_text(status.time_zone))
+        self._one(lines, "lc_time_names", status.lc_time_names or 0)
+        self._one(lines, "collation_database", status.charset_database or "DEFAULT")
+        if self.family == "mysql":
+            self._versioned(
+                lines, 80011, "default_collation_for_utf8mb4", status.default_collation_for_utf8mb4
+            )
+            self._versioned(lines, 80013, "sql_require_primary_key", status.sql_require_primary_key)
+            self._versioned(lines, 80016, "default_table_encryption", status.default_table_encryption)
+            if status.explicit_defaults_for_timestamp is not None:
+                self._one(lines, "explicit_defaults_for_timestamp", status.explicit_defaults_for_timestamp)
+        return lines
+
+    def _use(self, query: QueryEvent, header: EventHeader, database: str) -> list[bytes]:
+        if header.flags & LOG_EVENT_SUPPRESS_USE_F and not _NAMELESS.match(query.text):
+            # The logged statement may drop the default database. Therefore USE is printed again before the next
+            # statement.
+            self._set.pop("use", None)
+            return []
+        return [USE + quoted_name(database)] if database and self._changed("use", database) else []
+
+    def _charsets(self, lines: list[bytes], query: QueryEvent) -> None:
+        status = query.status
+        if status.charset_client is None:
+            return
+        wanted = {
+            "character_set_client": status.charset_client,
+            "collation_connection": status.collation_connection,
+            "collation_server": status.collation_server,
+        }
+        if self._set.get("charsets") != wanted and (name := self.charset(status.charset_client)) is not None:
+            # In some character sets, such as gbk, the second byte of a character can be a backslash. The printed \C
+            # command tells the client the character set, so that the client does not take this byte for an escape.
+            lines.append(f"/*!\\C {name} */".encode())
+        self._several(lines, "charsets", wanted)
+        chosen = status.character_set_collations
+        if chosen is not None and self._changed("character_set_collations", chosen):
+            pairs = (
+                (charset_name(of_set, self.family), collation_name(number, self.family))
+                for of_set, number in chosen
+            )
+            # A character set that the SET statement leaves out gets the default collation of the server that runs the
+            # text.
+            text = ",".join(f"{charset}={name}" for charset, name in pairs if charset and name)
+            # A server without this variable takes the text as a comment, as a replica ignores the variable.
+            lines.append(f"/*M!110201 SET @@session.character_set_collations='{text}'*/".encode())
+
+    def _changed(self, key: str, value: object) -> bool:
+        if self._set.get(key) == value:
+            return False
+        self._set[key] = value
+        return True
+
+    def _one(self, lines: list[bytes], variable: str, value: object) -> None:
+        if self._changed(variable, value):
+            lines.append(f"SET @@session.{variable}={value}".encode())
+
+    def _versioned(self, lines: list[bytes], since: int, variable: str, value: int | None) -> None:
+        if value is not None and self._changed(variable, value):
+            lines.append(f"/*!{since} SET @@session.{variable}={value}*/".encode())
+
+    def _several(self, lines: list[bytes], key: str, values: dict[str, int] | dict[str, int | None]) -> None:
+        if self._changed(key, values):
+            pairs = ", ".join(f"@@session.{name}={value}" for name, value in values.items())
+            lines.append(f"SET {pairs}".encode())

@@ -1,0 +1,635 @@
+"""Printing of events as SQL text that a client can run again, as ``mysqlbinlog`` and ``mariadb-binlog`` print them.
+
+The text follows the ``print`` functions of ``sql/log_event.cc`` and ``client/mysqlbinlog.cc`` of both servers, and the
+output of these programs. docs/binlog.md lists the differences.
+"""
+
+from __future__ import annotations
+
+import time
+from base64 import encodebytes
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from tempfile import SpooledTemporaryFile
+
+from dumpfilter.analyse.printing.gap_text import gap_text
+from dumpfilter.analyse.printing.harmless import AS_IT_IS, Harmless, lacking, named
+from dumpfilter.analyse.printing.literals import quoted_name, quoted_text, user_variable
+from dumpfilter.analyse.printing.load_files import LoadFiles
+from dumpfilter.analyse.printing.may_fail import MayFail
+from dumpfilter.analyse.printing.row_text import StatementRows
+from dumpfilter.analyse.printing.session_variables import USE, Session, server_version
+from dumpfilter.base.errors import BinlogError
+from dumpfilter.binlog import context_events as C
+from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
+from dumpfilter.binlog.events import (
+    CHECKSUM_LENGTH,
+    HEADER_LENGTH,
+    MYSQL_GTIDS,
+    ROWS,
+    STATEMENTS,
+    EventHeader,
+    EventType,
+    event_name,
+)
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gap_events import decode_ignorable
+from dumpfilter.binlog.gtid import decode_gtid_list, decode_previous_gtids
+from dumpfilter.binlog.gtid_events import (
+    FL_PREPARED_XA,
+    Xid,
+    decode_any_mysql_gtid,
+    decode_mariadb_gtid,
+)
+from dumpfilter.binlog.query import ExecuteLoadQueryEvent, QueryEvent
+from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map, encode_table_map
+from dumpfilter.binlog.writer import make_event
+from dumpfilter.dump.event_stream import PassedStatement
+from dumpfilter.dump.with_tables_info import announce_tables_info, has_tables_info
+from dumpfilter.filter import Filter, ReplicationFilter
+from dumpfilter.filter.kinds import KindFilter
+from dumpfilter.filter.world import Key, World
+from dumpfilter.index.statements import decode_statement_event, statement_of
+from dumpfilter.index.xa import ended_xid
+
+T = EventType
+
+DELIMITER = b"/*!*/;"
+"""The delimiter that ends each printed statement, as a DELIMITER command sets it. The text is an SQL comment, harmless
+for a client that does not know DELIMITER."""
+
+_KEYWORDS = (b"BEGIN", b"COMMIT", b"ROLLBACK")
+_FRAMES = (b"SAVEPOINT ", b"ROLLBACK ", b"RELEASE SAVEPOINT ", b"XA ")
+_AUTOMATIC = b"/*!50616 SET @@SESSION.GTID_NEXT= 'AUTOMATIC'*/"
+_SPOOLED = 16 << 20
+"""The most bytes of printed row events of one statement that stay in memory. More bytes go to a temporary file."""
+
+
+class TextPrinter:
+    """A printer of binlog events as SQL text. The caller passes the events in the binlog's order.
+
+    Parameters:
+        write: a function that gets the text as bytes, because statements stay in their clients' character sets.
+        load_files: the writer of the data files of LOAD DATA statements.
+        rules: the filter, which renames databases (``--replicate-rewrite-db``).
+        skip_gtids: print GTIDs as comments. False: print ``SET @@SESSION.GTID_NEXT``, or MariaDB's ``gtid_seq_no``,
+            ``gtid_domain_id`` and ``server_id``.
+        warn: a function that gets a warning, with file and position, when the printed text cannot repeat an event.
+        may_fail: the form of statements that would fail on the target because of the filter, or that are undecided.
+        target_has: LIKE patterns of ``db.table`` for what the target has, although the filter drops its CREATE.
+        verbosity: how much of the rows is printed as comments: 0 nothing, 1 the rows, 2 the rows with their types.
+        row_events: whether BINLOG statements with the rows are printed. Without them the text does not repeat the rows.
+        rows_ok: tells whether the filter passes row events of a table, by its name on the source. Callers give it when
+            rules are about databases, since then the filter may drop some changes of a table and pass others.
+        kinds: the filter by kinds of statement. The target is expected to have the effects of the kinds that it drops.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[bytes], object],
+        *,
+        load_files: LoadFiles,
+        rules: ReplicationFilter | None = None,
+        skip_gtids: bool = True,
+        warn: Callable[[str], None] = lambda text: None,
+        may_fail: MayFail = MayFail.PRINT,
+        target_has: Sequence[str] = (),
+        kinds: KindFilter | None = None,
+        rows_ok: Callable[[str, str], bool] | None = None,
+        verbosity: int = 0,
+        row_events: bool = True,
+    ) -> None:
+        self._write = write
+        self._may_fail = may_fail
+        self._kinds = kinds
+        self._rows_ok = rows_ok
+        self._harmless: Harmless | None = None
+        rules = rules or Filter()
+        self._world: World[QueryEvent] = World(rules, is_strict=True, there=target_has)
+        self._context_settings: list[bytes] = []
+        """The settings of Intvar, Rand and User_var events, which belong to the statement after them."""
+        self._missing_table: Key | None = None
+        """The first table that the target lacks of those that the row events' statement maps."""
+        self.comments = 0
+        """The number of statements, and of rows events, that are comments since they would fail."""
+        self.decided = 0
+        """The number of statements about which the filter cannot decide, but the statements before them can."""
+        self._load_files = load_files
+        self._rewrite_db = rules.rewrite_db
+        self._skip_gtids = skip_gtids
+        self._warn = warn
+        self._file = ""
+        self._first_file = ""
+        self._offset = 0
+        self._fd: FormatDescription | None = None
+        self._session: Session | None = None
+        self._row_text = StatementRows(verbosity) if verbosity else None
+        self._row_events = row_events
+        self._rows: SpooledTemporaryFile[bytes] | None = None
+        """The BINLOG statement that is being collected."""
+        self._undecided = False
+        self._in_transaction = False
+        self._xa_start: bytes | None = None
+        """The XA START of a transaction of which nothing has been printed yet."""
+        self._empty_xa: set[Xid] = set()
+        """The prepared XA transactions of which nothing has been printed."""
+        self._gtid_set = False
+
+    @property
+    def drifted(self) -> list[str]:
+        """The tables whose columns may differ on the target, since the filter dropped a CREATE or ALTER TABLE."""
+        return [] if self._harmless is None else [named(key) for key in self._harmless.drifted]
+
+    @property
+    def diverged(self) -> list[str]:
+        """The tables that the text changes after the filter has dropped other changes of their rows."""
+        return [] if self._harmless is None else [named(key) for key in self._harmless.diverged]
+
+    def begin(self, fd: FormatDescription) -> None:
+        """Print the statements that begin the text, before all events.
+
+        ``fd`` is the first file's format description.
+        """
+        self._write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\n")
+        self._write(b"/*!50003 SET @OLD_COMPLETION_TYPE=@@COMPLETION_TYPE,COMPLETION_TYPE=0*/;\n")
+        self._write(b"DELIMITER " + DELIMITER + b"\n")
+
+    def end(self) -> None:
+        """Print the statements that end the text, after all events, and restore the client's settings."""
+        self._flush_rows()
+        self._end_gtids()
+        self._write(b"DELIMITER ;\n# End of log file\n")
+        self._write(b"/*!50003 SET COMPLETION_TYPE=@OLD_COMPLETION_TYPE*/;\n")
+        self._write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=0*/;\n")
+
+    def left_out(self, statement: PassedStatement) -> None:
+        """Follow a statement that is not printed. Raises BinlogError with file and position."""
+        if self._harmless is None:
+            return
+        try:
+            kind = T(statement.event[4])
+            query = decode_statement_event(kind, statement.fd.body(statement.event), statement.fd)
+        except BinlogError as error:
+            raise error.located(statement.file, statement.offset) from error
+        if statement.passes:
+            self._harmless.run_before(query)
+        elif self._kinds is None or self._kinds.statement(statement_of(query, statement.fd)).passes:
+            self._harmless.dropped(query)
+
+    def event(
+        self, event: bytes, offset: int, fd: FormatDescription, *, file: str, undecided: bool = False
+    ) -> None:
+        """Print one complete event, which begins at ``offset`` of ``file``.
+
+        ``fd`` is the file's format description event, even when ``event`` is that event. ``undecided`` tells that the
+        filter cannot decide about the event. Raises BinlogError with file and position, and OutputError.
+        """
+        self._file = file
+        self._first_file = self._first_file or file
+        self._undecided = undecided
+        try:
+            self._event(event, offset, fd)
+        except BinlogError as error:
+            raise error.located(file, offset) from error
+
+    def _event(self, event: bytes, offset: int, fd: FormatDescription) -> None:
+        header = EventHeader.unpack(event)
+        self._offset = offset
+        if header.type == T.FORMAT_DESCRIPTION:
+            self._format_description(event, offset, fd, header)
+            return
+        end = len(event) - fd.checksum_length
+        body = memoryview(event)[HEADER_LENGTH:end]
+        self._head(offset, header, event[end:])
+        if header.type == T.TABLE_MAP or header.type in ROWS:
+            self._row_event(header, body, fd)
+            return
+        if header.type not in (T.ROWS_QUERY, T.ANNOTATE_ROWS):
+            self._flush_rows()
+        self._other(header, body, offset, fd)
+
+    def _head(self, offset: int, header: EventHeader, checksum: bytes) -> None:
+        when = time.strftime("%y%m%d %k:%M:%S", time.localtime(header.timestamp))
+        sum_ = f" CRC32 0x{int.from_bytes(checksum, 'little'):08x}" if checksum else ""
+        self._write(
+            f"# at {offset}\n#{when} server id {header.server_id}  end_log_pos {header.end_log_pos}{sum_} "
+            f"\t{event_name(header.type)}".encode()
+        )
+
+    def _tail(self, text: str = "") -> None:
+        # A line end in the text would end the comment, and the client would run the rest as a statement.
+        text = "".join(" " if character in "\r\n\0" else character for character in text)
+        self._write((f"\t{text}\n" if text else "\n").encode("utf-8", "surrogateescape"))
+
+    def _setting(self, text: bytes) -> None:
+        self._write(text + DELIMITER + b"\n")
+
+    def _statement(self, text: bytes) -> None:
+        # The delimiter is on a line of its own, since the statement may end in a comment. A statement that contains the
+        # delimiter gets another delimiter.
+        delimiter, number = DELIMITER, 0
+        while delimiter in text:
+            delimiter, number = b"/*!%d*/;" % number, number + 1
+        if number:
+            self._write(b"DELIMITER %s\n" % delimiter)
+        self._write(b"%s\n%s\n" % (text, delimiter))
+        if number:
+            self._write(b"DELIMITER %s\n" % DELIMITER)
+
+    def _comment(self, lines: bytes, mark: bytes = b"# ") -> None:
+        for line in lines.replace(b"\0", b" ").splitlines():
+            self._write(mark + line + b"\n")
+
+    def _format_description(
+        self, event: bytes, offset: int, fd: FormatDescription, header: EventHeader
+    ) -> None:
+        self._flush_rows()
+        self._end_gtids()
+        self._head(offset, header, event[-CHECKSUM_LENGTH:] if fd.ends_in_checksum else b"")
+        created = time.strftime("%y%m%d %k:%M:%S", time.localtime(fd.created))
+        self._tail(
+            f"Start: binlog v 4, server v {fd.server_version}" + (f" created {created}" if fd.created else "")
+        )
+        if self._fd is None or self._fd.server_version != fd.server_version:
+            self._session = Session(fd)
+            if self._may_fail is not MayFail.PRINT:
+                self._harmless = Harmless(
+                    self._world,
+                    fd.family,
+                    server_version(fd),
+                    self._may_fail,
+                    from_first=_is_first(self._first_file),
+                    rows_ok=self._rows_ok,
+                )
+        self._fd = fd
+        if fd.created:
+            self._setting(b"ROLLBACK")
+        # Tables info (WL#40) is a list of tables in Query events that real servers do not know. Real servers refuse a
+        # format description event that announces tables info. The printed text has no Query events, so the format
+        # description event is printed without the announcement.
+        plain = announce_tables_info(fd, False) if has_tables_info(fd) else fd
+        if self._row_events:
+            self._write(b"BINLOG '\n" + encodebytes(plain.raw) + b"'" + DELIMITER + b"\n")
+        if self._row_events and fd.family == "mysql" and self._skip_gtids:
+            # MySQL refuses statements after a BINLOG statement with a format description event, until GTID_NEXT is set.
+            self._setting(_AUTOMATIC)
+
+    def _row_event(self, header: EventHeader, body: bytes | memoryview, fd: FormatDescription) -> None:
+        ends = False
+        if header.type == T.TABLE_MAP:
+            length = fd.post_header_length(header.type)
+            table = decode_table_map(body, length)
+            self._tail(f"{_name(table.database)}.{_name(table.table)} mapped to number {table.table_id}")
+            database = self._rewrite_db(table.database)
+            if self._row_text is not None:
+                self._row_text.map(replace(table, database=database))
+            if self._harmless is not None and self._missing_table is None:
+                self._missing_table = self._harmless.missing_table(database, table.table)
+                if self._missing_table is not None:
+                    # A server opens all tables that a statement maps before it runs the first of the statement's rows.
+                    self._forget_rows()
+            if self._missing_table is not None:
+                return
+            if self._harmless is not None:
+                self._harmless.changes_rows(database, table.table)
+            if database != table.database:
+                body = encode_table_map(replace(table, database=database), length)
+        else:
+            rows = decode_rows_header(header.type, body, fd.post_header_length(header.type) or None)
+            ends = rows.statement_ends
+            self._tail(f"table id {rows.table_id}" + (" flags: STMT_END_F" if ends else ""))
+            if self._row_text is not None:
+                self._row_text.add(rows, body, fd.family)
+            if self._missing_table is not None:
+                self._rows_not_run(self._missing_table, ends=ends)
+                return
+            if rows.compressed:
+                body = bytes(body[: rows.rows_offset]) + bytes(rows_data(rows, body))
+                header = header._replace(type=T(header.type).opened)
+        if header.type != T.TABLE_MAP:
+            self._run_xa_start()
+            self._end_context()
+        if not self._row_events:
+            if ends:
+                self._flush_rows()
+            return
+        if self._rows is None:
+            self._rows = SpooledTemporaryFile(max_size=_SPOOLED)  # noqa: SIM115 (closed by _flush_rows)
+        assert self._fd is not None
+        event = make_event(
+            header.type,
+            bytes(body),
+            timestamp=header.timestamp,
+            server_id=header.server_id,
+            end_log_pos=header.end_log_pos,
+            flags=header.flags,
+            # The printed format description event tells the server whether the events have checksums.
+            checksum=self._fd.checksum,
+        )
+        self._rows.write(encodebytes(event))
+        if ends:
+            self._flush_rows()
+
+    def _rows_not_run(self, missing: Key, *, ends: bool) -> None:
+        self.comments += 1
+        self._comment(f"dumpfilter: not run: {lacking(missing).reason}".encode("utf-8", "surrogateescape"))
+        if ends:
+            self._flush_rows()
+
+    def _forget_rows(self) -> None:
+        """Leave out the table maps of the statement that is being collected."""
+        if self._rows is not None:
+            self._rows.close()
+            self._rows = None
+
+    def _flush_rows(self) -> None:
+        # As in mysqlbinlog, all table maps and row events of one statement go into one BINLOG statement.
+        self._missing_table = None
+        if self._rows is not None:
+            with self._rows as pieces:
+                self._rows = None
+                pieces.seek(0)
+                self._write(b"BINLOG '\n")
+                while piece := pieces.read(1 << 20):
+                    self._write(piece)
+                self._write(b"'" + DELIMITER + b"\n")
+        if self._row_text is not None:
+            self._row_text.flush(self._write)
+
+    def _query(self, header: EventHeader, query: QueryEvent) -> None:
+        self._tail(f"thread_id={query.thread_id}\texec_time={query.exec_time}\terror_code={query.error_code}")
+        assert self._session is not None
+        if query.is_committed_later:
+            self._comment(query.raw)
+            return
+        keyword = query.raw.upper()
+        if keyword in _KEYWORDS:
+            self._in_transaction = keyword == b"BEGIN"
+        frame = keyword in _KEYWORDS or query.raw[:20].upper().startswith(_FRAMES)
+        if query.error_code and not frame:
+            self._warn(
+                f"{self._here}: this statement ended with error {query.error_code} on the server that wrote it; "
+                "replayed it fails too, or does more (mysql --force goes on)"
+            )
+        form = AS_IT_IS
+        if self._harmless is not None and not frame and not keyword.startswith(b"XA "):
+            undecided = self._undecided
+            if undecided and self._harmless.decides(query):
+                undecided = False
+                self.decided += 1
+            form = self._harmless.form(query, header.flags, undecided=undecided)
+            if form.reason:
+                self._not_run(query, form.reason)
+                return
+        if frame and self._xa_frame(query):
+            return
+        if not frame:
+            self._run_xa_start()
+        self._end_context()
+        settings = self._session.before(
+            # No USE is printed before BEGIN and COMMIT. The database that their events name need not exist, and then
+            # USE would fail.
+            query,
+            header,
+            database=self._rewrite_db(query.db) if query.db else "",
+            use=not frame,
+        )
+        if form.before:
+            # The databases are made with the settings of the statement's session, and before USE.
+            uses = [line for line in settings if line.startswith(USE)]
+            settings = [line for line in settings if not line.startswith(USE)]
+            settings += [*form.before, *uses]
+        for line in settings:
+            self._setting(line)
+        if isinstance(query, ExecuteLoadQueryEvent):
+            self._statement(self._load(query))
+        else:
+            self._statement(query.raw if form.text is None else form.text)
+
+    def _not_run(self, query: QueryEvent, reason: str) -> None:
+        # The settings before the statement must not stay for the next statement, so that they are comments, too.
+        self.comments += 1
+        self._comment(f"dumpfilter: not run: {reason}".encode("utf-8", "surrogateescape"))
+        for setting in self._context_settings:
+            self._comment(setting, b"#   ")
+        self._context_settings = []
+        if isinstance(query, ExecuteLoadQueryEvent):
+            self._load_files.take(query.file_id)
+        self._comment(query.raw, b"#   ")
+        if self._xa_start is None:
+            self._take_gtid()
+
+    def _xa_frame(self, query: QueryEvent) -> bool:
+        """Handle a statement of an XA transaction, and tell whether it is not to be printed as usual.
+
+        Servers roll back a prepared transaction without any change, and then refuse its XA COMMIT. An XA transaction
+        is therefore not begun before its first statement that runs.
+        """
+        raw = bytes(query.raw)
+        word = raw[:10].upper()
+        if self._harmless is None:
+            return False
+        if word.startswith((b"XA START", b"XA BEGIN")):
+            self._xa_start = raw
+            return True
+        if self._xa_start is not None:
+            if not word.startswith(b"XA END"):
+                self._run_xa_start()
+                return False
+            self._comment(raw)
+            return True
+        xid = ended_xid(raw)
+        if xid is None or xid not in self._empty_xa:
+            return False
+        self._empty_xa.discard(xid)
+        self._comment(raw)
+        self._take_gtid()
+        return True
+
+    def _run_xa_start(self) -> None:
+        if self._xa_start is not None:
+            self._setting(self._xa_start)
+            self._xa_start = None
+
+    def _take_gtid(self) -> None:
+        # With a GTID set, the session owns the GTID until a transaction ends. An empty transaction gives the GTID to
+        # the target.
+        if (
+            self._gtid_set
+            and self._fd is not None
+            and self._fd.family == "mysql"
+            and not self._in_transaction
+        ):
+            self._setting(b"BEGIN")
+            self._setting(b"COMMIT")
+
+    def _end_context(self) -> None:
+        for setting in self._context_settings:
+            self._setting(setting)
+        self._context_settings = []
+
+    def _load(self, query: ExecuteLoadQueryEvent) -> bytes:
+        # The printed LOAD DATA names the file on disk, which load_files has written from the binlog.
+        path = str(self._load_files.take(query.file_id))
+        replace_ = b" REPLACE" if query.dup_handling == 2 else b""
+        infile = b" LOCAL INFILE " + quoted_text(path) + replace_ + b" INTO"
+        return query.raw[: query.fn_pos_start] + infile + query.raw[query.fn_pos_end :]
+
+    @property
+    def _here(self) -> str:
+        return f"{self._file}: at {self._offset}"
+
+    def _other(
+        self, header: EventHeader, body: bytes | memoryview, offset: int, fd: FormatDescription
+    ) -> None:
+        kind = header.type
+        if kind in STATEMENTS:
+            self._query(header, decode_statement_event(T(kind), body, fd))
+        elif kind in MYSQL_GTIDS:
+            self._mysql_gtid(kind, body)
+        elif kind == T.MARIADB_GTID:
+            self._mariadb_gtid(header, body)
+        elif kind == T.XID:
+            self._tail(f"Xid = {C.decode_xid(body)}")
+            self._in_transaction = False
+            self._setting(b"COMMIT")
+        elif kind == T.XA_PREPARE:
+            prepare = C.decode_xa_prepare(body)
+            self._tail()
+            said = ("XA COMMIT {} ONE PHASE" if prepare.one_phase else "XA PREPARE {}").format(prepare.xid)
+            if self._xa_start is None:
+                self._setting(said.encode())
+            else:
+                # Nothing of the transaction has been printed.
+                self._comment(said.encode())
+                self._xa_start = None
+                if not prepare.one_phase:
+                    self._empty_xa.add(prepare.xid)
+                self._take_gtid()
+        elif kind == T.TRANSACTION_PAYLOAD:
+            self._payload(body, offset, fd)
+        elif kind in (T.INTVAR, T.RAND, T.USER_VAR):
+            self._context(kind, body)
+        elif kind in (T.ROWS_QUERY, T.ANNOTATE_ROWS):
+            self._tail()
+            text = C.decode_rows_query(body) if kind == T.ROWS_QUERY else C.decode_annotate_rows(body)
+            self._comment(text, b"#Q> ")
+        elif kind in (T.BEGIN_LOAD_QUERY, T.APPEND_BLOCK):
+            self._load_block(kind, body)
+        elif kind == T.INCIDENT:
+            incident = C.decode_incident(body)
+            self._tail(f"Incident {incident.number}: {incident.message}")
+            self._warn(f"{self._here}: an incident: {incident.message or 'lost events'}; replay stops here")
+            # Like mysqlbinlog and mariadb-binlog, print an invalid statement that stops the client.
+            self._statement(b"RELOAD DATABASE; # Shall generate syntax error")
+        elif kind in _ABOUT_FILE:
+            self._tail(_ABOUT_FILE[T(kind)](body))
+        else:
+            self._tail(f"type {kind}, {header.size} bytes")
+            self._warn(
+                f"{self._here}: {event_name(kind)} (type {kind}) cannot be printed, so replay lacks it"
+            )
+
+    def _context(self, kind: int, body: bytes | memoryview) -> None:
+        self._tail()
+        if kind == T.INTVAR:
+            number = C.decode_intvar(body)
+            name = "INSERT_ID" if number.type == C.INSERT_ID_EVENT else "LAST_INSERT_ID"
+            self._context_settings.append(f"SET {name}={number.value}".encode())
+        elif kind == T.RAND:
+            seeds = C.decode_rand(body)
+            self._context_settings.append(
+                f"SET @@RAND_SEED1={seeds.seed1}, @@RAND_SEED2={seeds.seed2}".encode()
+            )
+        else:
+            assert self._session is not None
+            variable = C.decode_user_var(body)
+            value = user_variable(variable, self._session.family, self._session.own_name)
+            if value is None:
+                self._warn(
+                    f"{self._here}: collation {variable.charset} of @{variable.name} is not known; "
+                    "its value is printed without"
+                )
+                value = b"X'" + (variable.value or b"").hex().encode() + b"'"
+            self._context_settings.append(b"SET @" + quoted_name(variable.name) + b":=" + value)
+
+    def _load_block(self, kind: int, body: bytes | memoryview) -> None:
+        if kind == T.BEGIN_LOAD_QUERY:
+            block = C.decode_begin_load_query(body)
+            path = self._load_files.begin(block)
+        else:
+            block = C.decode_append_block(body)
+            path = self._load_files.append(block)
+        self._tail(f"file_id: {block.file_id}  block_len: {len(block.data)}  in {path}")
+
+    def _payload(self, body: bytes | memoryview, offset: int, fd: FormatDescription) -> None:
+        payload = decode_transaction_payload(body)
+        self._tail(f"payload_size={len(payload.payload)}\tuncompressed_size={payload.uncompressed_size}")
+        inner = replace(fd, checksum=False)
+        for _, event in payload.events():
+            self._event(event, offset, inner)
+        self._flush_rows()
+
+    def _end_gtids(self) -> None:
+        # The server that runs the text then gives its own GTIDs to later statements.
+        if self._gtid_set:
+            self._setting(_AUTOMATIC)
+            self._gtid_set = False
+
+    def _mysql_gtid(self, kind: int, body: bytes | memoryview) -> None:
+        event = decode_any_mysql_gtid(kind, body)
+        gtid = "ANONYMOUS" if event.gtid is None else str(event.gtid)
+        self._tail(f"{gtid}\tlast_committed={event.last_committed}\tsequence_number={event.sequence_number}")
+        if not self._skip_gtids:
+            self._gtid_set = True
+            self._setting(f"SET @@SESSION.GTID_NEXT= '{gtid}'".encode())
+
+    def _mariadb_gtid(self, header: EventHeader, body: bytes | memoryview) -> None:
+        event = decode_mariadb_gtid(body, header.server_id)
+        words = [name for name, on in (("ddl", event.ddl), ("trans", not event.standalone)) if on]
+        self._tail(" ".join((str(event.gtid), *words)))
+        if not self._skip_gtids:
+            gtid = event.gtid
+            for name, value in (
+                ("gtid_domain_id", gtid.domain_id),
+                ("server_id", gtid.server_id),
+                ("gtid_seq_no", gtid.seq_no),
+            ):
+                self._setting(f"SET @@session.{name}={value}".encode())
+        if event.flags & FL_PREPARED_XA:
+            start = f"XA START {event.xid}".encode()
+            if self._harmless is None:
+                self._setting(start)
+            else:
+                self._xa_start = start
+        elif not event.standalone:
+            # MariaDB's GTID event begins the transaction, and no BEGIN event follows.
+            self._setting(b"START TRANSACTION")
+
+
+def _is_first(file: str) -> bool:
+    number = file.rpartition(".")[2]
+    return number.isdecimal() and int(number) == 1
+
+
+def _name(name: str) -> str:
+    return quoted_name(name).decode("utf-8", "surrogateescape")
+
+
+def _rotate(body: bytes | memoryview) -> str:
+    rotate = C.decode_rotate(body)
+    return f"{rotate.name}  pos: {rotate.position}"
+
+
+_ABOUT_FILE: dict[EventType, Callable[[bytes | memoryview], str]] = {
+    T.ROTATE: _rotate,
+    T.STOP: lambda body: "",
+    T.PREVIOUS_GTIDS: lambda body: str(decode_previous_gtids(body)) or "[empty]",
+    T.GTID_LIST: lambda body: f"[{decode_gtid_list(body).position()}]",
+    T.BINLOG_CHECKPOINT: C.decode_binlog_checkpoint,
+    T.START_ENCRYPTION: lambda body: "",
+    T.HEARTBEAT: lambda body: "",
+    T.HEARTBEAT_V2: lambda body: "",
+    T.IGNORABLE: lambda body: gap_text(decode_ignorable(body)),
+}
+"""The types of events that are about the binlog file, and the functions that make the comments printed for them."""

@@ -1,0 +1,92 @@
+"""The headings under which reports count bytes: tables, the statements of a schema, several tables, and no table.
+
+All reports of a binlog set count by these headings, so that their sums agree.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.analyse.traffic.facts import Facts, Mask
+from dumpfilter.base.printable import replace_invalid_utf8
+from dumpfilter.index.subjects import Subject, TableSubject
+
+Ints = npt.NDArray[np.int64]
+
+STATEMENTS = "(statements)"
+"""The text in place of a table's name for the statements of a schema."""
+SEVERAL = "(several tables)"
+"""The name for events that belong to several tables or schemas."""
+NO_TABLE = "(no table)"
+"""The name for events that belong to no table and no schema."""
+
+
+class Heading(NamedTuple):
+    """A heading under which a report counts bytes."""
+
+    database: str | None
+    table: str | None
+    """None for statements, and for events of several tables or of none."""
+    name: str
+    """The text ``schema.table``, ``schema (statements)``, :data:`SEVERAL` or :data:`NO_TABLE`."""
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """The texts for a column of schemas and a column of tables."""
+        if self.database is None:
+            return self.name, ""
+        return self.database, STATEMENTS if self.table is None else self.table
+
+
+def heading_of(subject: Subject) -> Heading:
+    """Return the heading under which the events of a table or statement count.
+
+    A statement counts for its schema, whatever table it changes. A statement that changes several schemas counts for
+    :data:`SEVERAL`.
+    """
+    schemas = [replace_invalid_utf8(schema) for schema in subject.schemas()]
+    if isinstance(subject, TableSubject):
+        database, table = replace_invalid_utf8(subject.database), replace_invalid_utf8(subject.table)
+        return Heading(database, table, f"{database}.{table}")
+    if len(schemas) == 1:
+        return Heading(schemas[0], None, f"{schemas[0]} {STATEMENTS}")
+    return Heading(None, None, SEVERAL if schemas else NO_TABLE)
+
+
+class Headings:
+    """The headings of a tally's units.
+
+    A transaction of one table counts as a whole for this table. Of other transactions, rows and table maps count for
+    their table, and statements for their schema. The remaining events belong to several tables or to none.
+    """
+
+    def __init__(self, tallied: Facts) -> None:
+        conditions = tallied.conditions
+        subject = tallied.subject_of_condition
+        numbers = {Heading(None, None, SEVERAL): 0, Heading(None, None, NO_TABLE): 1}
+        of_subject = np.array(
+            [numbers.setdefault(heading_of(one), len(numbers)) for one in tallied.subjects], np.int64
+        )
+        of_condition: Ints = np.where(conditions.lengths > 0, 0, 1)
+        of_condition[subject >= 0] = of_subject[subject[subject >= 0]]
+        self.all = list(numbers)
+        self.of_unit: Ints = of_condition[tallied.condition]
+        """For each unit the index of its heading in ``all``."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all headings."""
+        return [heading.name for heading in self.all]
+
+    def sums(self, column: Ints, mask: Mask) -> Ints:
+        """Return for each heading the sum of a tally's column over the units that ``mask`` selects."""
+        return sums(self.of_unit[mask], column[mask], len(self.all))
+
+
+def sums(numbers: Ints, values: Ints, length: int) -> Ints:
+    """Return the sum of the values with each number from 0 to ``length`` in ``numbers``."""
+    # The function bincount adds floats, which represent every byte count up to 2**53 exactly.
+    return np.bincount(numbers, weights=values, minlength=length).astype(np.int64)

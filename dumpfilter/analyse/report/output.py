@@ -1,0 +1,78 @@
+"""The output directory of a report: JSON, Parquet tables and the page, which appear together or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dumpfilter.base.errors import OutputError
+from dumpfilter.base.files import replace_directory, sync_path, writing
+from dumpfilter.base.printable import printable
+
+RESULTS = "results.json"
+REPORT = "report.html"
+
+
+def check_output(directory: Path, *, overwrite: bool) -> None:
+    """Check before a long job that its output directory can be written.
+
+    Raises OutputError if the directory cannot be written or holds other files. Results of an earlier job are an error,
+    too, unless ``overwrite`` is set.
+    """
+    if directory.exists() and not directory.is_dir():
+        raise OutputError(f"{directory}: is not a directory")
+    if directory.exists() and any(directory.iterdir()):
+        if not (directory / RESULTS).exists():
+            raise OutputError(f"{directory}: holds other files; name another directory")
+        if not overwrite:
+            raise OutputError(f"{directory}: holds other results; name another directory or use --overwrite")
+    with writing(directory):
+        directory.absolute().parent.mkdir(parents=True, exist_ok=True)
+        beside = _beside(directory)
+        beside.mkdir()
+        beside.rmdir()
+
+
+def check_only(directory: Path, names: Collection[str]) -> None:
+    """Check that new results in place of a directory would remove nothing but files of these names.
+
+    Raises OutputError, which names a file that somebody else has put there.
+    """
+    if not directory.is_dir():
+        return
+    others = sorted(path.name for path in directory.iterdir() if path.name not in names)
+    if others:
+        raise OutputError(
+            f"{directory}: new results would remove {printable(others[0])}, which is no result; move it, name another "
+            "directory, or remove it by --overwrite"
+        )
+
+
+@contextmanager
+def written_together(directory: Path) -> Iterator[Path]:
+    """Yield a new directory for the files of a report, which takes the place of ``directory`` at the end.
+
+    Raises OutputError if a file cannot be written. ``directory`` is then unchanged.
+    """
+    directory = directory.absolute()
+    beside, old = _beside(directory), _beside(directory)
+    with writing(directory):
+        try:
+            beside.mkdir(parents=True)
+            yield beside
+            for path in beside.iterdir():
+                sync_path(path)
+            sync_path(beside)
+            replace_directory(beside, directory, old)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _beside(directory: Path) -> Path:
+    directory = directory.absolute()
+    return directory.parent / f".{directory.name}.{uuid.uuid4().hex[:12]}"

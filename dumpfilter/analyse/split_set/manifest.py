@@ -1,0 +1,229 @@
+"""The manifest of a split, and the schema of the table beside the manifest.
+
+A split divides one binlog set, the source, into several binlog sets, for example one for each schema. The manifest is
+the file ``manifest.json`` beside them. It names the source and the options of the split, and the part of the source
+that each written file holds. The Parquet files in ``ranges/`` (:data:`RANGES_SCHEMA`) tell from where in the source the
+bytes of the written files come. A directory with a manifest is complete, because one rename makes all files of a split
+appear together.
+The manifest serves WL#2387, "Binlog extensions", which asks for backup and purge of different binlogs at different
+times.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from dumpfilter.base.errors import OutputError
+from dumpfilter.base.files import committed
+from dumpfilter.binlog.format import NameCollation
+
+MANIFEST = "manifest.json"
+
+RANGES = "ranges"
+"""The subdirectory with the table of byte ranges (:data:`RANGES_SCHEMA`).
+
+It has the files ``000000.parquet`` and so on, one for each part of the source that one task worked on.
+"""
+
+RANGES_SCHEMA = pa.schema(
+    [
+        ("binlog", pa.dictionary(pa.int32(), pa.string())),
+        ("file", pa.int32()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("source_file", pa.int32()),
+        ("source_start", pa.int64()),
+        ("source_end", pa.int64()),
+    ]
+)
+"""The columns of the Parquet table ``ranges/``, which maps the bytes of a split's binlogs to bytes of the source.
+
+Each row is a stretch: bytes that are consecutive in an output (a binlog that the split wrote) and in the source (the
+binlog set that was split). The output's events differ from the source's in end_log_pos and checksum. If an output
+lacks the last rows event of a statement, the split adds the flag STMT_END_F to the last one that it has.
+
+- ``binlog``: the output's name.
+- ``file``: the number of the output's file, from 1.
+- ``start``, ``end``: the stretch's offsets in that file, bytes.
+- ``source_file``: the number of the source's file, from 0.
+- ``source_start``, ``source_end``: the stretch's offsets in the source's file, bytes.
+
+A stretch has different lengths in output and source only when it is a part of a compressed transaction.
+"""
+
+
+def beginning_digest(format_description: bytes, prolog: bytes) -> str:
+    """Return a SHA-256 digest of a binlog file's first events, which tells the file from others with the same name.
+
+    Args:
+        format_description: the format description event, without the flag LOG_EVENT_BINLOG_IN_USE_F.
+        prolog: the Previous_gtids or Gtid_list event.
+    """
+    return hashlib.sha256(format_description + prolog).hexdigest()
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Place(_Model):
+    """A file of the binlog set that was split (the source), and a position in this file, bytes."""
+
+    file: str
+    position: int
+
+
+class SourceFile(_Model):
+    """A binlog file of the set that was split (the source), as it was when the split read it. ``size`` is in bytes."""
+
+    name: str
+    size: int
+    end: int
+    """The offset at which the part of the file that the split used ends. Only incomplete or damaged events follow."""
+    transactions: int
+    damage: str | None = None
+    """The error text of the damage after which the split ignored the rest of the file; None for a sound file."""
+    beginning: str = ""
+    """The digest of the file's first events (:func:`beginning_digest`), which tells it from others of its name."""
+    ranges: int = 0
+    """The number of ranges that the split divided the file into. A range is the part of the file that one task works
+    on.
+
+    The directory ``ranges`` has one file for each range, in the order of the source's files.
+    """
+
+
+class BinlogPart(_Model):
+    """One binlog file that a split wrote. Sizes are in bytes, times in Unix seconds."""
+
+    name: str
+    size: int
+    events: int
+    """The number of events that come from the source, the binlog set that was split.
+
+    Format description, Previous_gtids, Gtid_list and Rotate events do not count, because the split makes them anew.
+    """
+    transactions: int
+    previous_gtids: str | None
+    """The GTIDs of all transactions in this binlog's earlier files, as text. None without GTIDs."""
+    first_time: int | None
+    """The time at which the server wrote the file's first transaction. None without transactions."""
+    last_time: int | None
+    """The time at which the server wrote the file's last transaction. None without transactions."""
+    source_start: Place
+    """The start of the part of the source (the set that was split) from which the file's events come."""
+    source_end: Place
+    """The end of the part of the source (the set that was split) from which the file's events come.
+
+    The file holds all events of this part that belong to its binlog.
+    """
+    purged: int | None = None
+    """The time at which a purge deleted the file, or None while the file exists."""
+
+
+class NamedBinlog(_Model):
+    """One of the binlog sets that a split wrote, for example the set of one schema."""
+
+    name: str
+    """The set's name, with which its file names begin: ``<name>-bin.000001`` and so on, and ``<name>-bin.index``."""
+    schema_name: str | None = None
+    """The schema (database) whose events the binlog has; None unless the set was split by schema."""
+    rules: tuple[str, ...] = ()
+    """The filter rules that chose the binlog's events, as options such as ``--replicate-do-db=shop``."""
+    semantics: str | None = None
+    rest: bool = False
+    """Whether this binlog collects the events that belong to no other binlog of the split."""
+    parts: list[BinlogPart]
+
+    @model_validator(mode="after")
+    def _check_names(self) -> NamedBinlog:
+        """Check that each file name is one that a split makes, so that no name leads out of the directory."""
+        for part in self.parts:
+            base, _, number = part.name.rpartition(".")
+            if "/" in part.name or "\0" in part.name or base != f"{self.name}-bin" or not number.isdigit():
+                raise ValueError(f"{part.name!r} is no file name of the binlog {self.name!r}")
+        return self
+
+    @property
+    def index(self) -> str:
+        """The name of this binlog set's index file, which lists the names of its binlog files."""
+        return f"{self.name}-bin.index"
+
+    @property
+    def present(self) -> list[BinlogPart]:
+        """The binlog files of this set that no purge has deleted."""
+        return [part for part in self.parts if part.purged is None]
+
+
+class Manifest(_Model):
+    """The contents of ``manifest.json``, which describes a split: its source, its options and its binlogs."""
+
+    format: int = 1
+    job: str
+    """A digest of everything that determines the result: the source's files, the specification and the options.
+
+    Two splits with the same digest write the same binlog sets.
+    """
+    made: int
+    """The time at which the split was written, Unix seconds."""
+    family: str
+    names: NameCollation = NameCollation.GENERAL_CI
+    """The collation by which filter rules compared database and table names."""
+    lower_case_table_names: int = 0
+    max_binlog_size: int
+    source: list[SourceFile]
+    binlogs: list[NamedBinlog]
+    cut_transactions: int
+    """The number of transactions whose events went to several binlogs, so that each of these binlogs has only a part
+    of the transaction."""
+    unassigned_transactions: int
+    """The number of the source's transactions that belong to none of the binlogs."""
+    warnings: list[str]
+    verified: bool = False
+    """Whether the split verified the checksums of all events that it read."""
+
+    def binlog(self, name: str) -> NamedBinlog:
+        """Return the split's binlog with this name, or of the schema with this name. Raises OutputError without one."""
+        for one in self.binlogs:
+            if name in (one.name, one.schema_name):
+                return one
+        raise OutputError(
+            f"there is no binlog {name!r}; there are {', '.join(one.name for one in self.binlogs)}"
+        )
+
+    def save(self, directory: Path) -> None:
+        """Write the manifest into a directory by an atomic rename, and flush it to the disk. Raises OutputError."""
+        target = directory / MANIFEST
+        # The temporary file has a fixed name, so that the next call replaces a file that a killed process left.
+        beside = directory / f".{MANIFEST}.tmp"
+        with committed(target, beside=beside) as file:
+            file.write(f"{self.model_dump_json(indent=1)}\n".encode("utf-8", "surrogateescape"))
+
+    @classmethod
+    def load(cls, directory: Path) -> Manifest:
+        """Read the manifest in a split's directory. Raises OutputError if the manifest is missing or unreadable."""
+        path = directory / MANIFEST
+        try:
+            found = cls.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            raise OutputError(f"{directory}: no split was written here (there is no {MANIFEST})") from None
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be read: {error.strerror}") from None
+        except ValidationError as error:
+            first: Any = error.errors(include_url=False)[0]
+            raise OutputError(
+                f"{path}: is not a split's manifest: {first['msg'].removeprefix('Value error, ')}"
+            ) from None
+        if found.format != 1:
+            raise OutputError(f"{path}: is of format {found.format}; this dumpfilter reads format 1")
+        return found
+
+
+def now() -> int:
+    return int(time.time())

@@ -1,0 +1,453 @@
+# mypy: ignore-errors
+"""The compiled pass that groups the atoms of a segment (:mod:`dumpfilter.dump.atoms`) by condition.
+
+A condition says which filters send an atom, for example "one of these tables is sent". Each condition is stored once,
+and has a number. A *unit* is the sum of atoms with one condition, from one origin, in one span of time. The caller owns
+all arrays, enlarges the arrays, and adds up units that are equal.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dumpfilter.base.compiler.kernels import inlined, kernel
+from dumpfilter.binlog import roles as R
+from dumpfilter.dump import atoms as A
+
+# A condition has one of these kinds.
+ALWAYS = 0
+"""The kind of the condition that every filter meets."""
+ONE = 1
+"""The kind of a condition that a filter meets if the filter sends one given subject (a table or statement)."""
+ANY = 2
+"""The kind of a condition that a filter meets if the filter sends at least one of several subjects.
+
+If the condition has a required subject, the filter must send the required subject, too. Without subjects only a slave
+without a filter meets the condition.
+"""
+EXACTLY = 3
+"""The kind of a condition that lists the filters that meet the condition, each by its number."""
+
+C_ALWAYS = 0
+"""The number of the condition of the kind ALWAYS."""
+C_NEVER = 1
+"""The number of the condition of the kind ANY without subjects."""
+DROPPED = -1
+"""The result in place of a condition for an atom that no slave is sent."""
+FRAME = -2
+"""The result in place of a condition for an atom that goes with any other event of its transaction."""
+CUT = -3
+"""The result in place of a condition for an atom whose condition depends on a compressed transaction that is cut."""
+NO_ROOM = -4
+"""The result in place of a condition for which the arrays have no room."""
+
+# The columns of a condition.
+Q_KIND = 0
+Q_REQUIRED = 1  # the number of the required subject, or -1
+Q_START = 2  # the index of the first member
+Q_END = 3  # the index after the last member
+Q_LATEST = 4  # the last unit with the condition, or -1
+CONDITION_COLUMNS = 5
+
+# The columns of a unit.
+U_CONDITION = 0
+U_ORIGIN = 1
+U_BUCKET = 2
+U_BYTES = 3
+U_EVENTS = 4
+U_TRANSACTIONS = 5
+U_UNDECIDED = 6
+U_STAND_INS = 7
+U_STAND_IN_BYTES = 8
+UNIT_COLUMNS = 9
+
+# The columns of a subject.
+S_MARK = 0  # the serial number of the last condition that had the subject
+S_TRANSACTION = 1  # the serial number of the last transaction that had the subject
+S_CONDITION = 2  # the number of the condition "this subject is sent", or 0
+SUBJECT_COLUMNS = 3
+
+# The entries of the state.
+N_CONDITIONS = 0
+N_MEMBERS = 1
+N_UNITS = 2
+IS_OPEN = 3  # 1 inside a transaction that goes on in the next segment
+SERIAL = 4  # grows with each condition and each transaction
+TRANSACTION = 5  # the serial number of the open transaction
+ORIGIN = 6  # the origin of the open transaction
+IS_ALWAYS = 7  # 1 if every filter is sent the open transaction
+DECIDING = 8  # the number of subjects of the open transaction
+FRAME_BYTES = 9  # the bytes of the open transaction's GTID, BEGIN, COMMIT and similar events
+FRAME_EVENTS = 10
+ATOMS = 11  # the number of atoms of the transaction that was decided last
+HELD = 12  # the number of the first event on which later events of the open statement decide
+STATE = 13
+
+# The codes that the pass returns.
+DONE = 0
+FULL = 1
+"""The code for arrays without room. The caller makes room and calls again."""
+IS_CUT = 2
+"""The code for a transaction with a compressed transaction that is cut. The caller counts the atoms that depend on the
+compressed transaction."""
+
+COUNTED = -1
+"""The offset of an event that is counted already. No event ends there, so that no atom has the event and others."""
+
+
+class Columns(NamedTuple):
+    """A segment's columns. They begin with events of an open statement that an earlier segment left undecided."""
+
+    offset: np.ndarray
+    """The events' file offsets, or COUNTED."""
+    size: np.ndarray
+    role: np.ndarray
+    subject: np.ndarray
+    txn_event: np.ndarray
+    txn_subject: np.ndarray
+    txn_source: np.ndarray
+    txn_origin: np.ndarray
+    txn_bucket: np.ndarray
+    txn_stand_in: np.ndarray
+    """For each transaction, the bytes that a real replica gets if the transaction is dropped; 0 for none."""
+    is_open: bool
+    cut: int
+    """The number that stands for the subject of a compressed transaction that is cut."""
+
+
+class Memory(NamedTuple):
+    """The arrays that the pass fills."""
+
+    state: np.ndarray
+    subjects: np.ndarray
+    deciding: np.ndarray
+    """The subjects of the open transaction."""
+    scratch: np.ndarray
+    conditions: np.ndarray
+    members: np.ndarray
+    """The members of all conditions: numbers of subjects, or of filters for the kind EXACTLY."""
+    slots: np.ndarray
+    """The hash table by which a condition of the kind ANY is found. Free slots hold -1."""
+    units: np.ndarray
+    atoms: np.ndarray
+    lists: np.ndarray
+
+
+@inlined
+def _mixed(value):
+    h = np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)
+    h = (h ^ (h >> np.uint64(31))) * np.uint64(0xD6E8FEB86659FD93)
+    return h ^ (h >> np.uint64(32))
+
+
+@inlined
+def _hash(required, members, n):
+    """Return a hash that does not depend on the members' order."""
+    h = np.uint64(3) * _mixed(required + np.int64(1))
+    for k in range(n):
+        h += _mixed(members[k])
+    return h
+
+
+@kernel
+def rehash(m):
+    """Enter all conditions of the kind ANY into the hash table, which the caller has emptied."""
+    mask = np.uint64(m.slots.size - 1)
+    for c in range(C_NEVER + 1, m.state[N_CONDITIONS]):
+        if m.conditions[c, Q_KIND] == ANY:
+            start = m.conditions[c, Q_START]
+            n = m.conditions[c, Q_END] - start
+            slot = _hash(m.conditions[c, Q_REQUIRED], m.members[start:], n) & mask
+            while m.slots[slot] >= 0:
+                slot = (slot + np.uint64(1)) & mask
+            m.slots[slot] = c
+
+
+@kernel
+def _intern(m, kind, required, wanted, n):
+    """Return the number of a condition with ``n`` different subjects, which are marked with the serial number.
+
+    Store the condition if it is new. Return NO_ROOM if the arrays are full.
+    """
+    mask = np.uint64(m.slots.size - 1)
+    slot = _hash(required, wanted, n) & mask
+    if kind == ANY:
+        while m.slots[slot] >= 0:
+            c = np.int64(m.slots[slot])
+            start = m.conditions[c, Q_START]
+            is_same = m.conditions[c, Q_REQUIRED] == required and m.conditions[c, Q_END] - start == n
+            k = 0
+            while is_same and k < n:
+                is_same = m.subjects[m.members[start + k], S_MARK] == m.state[SERIAL]
+                k += 1
+            if is_same:
+                return c
+            slot = (slot + np.uint64(1)) & mask
+    c = m.state[N_CONDITIONS]
+    used = m.state[N_MEMBERS]
+    if c >= m.conditions.shape[0] or used + n > m.members.size:
+        return np.int64(NO_ROOM)
+    for k in range(n):
+        m.members[used + k] = wanted[k]
+    m.conditions[c, Q_KIND] = kind
+    m.conditions[c, Q_REQUIRED] = required
+    m.conditions[c, Q_START] = used
+    m.conditions[c, Q_END] = used + n
+    m.conditions[c, Q_LATEST] = -1
+    if kind == ANY:
+        m.slots[slot] = c
+    m.state[N_CONDITIONS] = c + 1
+    m.state[N_MEMBERS] = used + n
+    return c
+
+
+@kernel
+def _only(m, subject):
+    """Return the number of the condition "this subject is sent"."""
+    c = m.subjects[subject, S_CONDITION]
+    if c == 0:
+        m.scratch[0] = subject
+        c = _intern(m, ONE, np.int64(-1), m.scratch, 1)
+        if c >= 0:
+            m.subjects[subject, S_CONDITION] = c
+    return c
+
+
+@kernel
+def _condition(m, one_of, also, cut):
+    """Return the condition of an atom with a list of subjects and a required subject."""
+    if one_of == A.FRAMING:
+        return np.int64(FRAME)
+    if one_of == A.DROPPED:
+        return np.int64(DROPPED)
+    if one_of == A.EVER:
+        if also == cut:
+            return np.int64(CUT)
+        return _only(m, also) if also >= 0 else np.int64(C_ALWAYS)
+    m.state[SERIAL] += 1
+    n = 0
+    at = one_of
+    while at >= A.ROOTS:
+        member = m.lists[at, A.L_SUBJECT]
+        if member == cut:
+            return np.int64(CUT)
+        if member < 0:
+            return _only(m, also) if also >= 0 else np.int64(C_ALWAYS)
+        if m.subjects[member, S_MARK] != m.state[SERIAL]:
+            m.subjects[member, S_MARK] = m.state[SERIAL]
+            m.scratch[n] = member
+            n += 1
+        at = m.lists[at, A.L_TAIL]
+    if n == 0:
+        return np.int64(C_NEVER)
+    if also >= 0 and m.subjects[also, S_MARK] == m.state[SERIAL]:
+        return _only(m, also)
+    if also < 0 and n == 1:
+        return _only(m, np.int64(m.scratch[0]))
+    return _intern(m, ANY, also, m.scratch, n)
+
+
+@inlined
+def _count(m, condition, bucket, size, events, transactions, undecided):
+    unit = m.conditions[condition, Q_LATEST]
+    origin = m.state[ORIGIN]
+    if unit < 0 or m.units[unit, U_ORIGIN] != origin or m.units[unit, U_BUCKET] != bucket:
+        unit = m.state[N_UNITS]
+        m.state[N_UNITS] = unit + 1
+        m.conditions[condition, Q_LATEST] = unit
+        m.units[unit, :] = 0
+        m.units[unit, U_CONDITION] = condition
+        m.units[unit, U_ORIGIN] = origin
+        m.units[unit, U_BUCKET] = bucket
+    m.units[unit, U_BYTES] += size
+    m.units[unit, U_EVENTS] += events
+    m.units[unit, U_TRANSACTIONS] += transactions
+    m.units[unit, U_UNDECIDED] += undecided
+
+
+@inlined
+def _count_stand_in(m, condition, size):
+    """Count the stand-in of the transaction that was just counted under the same condition."""
+    if size > 0:
+        unit = m.conditions[condition, Q_LATEST]
+        m.units[unit, U_STAND_INS] += 1
+        m.units[unit, U_STAND_IN_BYTES] += size
+
+
+@kernel
+def add(m, condition, bucket, size, events, transactions, undecided, stand_in):
+    """Add traffic of the open transaction's origin to the unit of a condition. The arrays must have room.
+
+    Python code that is not compiled calls this function.
+    """
+    _count(m, condition, bucket, size, events, transactions, undecided)
+    _count_stand_in(m, condition, stand_in)
+
+
+@inlined
+def _decides(m, subject):
+    if m.subjects[subject, S_TRANSACTION] != m.state[TRANSACTION]:
+        m.subjects[subject, S_TRANSACTION] = m.state[TRANSACTION]
+        m.deciding[m.state[DECIDING]] = subject
+        m.state[DECIDING] += 1
+
+
+@kernel
+def _held_from(role, first, stop):
+    """Return the number of the first event of an open transaction on which later events of its statement decide."""
+    held = stop
+    while held > first and role[held - 1] != R.ROWS_END and role[held - 1] != R.DUMMY_ROWS:
+        held -= 1
+    i = held
+    while i < stop and role[i] != R.ROWS:
+        if role[i] not in (R.GTID, R.FRAME, R.CONTEXT, R.TABLE_MAP, R.GAP):
+            held = i + 1
+        i += 1
+    return held
+
+
+@kernel
+def _whole(c, m, t):
+    """Count a transaction that a filter sends or drops as a whole. Return whether the arrays have room."""
+    s = np.int64(c.txn_subject[t])
+    size = np.int64(0)
+    undecided = np.int64(0)
+    for k in range(c.txn_event[t], c.txn_event[t + 1]):
+        size += c.size[k]
+        undecided += c.subject[k] == s
+    if s < 0:
+        condition = np.int64(C_ALWAYS if s == R.KEPT else C_NEVER)
+        undecided = np.int64(0)
+    else:
+        condition = _only(m, s)
+        if condition < 0:
+            return False
+    m.state[ORIGIN] = c.txn_origin[t]
+    events = c.txn_event[t + 1] - c.txn_event[t]
+    transactions = np.int64(c.txn_source[t] != R.KEPT)
+    _count(m, condition, c.txn_bucket[t], size, events, transactions, undecided)
+    _count_stand_in(m, condition, c.txn_stand_in[t])
+    return True
+
+
+@kernel
+def _decide(c, m, first, stop, held):
+    """Find the conditions of the open transaction's atoms, and write them into the column A_LATER.
+
+    Return NO_ROOM if the arrays are full, CUT if an atom depends on a compressed transaction that is cut, or 0.
+    """
+    found = np.int64(0)
+    n, _ = A.atoms_of(
+        c.offset, c.size, c.role, c.subject, first, held, False, m.atoms, 0, m.lists, np.int64(A.ROOTS)
+    )
+    m.state[ATOMS] = n
+    for a in range(n):
+        one_of = m.atoms[a, A.A_LIST]
+        also = m.atoms[a, A.A_SUBJECT]
+        condition = _condition(m, one_of, also, c.cut)
+        if condition == NO_ROOM:
+            return condition
+        if condition == CUT:
+            found = condition
+        elif one_of == A.EVER and also >= 0:
+            _decides(m, also)
+        if condition == C_ALWAYS:
+            m.state[IS_ALWAYS] = 1
+        m.atoms[a, A.A_LATER] = condition
+    for k in range(held, stop):
+        if c.role[k] == R.ROWS:
+            if c.subject[k] < 0:
+                m.state[IS_ALWAYS] = 1
+            else:
+                _decides(m, np.int64(c.subject[k]))
+                if _only(m, np.int64(c.subject[k])) < 0:
+                    return np.int64(NO_ROOM)
+    return found
+
+
+@kernel
+def _count_atoms(c, m, stop, held, bucket):
+    """Count the atoms whose conditions are known, and the rows of a statement that goes on in the next segment."""
+    for a in range(m.state[ATOMS]):
+        condition = m.atoms[a, A.A_LATER]
+        size = m.atoms[a, A.A_SIZE]
+        if m.atoms[a, A.A_START] == COUNTED:
+            continue
+        events = m.atoms[a, A.A_STOP] - m.atoms[a, A.A_FIRST]
+        if condition == FRAME:
+            m.state[FRAME_BYTES] += size
+            m.state[FRAME_EVENTS] += events
+        elif condition >= 0:
+            _count(m, condition, bucket, size, events, 0, m.atoms[a, A.A_DOUBTS])
+    for k in range(held, stop):
+        if c.role[k] == R.ROWS and c.offset[k] != COUNTED:
+            is_unmapped = c.subject[k] < 0
+            condition = np.int64(C_ALWAYS) if is_unmapped else m.subjects[c.subject[k], S_CONDITION]
+            _count(m, condition, bucket, c.size[k], 1, 0, np.int64(is_unmapped))
+
+
+@kernel
+def _frame_condition(m):
+    """Return the condition of the open transaction's GTID event, BEGIN and COMMIT."""
+    n = m.state[DECIDING]
+    if m.state[IS_ALWAYS]:
+        return np.int64(C_ALWAYS)
+    if n == 0:
+        return np.int64(C_NEVER)
+    if n == 1:
+        return _only(m, np.int64(m.deciding[0]))
+    m.state[SERIAL] += 1
+    for k in range(n):
+        m.subjects[m.deciding[k], S_MARK] = m.state[SERIAL]
+    return _intern(m, ANY, np.int64(-1), m.deciding, n)
+
+
+@kernel
+def group(c, m, t):
+    """Count the events of a segment from transaction ``t`` on. Return a code, and a transaction.
+
+    The code is DONE, FULL with the transaction to call again with, or IS_CUT with the transaction that is cut.
+    """
+    while t < c.txn_subject.size:
+        first = c.txn_event[t]
+        stop = c.txn_event[t + 1]
+        if m.state[N_UNITS] + stop - first + 2 > m.units.shape[0]:
+            return FULL, t
+        s = c.txn_subject[t]
+        goes_on = c.is_open and t == c.txn_subject.size - 1
+        if not m.state[IS_OPEN] and not goes_on and (s >= 0 or s in (R.KEPT, R.NOTHING, R.SKIP)):
+            # No filter sends the Gap events of a relay log, so they are not counted.
+            if s != R.SKIP and not _whole(c, m, t):
+                return FULL, t
+            t += 1
+            continue
+        if not m.state[IS_OPEN]:
+            m.state[IS_OPEN] = 1
+            m.state[SERIAL] += 1
+            m.state[TRANSACTION] = m.state[SERIAL]
+            m.state[ORIGIN] = c.txn_origin[t]
+            m.state[IS_ALWAYS : FRAME_EVENTS + 1] = 0
+        held = _held_from(c.role, first, stop) if goes_on else stop
+        found = _decide(c, m, first, stop, held)
+        if found == NO_ROOM:
+            return FULL, t
+        ends = not goes_on and found != CUT
+        condition = _frame_condition(m) if ends else np.int64(C_NEVER)
+        if condition < 0:
+            return FULL, t
+        bucket = c.txn_bucket[t]
+        _count_atoms(c, m, stop, held, bucket)
+        m.state[HELD] = held
+        if found == CUT:
+            return IS_CUT, t
+        if ends:
+            transactions = np.int64(c.txn_source[t] != R.KEPT)
+            _count(
+                m, condition, bucket, m.state[FRAME_BYTES], m.state[FRAME_EVENTS], transactions, np.int64(0)
+            )
+            _count_stand_in(m, condition, c.txn_stand_in[t])
+            m.state[IS_OPEN] = 0
+        t += 1
+    return DONE, t

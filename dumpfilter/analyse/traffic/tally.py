@@ -1,0 +1,535 @@
+"""The tally: one pass over binlogs that counts the traffic that any number of filters would cause.
+
+A :class:`Tally` reads the segments that a :class:`~dumpfilter.dump.thread.DumpThread` would read. It counts each atom
+(:mod:`dumpfilter.dump.atoms`) under the condition under which a filter sends the atom, for example "table 5 is sent".
+The result (:class:`~dumpfilter.analyse.traffic.facts.Facts`) is small, and each filter is applied to the result.
+
+The conditions do not tell the new size of a compressed transaction of which a part is dropped. The tally therefore cuts
+such transactions with the dump thread's own code, once for each group of filters with equal verdicts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.analyse.traffic import _group as K
+from dumpfilter.analyse.traffic.facts import EVERYTHING, Conditions, Facts, Ints, Mask, Origin, added_up
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.dump import atoms as A
+from dumpfilter.dump.chunk import ReadAt
+from dumpfilter.dump.payload import KeptPayload, filter_payload
+from dumpfilter.dump.stand_ins import StandInSizes
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subject, Subjects
+
+BUCKET_SECONDS = 60
+"""The default length of a time bucket, seconds. Reports show traffic by the minute."""
+
+_NO_CUT = -100
+"""The number of a subject that no event has."""
+
+_MOST_UNITS = 1 << 16
+"""The number of units from which a tally adds up equal units before it takes more memory."""
+
+_ROOM = 1024
+"""The length of most arrays at the beginning, a power of 2."""
+
+_OPEN_STATEMENT = (R.GTID, R.FRAME, R.CONTEXT, R.TABLE_MAP, R.ROWS, R.GAP)
+"""The roles of events that do not end a statement."""
+
+_Item = TypeVar("_Item", bound=np.generic)
+
+
+class _Events(NamedTuple):
+    """Columns with an entry for each event."""
+
+    offset: Ints
+    size: Ints
+    role: npt.NDArray[np.uint8]
+    subject: npt.NDArray[np.int32]
+
+
+_NO_EVENTS = _Events(
+    np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.int32)
+)
+
+
+class Tally:
+    """Counts bytes and events by the condition under which a filter sends them, segment by segment in binlog order.
+
+    Parameters:
+        subjects: the tables and statements of the binlog set. The segments must have been scanned with statements and
+            compressed transactions.
+        sources: the numbers of the set's GTID sources.
+        filters: for each slave, the verdicts of its filter, and the server ids and domains that it wants. A filter's
+            index in this list is its number in :meth:`~dumpfilter.analyse.traffic.facts.Facts.sent`.
+        bucket_seconds: the length of a time bucket. The part of a transaction in one segment counts in the bucket of
+            its last event. If no event has a timestamp, it counts in the bucket of the previous transaction.
+        any_origin: whether the result must hold for slaves that want other server ids and domains than the given ones.
+            Transactions are then counted by origin in any case.
+
+    The result describes dumps that begin at the set's beginning and whose filter never changes.
+    """
+
+    def __init__(
+        self,
+        subjects: Subjects,
+        sources: SourceNumbers,
+        *,
+        filters: Sequence[tuple[TableFlags, OriginFilter | None]],
+        bucket_seconds: int = BUCKET_SECONDS,
+        any_origin: bool = False,
+    ) -> None:
+        self._subjects = subjects
+        self._filters = _Filters([flags for flags, _ in filters], subjects)
+        self._origins = _Origins(
+            sources,
+            told_apart=any_origin or any(origin is not None and origin.is_on for _, origin in filters),
+        )
+        self._stand_ins = StandInSizes(sources)
+        self._bucket_seconds = bucket_seconds
+        self._given_only = False
+        self._time = 0
+        """The last event timestamp that is not 0, Unix seconds."""
+        self._held = _NO_EVENTS
+        """The events of an open statement on which events of the next segment decide."""
+        self._exact: dict[bytes, int] = {}
+        """The numbers of the conditions that list filters, by their members."""
+        self._memory = K.Memory(
+            state=np.zeros(K.STATE, np.int64),
+            subjects=np.zeros((_ROOM, K.SUBJECT_COLUMNS), np.int64),
+            deciding=np.zeros(_ROOM, np.int32),
+            scratch=np.zeros(_ROOM, np.int32),
+            conditions=np.zeros((_ROOM, K.CONDITION_COLUMNS), np.int64),
+            members=np.zeros(4 * _ROOM, np.int32),
+            slots=np.full(2 * _ROOM, -1, np.int64),
+            units=np.zeros((_ROOM, K.UNIT_COLUMNS), np.int64),
+            atoms=np.zeros((_ROOM, A.ATOM_COLUMNS), np.int64),
+            lists=np.zeros((A.ROOTS + A.MOST_LISTS * _ROOM, A.LIST_COLUMNS), np.int64),
+        )
+        for number, kind in ((K.C_ALWAYS, K.ALWAYS), (K.C_NEVER, K.ANY)):
+            self._memory.conditions[number] = kind, -1, 0, 0, -1
+        self._memory.state[K.N_CONDITIONS] = 2
+        self._memory.lists[: A.ROOTS, A.L_ONLY] = A.NO_SUBJECT
+
+    def add(self, segment: Segment, read: ReadAt, *, keys: Ints | None = None) -> None:
+        """Count the events of the next segment.
+
+        ``read`` reads the segment's file, which is needed for compressed transactions of which a filter drops a part.
+        With ``keys``, each transaction is counted under its key instead of its time bucket. The callers that give keys
+        take the counts by :meth:`_take_units`.
+        Raises BinlogCorrupt for a compressed transaction that cannot be opened.
+        """
+        if not segment.continues:
+            self._held = _NO_EVENTS
+            self._memory.state[K.IS_OPEN] = 0
+        was_open = bool(self._memory.state[K.IS_OPEN])
+        role, subject, doubts = self._with_payloads(segment)
+        events = _Events(segment.offset, segment.size, role, subject)
+        txn_event, held = segment.txn_event, len(self._held.offset)
+        if held:
+            both = ([getattr(one, name) for one in (self._held, events)] for name in _Events._fields)
+            events = _Events(*map(np.concatenate, both))
+            txn_event = txn_event + held
+            txn_event[0] = 0
+        columns = K.Columns(
+            *events,
+            txn_event,
+            segment.txn_subject,
+            segment.txn_source,
+            self._origins.of(segment),
+            self._buckets(segment) if keys is None else keys,
+            self._stand_ins.of(segment),
+            segment.open,
+            len(self._subjects),
+        )
+        subjects, count = len(self._subjects) + 2, len(events.offset)
+        self._grow(
+            subjects=subjects,
+            deciding=subjects,
+            scratch=subjects,
+            atoms=count,
+            lists=A.ROOTS + A.MOST_LISTS * count,
+        )
+        code, txn = K.group(columns, self._memory, 0)
+        while code != K.DONE:
+            if code == K.FULL:
+                self._enlarge(count, adds_up=keys is None)
+            else:
+                self._count_cut(segment, columns, txn, held, read)
+                txn += 1
+            code, txn = K.group(columns, self._memory, txn)
+        self._held = _held(events, int(self._memory.state[K.HELD])) if segment.open else _NO_EVENTS
+        for event, number in doubts:
+            txn = segment.transaction_of(event)
+            if segment.txn_subject[txn] == R.MIXED or (was_open and txn == 0):
+                condition = int(self._memory.subjects[subject[event], K.S_CONDITION])
+                self._add(columns, txn, condition, 0, 0, undecided=number)
+
+    def _buckets(self, segment: Segment) -> Ints:
+        time = segment.time
+        latest = np.maximum.accumulate(np.where(time > 0, np.arange(1, len(time) + 1), 0))
+        times = np.concatenate([[self._time], time]).astype(np.int64)
+        found = times[latest[segment.txn_event[1:] - 1]] if len(time) else times[:0]
+        self._time = int(found[-1]) if len(found) else self._time
+        return found // self._bucket_seconds
+
+    def _with_payloads(
+        self, segment: Segment
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], list[tuple[int, int]]]:
+        """Return the events' roles and subjects, with compressed transactions as rows of their subjects.
+
+        The last part of the result has an entry for each compressed transaction with only one subject. An entry is the
+        event's number, and the number of inner events about which a filter may be unable to decide.
+        """
+        role, subject = segment.role, segment.subject
+        doubts: list[tuple[int, int]] = []
+        if not segment.payloads:
+            return role, subject, doubts
+        role, subject = role.copy(), subject.copy()
+        cut = []
+        for event, inner in segment.payloads.items():
+            kind, of_inner = R.ROWS_END, int(inner.txn_subject[0])
+            if of_inner >= 0:
+                doubts.append((event, int(np.count_nonzero(inner.subject == of_inner))))
+            elif of_inner == R.NOTHING:
+                kind = R.FRAME
+            else:
+                self._given_only = True
+                # If each filter has the same verdict about all tables of the transaction, each filter sends the
+                # transaction whole or not at all.
+                several = np.unique(inner.set_subject)
+                if len(several) and all(
+                    one.is_whole or one.is_nothing for one in self._filters.groups(several)
+                ):
+                    of_inner = self._subjects.any_of(several.tolist())
+                else:
+                    cut.append(event)
+            role[event] = kind | (role[event] & R.ENDS)
+            subject[event] = of_inner
+        subject[cut] = len(self._subjects)
+        return role, subject, doubts
+
+    def _count_cut(self, segment: Segment, columns: K.Columns, txn: int, held: int, read: ReadAt) -> None:
+        """Count the events of a transaction that depend on a compressed transaction, and the transaction's end.
+
+        Different filters send different parts of the Transaction_payload event, which is the transaction's last event.
+        Each group of equal filters is counted separately.
+        """
+        memory, filters = self._memory, self._filters
+        event = int(columns.txn_event[txn + 1]) - 1 - held
+        size, inner = int(segment.size[event]), segment.payloads[event]
+        decides = (inner.role & R.ROLE_MASK >= R.TABLE_MAP) & (inner.subject >= 0)
+        kept = np.zeros(len(filters), np.bool_)
+        parts: dict[tuple[int, int], Mask] = defaultdict(lambda: np.zeros(len(filters), np.bool_))
+        for group in filters.groups(np.unique(inner.subject[decides])):
+            if len(inner.set_subject) and group.is_nothing:
+                continue
+            part = (size, 0)
+            if not len(inner.set_subject) or not group.is_whole:
+                answer = filters.decide(group, segment, event, read)
+                part = (answer.size, answer.undecided)
+            if part[0]:
+                parts[part] |= group.filters
+                kept |= group.filters
+        # Servers write only a GTID event before a compressed transaction, but the format allows other events, too.
+        deciding = memory.deciding[: memory.state[K.DECIDING]]
+        framed = kept | filters.any_sent(deciding) | bool(memory.state[K.IS_ALWAYS])
+        parts[size, 0] |= framed & ~kept
+        for (part_size, undecided), who in parts.items():
+            is_whole = (part_size, undecided) == (size, 0)
+            self._add(columns, txn, self._exactly(who, whole=is_whole), part_size, 1, undecided=undecided)
+        stop = int(columns.txn_event[txn + 1])
+        for atom in memory.atoms[: memory.state[K.ATOMS]].tolist():
+            if atom[A.A_LATER] != K.CUT:
+                continue
+            who = kept | self._any_listed_sent(atom[A.A_LIST], columns.cut)
+            if 0 <= atom[A.A_SUBJECT] != columns.cut:
+                who &= filters.any_sent(np.array([atom[A.A_SUBJECT]], np.int32))
+            # The first atom has the Transaction_payload event, which is counted already.
+            is_first = atom[A.A_STOP] == stop
+            atom_size = atom[A.A_SIZE] - (size if is_first else 0)
+            atom_events = atom[A.A_STOP] - atom[A.A_FIRST] - is_first
+            if atom_events:
+                self._add(columns, txn, self._exactly(who), atom_size, atom_events)
+        frame_bytes, frame_events = memory.state[K.FRAME_BYTES : K.FRAME_EVENTS + 1].tolist()
+        condition = self._exactly(framed)
+        self._add(columns, txn, condition, frame_bytes, frame_events, ends=True)
+        memory.state[K.IS_OPEN] = 0
+
+    def _any_listed_sent(self, at: int, cut: int) -> Mask:
+        """Tell for each filter whether it sends any subject of a list of subjects, without the number ``cut``."""
+        listed, lists = [], self._memory.lists
+        while at >= A.ROOTS:
+            listed.append(int(lists[at, A.L_SUBJECT]))
+            at = int(lists[at, A.L_TAIL])
+        if A.UNMAPPED in listed:
+            return np.ones(len(self._filters), np.bool_)
+        return self._filters.any_sent(np.array([one for one in listed if one != cut], np.int32))
+
+    def _exactly(self, who: Mask, *, whole: bool = True) -> int:
+        """Return the number of the condition that these filters meet. ``whole``: so does a slave without a filter."""
+        members = self._filters.numbers[who]
+        if whole:
+            members = np.concatenate([np.array([EVERYTHING], np.int32), members])
+        number = self._exact.get(members.tobytes())
+        if number is None:
+            state = self._memory.state
+            number, used = state[: K.N_MEMBERS + 1].tolist()
+            self._grow(conditions=number + 1, members=used + len(members))
+            self._memory.members[used : used + len(members)] = members
+            self._memory.conditions[number] = K.EXACTLY, -1, used, used + len(members), -1
+            state[: K.N_MEMBERS + 1] += 1, len(members)
+            self._exact[members.tobytes()] = number
+        return number
+
+    def _add(
+        self,
+        columns: K.Columns,
+        txn: int,
+        condition: int,
+        size: int,
+        events: int,
+        *,
+        undecided: int = 0,
+        ends: bool = False,
+    ) -> None:
+        self._grow(units=int(self._memory.state[K.N_UNITS]) + 1)
+        self._memory.state[K.ORIGIN] = columns.txn_origin[txn]
+        bucket, stand_in = int(columns.txn_bucket[txn]), int(columns.txn_stand_in[txn])
+        K.add(self._memory, condition, bucket, size, events, int(ends), undecided, stand_in if ends else 0)
+
+    @property
+    def conditions_count(self) -> int:
+        """The number of conditions so far. A condition keeps its number."""
+        return int(self._memory.state[K.N_CONDITIONS])
+
+    def conditions(self, first: int = 0) -> Conditions:
+        """Return the conditions from a number on. They name subjects by their numbers in the register."""
+        rows = self._memory.conditions[first : self.conditions_count]
+        end = int(self._memory.state[K.N_MEMBERS])
+        used = int(rows[0, K.Q_START]) if len(rows) else end
+        start = np.append(rows[:, K.Q_START], end) - used
+        return Conditions(
+            rows[:, K.Q_KIND].astype(np.uint8),
+            rows[:, K.Q_REQUIRED].astype(np.int32),
+            start,
+            self._memory.members[used:end].copy(),
+        )
+
+    def _take_units(self) -> Ints:
+        """Return the counts since the last call as rows, one for each unit, and start again from 0.
+
+        The columns are those of :data:`~dumpfilter.analyse.traffic.facts.COLUMNS`. The rows of one key stand
+        together, and are valid until the next call of :meth:`add`.
+        """
+        units = self._memory.units[: self._memory.state[K.N_UNITS]]
+        self._memory.conditions[units[:, K.U_CONDITION], K.Q_LATEST] = -1
+        self._memory.state[K.N_UNITS] = 0
+        return units
+
+    def take(self, *, add_up: bool = True) -> Facts:
+        """Return the counts since the last call of this method, and start again from 0.
+
+        Without ``add_up``, units may be equal, which is quicker. Those of transactions with keys never are.
+        The events of an open transaction on which later events decide are not counted yet. A later call returns them.
+        """
+        units = self._take_units().copy()
+        is_used = np.zeros(self.conditions_count, np.bool_)
+        is_used[units[:, K.U_CONDITION]] = True
+        used = np.flatnonzero(is_used)
+        subjects, conditions = self._without_sets(self.conditions().chosen(used))
+        units[:, K.U_CONDITION] = (np.cumsum(is_used) - 1)[units[:, K.U_CONDITION]]
+        given_only, self._given_only = self._given_only, False
+        return Facts(
+            subjects,
+            conditions,
+            self._origins.found,
+            self._bucket_seconds,
+            given_only,
+            self._stand_ins.take_stretches(),
+            *np.ascontiguousarray((added_up(units) if add_up else units).T),
+        )
+
+    def _without_sets(self, conditions: Conditions) -> tuple[tuple[Subject, ...], Conditions]:
+        """Replace each set of tables in the conditions by the tables in the set.
+
+        Return the tables and statements, and the conditions, which name them by their numbers.
+        """
+        numbers: dict[int, int] = {}
+        with self._subjects.lock:
+            members = [(number, self._subjects.single(number)) for number in conditions.met().tolist()]
+            lengths = np.zeros(len(self._subjects), np.int64)
+            for number, of_set in members:
+                lengths[number] = len(of_set)
+            new = [numbers.setdefault(one, len(numbers)) for _, of_set in members for one in of_set]
+            subjects = tuple([self._subjects[number] for number in numbers])
+        if all(len(of_set) == 1 for _, of_set in members):
+            # No set is among them, as in most binlogs. The set of an XA transaction without changes is empty.
+            places = np.zeros(len(lengths), np.int32)
+            places[[number for number, _ in members]] = new
+            return subjects, conditions.with_subjects(places)
+        start = np.concatenate([[0], np.cumsum(lengths)])
+        return subjects, conditions.expanded(start, np.array(new, np.int64))
+
+    def _enlarge(self, events: int, *, adds_up: bool) -> None:
+        """Make room for the conditions and units of a transaction with so many events."""
+        memory = self._memory
+        count = int(memory.state[K.N_UNITS])
+        if count + events + 2 <= len(memory.units):
+            self._grow(conditions=len(memory.conditions) + 1, members=len(memory.members) + 1)
+            return
+        if adds_up and count > _MOST_UNITS:
+            units = added_up(self._take_units())
+            memory.units[: len(units)] = units
+            count = memory.state[K.N_UNITS] = len(units)
+        # Half of the units stay free, so that units are not added up again soon.
+        self._grow(units=2 * count + events + 2)
+
+    def _grow(self, **wanted: int) -> None:
+        """Make the named arrays twice as long as wanted, if they are shorter than wanted."""
+        for name, length in wanted.items():
+            column = getattr(self._memory, name)
+            if length > len(column):
+                self._memory = self._memory._replace(**{name: _longer(column, 2 * length)})
+        slots = 1 << (2 * len(self._memory.conditions) - 1).bit_length()
+        if slots > len(self._memory.slots):
+            self._memory = self._memory._replace(slots=np.full(slots, -1, np.int64))
+            K.rehash(self._memory)
+
+
+def _longer(column: npt.NDArray[_Item], length: int) -> npt.NDArray[_Item]:
+    """Return a copy of an array that is ``length`` entries long, with zeros after the old entries."""
+    out = np.zeros((length, *column.shape[1:]), column.dtype)
+    out[: len(column)] = column
+    return out
+
+
+def _held(events: _Events, first: int) -> _Events:
+    """Return the events from ``first`` on, on which later events of their statement decide.
+
+    Rows are counted already. Only the last rows of each subject stay, with the offset COUNTED, because the events
+    before depend on the subjects of later rows. No event before a statement among the rows depends on rows after the
+    statement.
+    """
+    role, subject = events.role[first:], events.subject[first:]
+    is_rows = role == R.ROWS
+    stays = ~is_rows
+    rows = np.flatnonzero(is_rows)[::-1]
+    part = np.cumsum(~np.isin(role, _OPEN_STATEMENT))
+    stays[rows[np.unique(part[rows] << 32 | (subject[rows] - R.UNMAPPED), return_index=True)[1]]] = True
+    size = np.where(is_rows, 0, events.size[first:])
+    offset = np.where(is_rows, K.COUNTED, events.offset[first:])
+    return _Events(offset[stays], size[stays], role[stays], subject[stays])
+
+
+class _Group(NamedTuple):
+    """Filters that have the same verdicts about the tables of a compressed transaction."""
+
+    filters: Mask
+    is_whole: bool
+    """Whether the filters of the group surely send all tables of the compressed transaction."""
+    is_nothing: bool
+    """Whether the filters of the group drop all tables of the compressed transaction."""
+
+
+class _Filters:
+    """All filters of a tally that have rules. Each method asks all of them at once."""
+
+    def __init__(self, filters: Sequence[TableFlags], subjects: Subjects) -> None:
+        on = [(number, flags) for number, flags in enumerate(filters) if flags.is_on]
+        self.numbers = np.array([number for number, _ in on], np.int32)
+        self._flags = [flags for _, flags in on]
+        self._subjects = subjects
+        self._answers = np.zeros((0, len(on)), np.uint32)
+        self._groups: dict[bytes, list[_Group]] = {}
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def any_sent(self, subjects: npt.NDArray[np.int32]) -> Mask:
+        """Tell for each filter whether it sends at least one of these tables or statements."""
+        sent: Mask = np.any(self._of(subjects) & FILTER_BINLOG_SEND_F, axis=0)
+        return sent
+
+    def groups(self, subjects: npt.NDArray[np.int32]) -> list[_Group]:
+        """Divide the filters into groups that have the same verdicts about these tables and statements."""
+        key = subjects.tobytes()
+        if key not in self._groups:
+            different, which = np.unique(self._of(subjects).T, axis=0, return_inverse=True)
+            self._groups[key] = [
+                _Group(
+                    which.ravel() == k,
+                    bool(np.all(verdicts == FILTER_BINLOG_SEND_F)),
+                    not np.any(verdicts & FILTER_BINLOG_SEND_F),
+                )
+                for k, verdicts in enumerate(different)
+            ]
+        return self._groups[key]
+
+    def decide(self, group: _Group, segment: Segment, event: int, read: ReadAt) -> KeptPayload:
+        """Return the part of a compressed transaction that the filters of a group send.
+
+        All filters of a group have the same verdicts, so only the first one is asked.
+        """
+        return filter_payload(self._flags[int(np.argmax(group.filters))], segment, event, read)
+
+    def _of(self, subjects: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
+        """Return the filters' verdicts as uint32 bits, with a row for each subject and a column for each filter."""
+        known, wanted = len(self._answers), len(self._subjects)
+        if wanted > known:
+            more = np.zeros((wanted - known, len(self)), np.uint32)
+            for column, flags in enumerate(self._flags):
+                more[:, column] = flags.array()[known:wanted]
+            more &= FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F
+            self._answers = np.concatenate([self._answers, more])
+        return self._answers[subjects]
+
+
+class _Origins:
+    """Gives numbers to the servers and domains that transactions come from. Number 0 stands for events that every slave
+    wants."""
+
+    def __init__(self, sources: SourceNumbers, *, told_apart: bool) -> None:
+        self._sources = sources
+        self._told_apart = told_apart
+        self._numbers: dict[Origin | None, int] = {None: 0}
+
+    @property
+    def found(self) -> tuple[Origin | None, ...]:
+        """The servers and domains found so far, in the order of their numbers. The first entry is None."""
+        return tuple(self._numbers)
+
+    def of(self, segment: Segment) -> npt.NDArray[np.int64]:
+        """Return for each transaction of a segment the number of the server and domain that it comes from."""
+        if not self._told_apart:
+            return np.zeros(len(segment.txn_subject), np.int64)
+        fd = segment.format_description
+        source = segment.txn_source
+        if fd.family != "mariadb":
+            # MySQL's GTIDs have no domain, so their sources need not be told apart.
+            source = np.minimum(source, np.int32(R.NOTHING))
+        # Few servers write by turns, so that a run of transactions of one origin is long.
+        pairs = segment.txn_server.astype(np.int64) << 32 | (source.astype(np.int64) & 0xFFFFFFFF)
+        begins = np.flatnonzero(np.diff(pairs, prepend=~pairs[:1]))
+        different, which = np.unique(pairs[begins], return_inverse=True)
+        numbers = []
+        for server, number in zip(
+            (different >> 32 & 0xFFFFFFFF).tolist(), different.astype(np.int32).tolist(), strict=True
+        ):
+            origin = None
+            if number != R.KEPT:
+                domain = self._sources.key(number, fd.family)[0] if number >= 0 else None
+                assert not isinstance(domain, bytes)
+                origin = Origin(server, domain, fd.header.server_id)
+            numbers.append(self._numbers.setdefault(origin, len(self._numbers)))
+        runs = np.diff(begins, append=len(pairs))
+        return np.repeat(np.array(numbers, np.int64)[which], runs)

@@ -1,0 +1,443 @@
+"""The traffic of each transaction under any number of filters, counted in one pass over the binlogs.
+
+A :class:`TransactionTally` counts as a :class:`~dumpfilter.analyse.traffic.tally.Tally` does, but under each
+transaction instead of each time bucket. Units of one transaction that the same filters are sent are added up. A set
+of such filters is a *pattern*. The result (:class:`TransactionTraffic`) has an entry for each transaction and
+pattern. Its size depends neither on the number of filters nor on the number of tables.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.analyse.traffic.facts import EXACTLY, Conditions, Facts, Ints, Words, wants
+from dumpfilter.analyse.traffic.tally import Tally
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.event_time import MICROSECONDS, commit_time
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.dump.chunk import ReadAt
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subject, Subjects
+
+GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
+"""A filter, and the server ids and domains that its slave wants (None: all)."""
+
+SchemasOf = Callable[[Subject], Sequence[str]]
+"""A function that returns the schemas to which the events of a table or statement belong."""
+
+MILLION = 1_000_000
+"""The unit of compression ratios, which are integers so that each engine rounds alike."""
+
+_WORD = 64
+"""The number of filters whose bits share a word."""
+
+_SECOND = int(MICROSECONDS)
+
+# The layout of MySQL's GTID events, without the events' headers.
+_CLOCK_TYPE_AT = 1 + 16 + 8
+"""The offset of the byte that says whether logical timestamps follow, which stand before the commit time."""
+_HAS_TIMES = 2
+_COMMIT_TIME_AT = _CLOCK_TYPE_AT + 1 + 8 + 8
+_COMMIT_TIME_LENGTH = 7
+_HAS_ORIGINAL_TIME = 1 << 55
+
+
+class Pattern(NamedTuple):
+    """The filters that are sent certain events, and the schemas to which these events belong."""
+
+    filters: bytes
+    """A bit for each filter, in words of 64 bits (little endian)."""
+    schemas: tuple[str, ...]
+
+    def has(self, number: int) -> bool:
+        """Return whether the filter with this number is sent the events."""
+        place, bit = divmod(number, 8)
+        return bool(self.filters[place] >> bit & 1)
+
+
+class Sums(NamedTuple):
+    """The traffic of one slave by transaction. The arrays have one entry for each transaction that is sent."""
+
+    transaction: Ints
+    bytes: Ints
+    events: Ints
+    compressed: Ints
+    """The bytes of the events as zstd, by the ratios of the events' schemas."""
+
+
+@dataclass(frozen=True, eq=False)
+class TransactionTraffic:
+    """The traffic of consecutive transactions of a binlog set, by transaction and pattern.
+
+    A pattern is a set of filters that are sent the same events.
+    """
+
+    file: npt.NDArray[np.int32]
+    """For each transaction, the number of its file."""
+    end: Ints
+    """For each transaction, the offset in the file at which it ends."""
+    time: Ints
+    """For each transaction, the time of its commit, Unix microseconds; 0 if no event tells it."""
+    is_exact: npt.NDArray[np.bool_]
+    """For each transaction, whether ``time`` has microseconds. Otherwise it is a whole second."""
+    bytes: Ints
+    """For each transaction, the bytes of a slave without a filter."""
+    events: npt.NDArray[np.int32]
+    """For each transaction, the events of a slave without a filter."""
+    stand_in: npt.NDArray[np.int32]
+    """For each transaction, the bytes of the stand-in that a real replica gets if the transaction is dropped; 0: it
+    needs none."""
+    patterns: tuple[Pattern, ...]
+    transaction: Ints
+    """For each entry, the index of its transaction, ascending. -1: the entry is before the first transaction."""
+    pattern: npt.NDArray[np.int32]
+    """For each entry, the index of its pattern in ``patterns``."""
+    entry_bytes: Ints
+    entry_events: npt.NDArray[np.int32]
+    is_frame: npt.NDArray[np.bool_]
+    """For each entry, whether it has the transaction's GTID event, BEGIN and COMMIT, with which each sent transaction
+    travels. False for all entries of events between transactions."""
+    before: tuple[int, int] = (0, 0)
+    """The bytes and events before the first transaction, of a slave without a filter."""
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def of_filter(self, number: int, ratio: Ints | None = None) -> Sums:
+        """Return the traffic of a slave with the filter of this number, by transaction.
+
+        ``ratio`` has the compression ratio of each pattern, in millionths; None: the events are not compressed.
+        Events between transactions count with the sent transaction before them.
+        """
+        return self.weighted(np.array([pattern.has(number) for pattern in self.patterns], np.int64), ratio)
+
+    def weighted(self, weight: Ints, ratio: Ints | None = None) -> Sums:
+        """Return the traffic of a slave that gets the events of pattern k ``weight[k]`` times, by transaction.
+
+        Events between transactions count with the sent transaction before them, and those before the first sent
+        transaction with that one. If nothing but such events is sent, the result is empty.
+        """
+        sent = np.flatnonzero(weight[self.pattern])
+        pattern, transaction = self.pattern[sent], self.transaction[sent]
+        first = np.flatnonzero(np.diff(transaction, prepend=-2))
+        is_sent = np.logical_or.reduceat(self.is_frame[sent], first) if len(first) else np.zeros(0, np.bool_)
+        places = np.flatnonzero(is_sent)
+        if not len(places):
+            return Sums(*np.zeros((4, 0), np.int64))
+        size = weight[pattern] * self.entry_bytes[sent]
+        compressed = size if ratio is None else size * ratio[pattern]
+        counts = np.stack([size, weight[pattern] * self.entry_events[sent], compressed])
+        sums = np.add.reduceat(counts, first, axis=1)
+        sums[:, places[0]] += sums[:, : places[0]].sum(axis=1)
+        if ratio is not None:
+            sums[2] //= MILLION
+        return Sums(transaction[first[places]], *np.add.reduceat(sums, places, axis=1))
+
+
+_COLUMNS = tuple(one.name for one in fields(TransactionTraffic) if one.name not in ("patterns", "before"))
+
+
+class Verdicts:
+    """The filters that send each table and statement, as rows of words with one bit for each filter.
+
+    Tallies of different threads share the verdicts, so that each filter is asked once about each table. A filter
+    without rules sends everything, and is not asked.
+    """
+
+    def __init__(self, filters: Sequence[ReplicationFilter]) -> None:
+        # The register of subjects is not used, because the flags are asked about subjects without numbers.
+        self._flags = [TableFlags(one, Subjects()) for one in filters]
+        self.rules = words_of([one.is_on for one in self._flags])
+        """The row with the bits of the filters that have rules."""
+        self.every = words_of([True] * len(filters))
+        """The row with the bits of all filters."""
+        self._of: dict[Subject, Words] = {}
+        self._lock = threading.Lock()
+
+    def of(self, subject: Subject) -> Words:
+        """Return the row of a table or statement, with the bits of the filters that have rules and send it."""
+        with self._lock:
+            if subject not in self._of:
+                self._of[subject] = words_of(
+                    [one.is_on and one.bits(subject) & FILTER_BINLOG_SEND_F != 0 for one in self._flags]
+                )
+            return self._of[subject]
+
+
+def words_of(is_set: Sequence[bool]) -> Words:
+    """Return a row of words in which these bits are set."""
+    bits = np.zeros(max(1, -(-len(is_set) // _WORD)) * _WORD, np.bool_)
+    bits[: len(is_set)] = is_set
+    return np.packbits(bits, bitorder="little").view(np.uint64)
+
+
+class TransactionTally:
+    """Counts the traffic of each transaction of a binlog file under any number of filters, segment by segment.
+
+    Parameters:
+        subjects, sources: the numbers of the set's tables and statements, and of its GTID sources. The segments must
+            have been scanned with statements and compressed transactions.
+        filters: each filter, and the server ids and domains that its slave wants. A filter's index is its number.
+        verdicts: the verdicts of these filters, which tallies of the same filters may share.
+        schemas_of: tells the schemas of a table or statement. None: patterns have no schemas.
+        keep_all: whether to keep also events that no filter is sent, which a split by schema may send.
+    """
+
+    def __init__(
+        self,
+        subjects: Subjects,
+        sources: SourceNumbers,
+        *,
+        filters: Sequence[GivenFilter],
+        verdicts: Verdicts | None = None,
+        schemas_of: SchemasOf | None = None,
+        keep_all: bool = False,
+    ) -> None:
+        with_flags = [(TableFlags(one, subjects), origin) for one, origin in filters]
+        self._tally = Tally(subjects, sources, filters=with_flags)
+        self._subjects = subjects
+        self._verdicts = verdicts or Verdicts([one for one, _ in filters])
+        self._wanted = [origin for _, origin in filters]
+        self._schemas_of = schemas_of or (lambda subject: ())
+        self._keep_all = keep_all
+        self._told = 0
+        self._start()
+
+    def _start(self) -> None:
+        self._count = 0
+        self._columns: list[_Columns] = []
+
+    def add(self, segment: Segment, data: npt.NDArray[np.uint8], data_offset: int, read: ReadAt) -> None:
+        """Count the transactions of the next segment.
+
+        ``data`` has the bytes of the file from ``data_offset`` on, and ``read`` reads the file. Raises BinlogCorrupt
+        for a compressed transaction that cannot be opened.
+        """
+        starts = (segment.txn_source != R.KEPT) & (segment.txn_subject != R.SKIP)
+        is_real = starts.copy()
+        if segment.continues:
+            starts[0] = False
+        keys = np.cumsum(starts, dtype=np.int64) + (self._count - 1)
+        self._tally.add(segment, read, keys=keys)
+        self._count += int(np.count_nonzero(starts))
+        times, is_exact = _times(segment, data, data_offset, read)
+        ends = np.append(segment.offset[segment.txn_event[1:-1]], segment.end)
+        if len(starts) and is_real[0] and not starts[0]:
+            # The transaction began in an earlier segment, whose GTID event told the time if it told any.
+            self._columns[-1].finish(int(ends[0]), int(times[0]))
+        if starts.any():
+            self._columns.append(_Columns(ends[starts], times[starts], is_exact[starts]))
+
+    def take(self, file: int = 0) -> TransactionTraffic:
+        """Return the traffic since the last call of this method, and start again from 0.
+
+        Call it between two transactions. ``file`` is the number of the file in the set.
+        """
+        facts = self._tally.take(add_up=False)
+        everything = facts.sent(None)
+        # The number 0 is for events before the first transaction.
+        key, length = facts.bucket + 1, self._count + 1
+        nbytes, events = (
+            _sums(key[everything], each[everything], length) for each in (facts.bytes, facts.events)
+        )
+        patterns, number = self._patterns(facts)
+        kept = np.flatnonzero(number >= 0)
+        pairs, entry = np.unique(key[kept] << 32 | number[kept], return_inverse=True)
+        sums = [
+            _sums(entry, each[kept], len(pairs)) for each in (facts.bytes, facts.events, facts.transactions)
+        ]
+        columns, self._columns = self._columns, []
+        found = TransactionTraffic(
+            file=np.full(self._count, file, np.int32),
+            end=np.concatenate([np.zeros(0, np.int64), *(each.end for each in columns)]),
+            time=np.concatenate([np.zeros(0, np.int64), *(each.time for each in columns)]),
+            is_exact=np.concatenate([np.zeros(0, np.bool_), *(each.is_exact for each in columns)]),
+            bytes=nbytes[1:],
+            events=events[1:].astype(np.int32),
+            stand_in=_sums(key, facts.stand_in_bytes, length)[1:].astype(np.int32),
+            patterns=patterns,
+            transaction=(pairs >> 32) - 1,
+            pattern=(pairs & 0xFFFFFFFF).astype(np.int32),
+            entry_bytes=sums[0],
+            entry_events=sums[1].astype(np.int32),
+            is_frame=sums[2] > 0,
+            before=(int(nbytes[0]), int(events[0])),
+        )
+        self._start()
+        return found
+
+    def new_subjects(self) -> frozenset[Pattern]:
+        """Return the filters that send each table and statement, and its schemas, as far as no earlier call told them.
+
+        Origins that a slave ignores do not matter. Equal results are returned once.
+        """
+        first, self._told = self._told, len(self._subjects)
+        found = set()
+        for number in range(first, self._told):
+            # A filter that sends a member of a set sends the set.
+            members = [self._subjects[one] for one in self._subjects.single(number)]
+            words = np.bitwise_or.reduce([self._verdicts.of(one) for one in members])
+            words |= self._verdicts.every & ~self._verdicts.rules
+            schemas = set(itertools.chain.from_iterable(map(self._schemas_of, members)))
+            found.add(Pattern(words.tobytes(), tuple(sorted(schemas))))
+        return frozenset(found)
+
+    def _patterns(self, facts: Facts) -> tuple[tuple[Pattern, ...], Ints]:
+        """Return the patterns of units, and the number of each unit's pattern; -1: no filter is sent the events."""
+        verdicts = self._verdicts
+        of_subject = np.array([verdicts.of(one) for one in facts.subjects], np.uint64)
+        words = facts.conditions.words(
+            of_subject.reshape(-1, len(verdicts.every)), verdicts.every, verdicts.rules
+        )
+        wanted = np.stack([words_of([wants(one, found) for one in self._wanted]) for found in facts.origins])
+        pairs, pair = np.unique(facts.origin << 32 | facts.condition, return_inverse=True)
+        origin, condition = pairs >> 32, pairs & 0xFFFFFFFF
+        words = words[condition] & wanted[origin]
+        sets, of_condition = self._schema_sets(facts)
+        kept = np.flatnonzero(words.any(axis=1) | self._keep_all)
+        rows = np.column_stack([words[kept], of_condition[condition[kept]].astype(np.uint64)])
+        _, first, number = np.unique(
+            rows.view(f"V{rows.itemsize * rows.shape[1]}").ravel(), return_index=True, return_inverse=True
+        )
+        numbers = np.full(len(pairs), -1, np.int64)
+        numbers[kept] = number
+        patterns = tuple(Pattern(row[:-1].tobytes(), sets[int(row[-1])]) for row in rows[first])
+        return patterns, numbers[pair]
+
+    def _schema_sets(self, facts: Facts) -> tuple[list[tuple[str, ...]], Ints]:
+        """Return sets of schemas, and for each condition the number of the set to which its events belong.
+
+        A compression ratio is known for single schemas only, so that several schemas matter for a split alone.
+        """
+        conditions = facts.conditions
+        schemas = [tuple(self._schemas_of(subject)) for subject in facts.subjects]
+        sets: dict[tuple[str, ...], int] = {(): 0}
+        if self._keep_all:
+            each = (self._schemas_of_condition(conditions, k, schemas) for k in range(len(conditions)))
+            numbers = np.array([sets.setdefault(one, len(sets)) for one in each], np.int64)
+            return list(sets), numbers
+        only = np.array(
+            [sets.setdefault(one if len(one) == 1 else (), len(sets)) for one in schemas], np.int64
+        )
+        found = np.zeros(len(conditions), np.int64)
+        filled = np.flatnonzero((conditions.lengths > 0) & (conditions.kind != EXACTLY))
+        if len(filled):
+            of_member = np.zeros(len(conditions.member), np.int64)
+            of_member[conditions.names_subjects] = only[conditions.member[conditions.names_subjects]]
+            first = np.minimum.reduceat(of_member, conditions.start[filled])
+            is_one = first == np.maximum.reduceat(of_member, conditions.start[filled])
+            found[filled] = np.where(is_one, first, 0)
+        has_required = conditions.required >= 0
+        found[has_required] = only[conditions.required[has_required]]
+        return list(sets), found
+
+    def _schemas_of_condition(
+        self, conditions: Conditions, number: int, schemas: Sequence[tuple[str, ...]]
+    ) -> tuple[str, ...]:
+        members = [] if conditions.kind[number] == EXACTLY else conditions.members(number).tolist()
+        found = set(itertools.chain.from_iterable(schemas[member] for member in members))
+        required = int(conditions.required[number])
+        return tuple(sorted(found if required < 0 else found.intersection(schemas[required])))
+
+
+def _sums(numbers: Ints, values: Ints, length: int) -> Ints:
+    """Return the sum of the values with each number from 0 to ``length``."""
+    # The function bincount adds floats, which represent every byte count up to 2**53 exactly.
+    return np.bincount(numbers, weights=values, minlength=length).astype(np.int64)
+
+
+@dataclass
+class _Columns:
+    """The transactions that begin in one segment, of which there is at least one."""
+
+    end: Ints
+    time: Ints
+    is_exact: npt.NDArray[np.bool_]
+
+    def finish(self, end: int, time: int) -> None:
+        """Note the end of the last transaction, which continued in a later segment, and its time if not yet known."""
+        self.end[-1] = end
+        if not self.is_exact[-1] and time:
+            self.time[-1] = time
+
+
+def join(parts: Sequence[TransactionTraffic]) -> TransactionTraffic:
+    """Return the traffic of consecutive parts of a binlog set as one.
+
+    All parts must have been counted for the same filters, and there must be one.
+    """
+    numbers: dict[Pattern, int] = {}
+    columns: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in _COLUMNS}
+    count, before = 0, np.zeros(2, np.int64)
+    for part in parts:
+        renumbered = [numbers.setdefault(each, len(numbers)) for each in part.patterns]
+        found = {name: getattr(part, name) for name in _COLUMNS}
+        found["pattern"] = np.array(renumbered, np.int32)[part.pattern]
+        found["transaction"] = part.transaction + count
+        if count:
+            last = next(k for k in reversed(range(len(columns["end"]))) if len(columns["end"][k]))
+            for name, more in zip(("bytes", "events"), part.before, strict=True):
+                columns[name][last] = columns[name][last].copy()
+                columns[name][last][-1] += more
+        else:
+            before += part.before
+        for name, column in found.items():
+            columns[name].append(column)
+        count += len(part)
+    return TransactionTraffic(
+        patterns=tuple(numbers),
+        before=(int(before[0]), int(before[1])),
+        **{name: np.concatenate(each) for name, each in columns.items()},
+    )
+
+
+def _times(
+    segment: Segment, data: npt.NDArray[np.uint8], data_offset: int, read: ReadAt
+) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Return the commit time of each transaction of a segment, microseconds, and whether a GTID event tells it."""
+    checksum = segment.format_description.checksum
+    first = segment.txn_event[:-1]
+    exact = np.zeros(len(first), np.int64)
+    if segment.format_description.family == "mysql":
+        kind = segment.type[first]
+        body = segment.offset[first] - data_offset + HEADER_LENGTH
+        end = body - HEADER_LENGTH + segment.size[first] - (CHECKSUM_LENGTH if checksum else 0)
+        is_long = body + _COMMIT_TIME_AT + _COMMIT_TIME_LENGTH <= end
+        told = np.flatnonzero(np.isin(kind, (EventType.GTID, EventType.ANONYMOUS_GTID)) & is_long)
+        told = told[data[body[told] + _CLOCK_TYPE_AT] == _HAS_TIMES]
+        for k in range(_COMMIT_TIME_LENGTH):
+            exact[told] |= data[body[told] + _COMMIT_TIME_AT + k].astype(np.int64) << 8 * k
+        exact &= _HAS_ORIGINAL_TIME - 1
+        for t in np.flatnonzero(kind == EventType.GTID_TAGGED).tolist():
+            at, size = int(segment.offset[first[t]]), int(segment.size[first[t]])
+            exact[t] = round((commit_time(read(at, size), checksum=checksum) or 0) * MICROSECONDS)
+    known = np.maximum.accumulate(np.where(segment.time > 0, np.arange(len(segment.time)), -1))
+    last = known[segment.txn_event[1:] - 1] if len(first) else first
+    seconds = np.where(last >= first, segment.time[last].astype(np.int64), 0)
+    is_exact = exact > 0
+    return np.where(is_exact, exact, seconds * _SECOND), is_exact
+
+
+def ratios_of(traffic: TransactionTraffic, by_schema: Mapping[str, int], whole: int) -> Ints:
+    """Return the compression ratio of each pattern, in millionths.
+
+    ``by_schema`` has the ratios of schemas. Events of several schemas, or of none, have the ratio ``whole``.
+    """
+    return np.array(
+        [
+            by_schema.get(pattern.schemas[0], whole) if len(pattern.schemas) == 1 else whole
+            for pattern in traffic.patterns
+        ],
+        np.int64,
+    )

@@ -1,0 +1,194 @@
+"""The changes of files that survive a crash: write, sync, rename, replace atomically, and lock a directory.
+
+Tests simulate a crash before, inside and after each of the small functions (``create``, ``write``, ``truncate``,
+``sync``, ``sync_path``, ``rename``, ``remove``). Therefore the larger ones call them by their names in this module.
+Every function raises OutputError, which names the file, when the operating system reports an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from dumpfilter.base.errors import DirectoryBusy, OutputError
+
+_LOCK_RETRY = 0.02
+"""The time between two attempts to take a lock, seconds."""
+
+
+SYNC_OBSERVERS: list[Callable[[float], None]] = []
+"""The functions that receive the duration of each :func:`sync`, such as a slave's histogram."""
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise an OutputError that names ``path`` when the block of the ``with`` statement raises an OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def create(path: Path, mode: int = 0o640) -> int:
+    """Create the file ``path``, in place of a file of this name. Return a descriptor open for reading and writing.
+
+    A symbolic link under the name is removed, so that nothing is written to the file that the link names. ``mode`` is
+    the permissions of the new file, before the umask.
+    """
+    with writing(path):
+        path.unlink(missing_ok=True)
+        return os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, mode)
+
+
+def write(path: Path, fd: int, data: bytes | memoryview) -> None:
+    """Write all of ``data`` at the current offset of the file descriptor ``fd``. ``path`` is for error texts."""
+    with writing(path):
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+
+
+def truncate(path: Path, fd: int, size: int) -> None:
+    """Truncate the open file to ``size`` bytes, and move the offset of ``fd`` to the file's new end."""
+    with writing(path):
+        os.ftruncate(fd, size)
+        os.lseek(fd, size, os.SEEK_SET)
+
+
+def sync(path: Path, fd: int) -> None:
+    """Wait until the data of the open file is on the disk (``fdatasync``)."""
+    begin = time.perf_counter()
+    with writing(path):
+        os.fdatasync(fd)
+    for observe in SYNC_OBSERVERS:
+        observe(time.perf_counter() - begin)
+
+
+def sync_path(path: Path) -> None:
+    """Wait until a file, or the entries of a directory, are on the disk, so that a rename survives a power failure."""
+    with writing(path):
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def rename(old: Path, new: Path) -> None:
+    """Rename a file. If a file named ``new`` exists, it is replaced atomically."""
+    with writing(new):
+        os.replace(old, new)
+
+
+def remove(path: Path) -> None:
+    """Remove a file if it exists."""
+    with writing(path):
+        path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def committed(
+    path: Path, *, beside: Path | None = None, synced: bool = True, mode: int = 0o666
+) -> Iterator[BinaryIO]:
+    """Yield a file that takes the place of ``path`` at the end of the ``with`` statement, or leave ``path`` as it was.
+
+    Until then the file has the name ``beside``, by default that of ``path`` with ``.new``. Writers of one path at the
+    same time need names of their own. With ``synced`` the file survives a power failure. Otherwise it surely survives
+    only a crash of the process. After an error the unfinished file is removed, so that it takes no space.
+    """
+    beside = beside or path.with_name(f"{path.name}.new")
+    descriptor = create(beside, mode)
+    try:
+        with writing(beside), open(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            if synced:
+                sync(beside, descriptor)
+        rename(beside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
+    if synced:
+        sync_path(path.parent)
+
+
+def replace(path: Path, data: bytes, *, synced: bool = True, mode: int = 0o640) -> None:
+    """Replace the content of a file, so that a crash leaves the old or the new content (see :func:`committed`)."""
+    with committed(path, synced=synced, mode=mode) as file:
+        write(path.with_name(f"{path.name}.new"), file.fileno(), data)
+
+
+def replace_directory(new: Path, target: Path, aside: Path) -> None:
+    """Rename a directory to ``target``. An older directory there gets the name ``aside``, which the caller removes.
+
+    After an error the older directory is in its place again. Raises OSError.
+    """
+    is_there = target.exists()
+    if is_there:
+        os.rename(target, aside)
+    try:
+        os.rename(new, target)
+    except BaseException:
+        if is_there:
+            os.rename(aside, target)
+        raise
+    sync_path(target.parent)
+
+
+def lock(path: Path, busy: str) -> int:
+    """Lock a file or directory that exists. Return the descriptor, which holds the lock until somebody closes it.
+
+    The operating system gives up the lock when the process ends. Raises OutputError with the text ``busy`` if another
+    process holds the lock.
+    """
+    with writing(path):
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise OutputError(busy) from None
+    return handle
+
+
+class DirectoryLock:
+    """A lock on a directory (``flock`` on the file ``path`` in it), so that two processes never share the directory.
+
+    The constructor takes the lock, and creates the directory if it is missing. If another process holds the lock,
+    the constructor waits up to ``patience`` seconds, because that process may be ending. After that time it raises
+    DirectoryBusy with the text ``busy``, in which ``{process}`` stands for that process's number. The operating system
+    gives up the lock when the process ends, even after a crash.
+    """
+
+    def __init__(self, path: Path, busy: str, *, patience: float = 0.0) -> None:
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+        deadline = time.monotonic() + patience
+        while not self._try_lock():
+            if time.monotonic() < deadline:
+                time.sleep(_LOCK_RETRY)
+                continue
+            holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._fd)
+            raise DirectoryBusy(busy.replace("{process}", holder))
+        with writing(path):
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, b"%d\n" % os.getpid(), 0)
+
+    def _try_lock(self) -> bool:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def release(self) -> None:
+        """Give up the lock, so that another process can use the directory."""
+        os.close(self._fd)

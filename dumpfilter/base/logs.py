@@ -1,0 +1,331 @@
+"""The log of a process: its format, text or JSON, its least level, and where every line goes.
+
+All parts of the product log through structlog, with an event and fields. Libraries such as grpc and asyncio log through
+the standard library. :func:`configure` sends both through the same steps to standard error. An event's name is a stable
+lower-case phrase, so that programs can look for it.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import math
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, MutableMapping
+from typing import Any, ClassVar
+
+from dumpfilter.base.printable import printable, visible
+
+# Each function imports structlog when it runs, because the import takes longer than the answer to --help.
+
+AUDIT = "dumpfilter.audit"
+"""The logger of the audit log. Its lines appear at every level, because each tells of a change or a refused change."""
+
+UNEXPECTED = "unexpected error"
+"""The event of an error that no part of the product expected."""
+
+_LONGEST_VALUE = 20_000
+"""The length at which a text in a log line is cut, characters."""
+
+MOST_LINES = 100
+"""The most lines with one event that the log has in a period. Strangers can cause lines, such as those of logins."""
+LINES_PERIOD = 10.0
+"""The period of :data:`MOST_LINES`, seconds."""
+
+Event = MutableMapping[str, Any]
+
+
+class Format(enum.StrEnum):
+    """The form of the log's lines: text for people, or one JSON object a line for programs."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Level(enum.StrEnum):
+    """The least level of the lines that the log has."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+    @property
+    def number(self) -> int:
+        """The level's number in the standard library."""
+        return int(logging.getLevelNamesMapping()[self.value.upper()])
+
+
+class _State:
+    """The configuration of the process's log."""
+
+    format: Format | None = None
+    """The format of the log. None before :func:`configure`."""
+    level: Level = Level.DEBUG
+    """The least level of the log's lines. Before :func:`configure` no line is held back."""
+    preferred_format: Format | None = None
+    preferred_level: Level | None = None
+    """The level that the user has chosen for every command (:func:`prefer`), as the format above."""
+    rates: ClassVar[dict[tuple[str, str], Seldom]] = {}
+    """The gates of the lines, by logger and event."""
+    thread_hook: Callable[[threading.ExceptHookArgs], Any] | None = None
+    """The hook for errors that end a thread, as it was before :func:`configure`."""
+
+
+class Seldom:
+    """A gate for log lines of which strangers could cause any number. It lets ``most`` lines through in each period."""
+
+    def __init__(self, period: float = LINES_PERIOD, most: int = 1) -> None:
+        self._period = period
+        self._most = most
+        self._left = 0
+        self._next = 0.0
+        self._held = 0
+        self._lock = threading.Lock()
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether the period has had its lines."""
+        return not self._left
+
+    def allows(self) -> int | None:
+        """Return the number of lines held back since the last one, or None when this line must be held back, too."""
+        with self._lock:
+            now = time.monotonic()
+            if now >= self._next:
+                self._next, self._left = now + self._period, self._most
+            if not self._left:
+                self._held += 1
+                return None
+            self._left -= 1
+            held, self._held = self._held, 0
+            return held
+
+
+def is_json() -> bool:
+    """Tell whether the process's log has JSON lines, so that nothing else may be written to standard error."""
+    return _State.format is Format.JSON
+
+
+def shows(level: Level) -> bool:
+    """Tell whether the process's log has lines of a level. Texts that stand beside the log follow its level, too."""
+    return level.number >= _State.level.number
+
+
+def prefer(format: Format | None, level: Level | None) -> None:
+    """Note the format and level that the user has chosen for every command. None leaves the choice to the command."""
+    _State.preferred_format, _State.preferred_level = format, level
+
+
+def configure(
+    format: Format | None = None,
+    level: Level | None = None,
+    *,
+    otherwise: Level = Level.INFO,
+    colors: bool = False,
+) -> None:
+    """Configure this process to write its log to standard error.
+
+    Without ``format`` or ``level`` the preferred one counts. ``otherwise`` is the level if the user has chosen none.
+    An error that ends a thread, and that nothing expected, becomes a line of the log, too.
+    """
+    format = format or _State.preferred_format or Format.TEXT
+    level = level or _State.preferred_level or otherwise
+    if _State.format is None:
+        _State.thread_hook = threading.excepthook
+    _State.format, _State.level = format, level
+    _State.rates.clear()
+    import structlog
+    from structlog.stdlib import ProcessorFormatter, add_log_level, add_logger_name, filter_by_level
+
+    named: list[Any] = [add_logger_name, add_log_level]
+    structlog.configure(
+        processors=[filter_by_level, *named, ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    formatter = ProcessorFormatter(
+        foreign_pre_chain=[*named, _of_library],
+        processors=[
+            ProcessorFormatter.remove_processors_meta,
+            _within_rate,
+            structlog.processors.TimeStamper("iso", utc=True),
+            lambda _, name, event: _with_error(event, with_traceback=level is Level.DEBUG),
+            *(_json_steps() if format is Format.JSON else _text_steps(colors=colors)),
+        ],
+        use_get_message=False,
+        pass_foreign_args=True,
+    )
+    handler = ErrorHandler()
+    handler.setFormatter(formatter)
+    _set_handler(handler, level.number, max(level.number, logging.INFO))
+    logging.captureWarnings(True)
+    threading.excepthook = _thread_failed
+
+
+def reset() -> None:
+    """Undo :func:`configure` and :func:`prefer`, for a process that runs several commands, such as a test."""
+    prefer(None, None)
+    if _State.format is None:
+        return
+    import structlog
+
+    _State.format, _State.level = None, Level.DEBUG
+    structlog.reset_defaults()
+    _set_handler(None, logging.NOTSET, logging.WARNING)
+    logging.captureWarnings(False)
+    threading.excepthook = _State.thread_hook or threading.__excepthook__
+
+
+def _set_handler(handler: ErrorHandler | None, own: int, libraries: int) -> None:
+    """Replace the handler of the log, and set the least levels of the product's lines and of those of libraries."""
+    root = logging.getLogger()
+    for old in [one for one in root.handlers if isinstance(one, ErrorHandler)]:
+        root.removeHandler(old)
+    if handler is not None:
+        root.addHandler(handler)
+    root.setLevel(libraries)
+    logging.getLogger("dumpfilter").setLevel(own)
+    logging.getLogger(AUDIT).setLevel(logging.NOTSET if handler is None else logging.DEBUG)
+
+
+class ErrorHandler(logging.StreamHandler[Any]):
+    """The end of the log: a handler that writes one line for each event to standard error.
+
+    A progress bar may replace ``sys.stderr`` while it runs. Therefore the handler looks ``sys.stderr`` up for every
+    line.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        self.stream = sys.stderr
+        super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Leave out a dropped event, and a line that cannot be written. A log must not stop the replication."""
+
+
+def _of_library(_: Any, name: str, event: Event) -> Event:
+    """Make a library's message a field of an event."""
+    template, arguments = event["event"], event.pop("positional_args")
+    try:
+        message = {
+            "event": "message of a library",
+            "message": template % arguments if arguments else template,
+        }
+    except Exception as error:
+        # The format of a library's message may not fit its arguments.
+        message = {"event": "message of a library that cannot be shown", "error": str(error)}
+    return {**event, **message}
+
+
+def _within_rate(_: Any, name: str, event: Event) -> Event:
+    """Drop a line of which the period has had enough. The event's next line has the number of dropped ones.
+
+    The audit log drops nothing.
+    """
+    import structlog
+
+    if event["logger"] == AUDIT:
+        return event
+    gate = _State.rates.setdefault((event["logger"], str(event["event"])), Seldom(most=MOST_LINES))
+    held = gate.allows()
+    if held is None:
+        raise structlog.DropEvent
+    if held:
+        event["lines_held_back"] = held
+    if gate.is_shut:
+        event["next_lines"] = f"held back for up to {LINES_PERIOD:.0f} s"
+    return event
+
+
+def _with_error(event: Event, *, with_traceback: bool) -> Event:
+    """Replace an exception by its text, and by its traceback only if the log has the level debug."""
+    info = event.pop("exc_info", None)
+    error = (
+        info if isinstance(info, BaseException) else (info if isinstance(info, tuple) else sys.exc_info())[1]
+    )
+    if not info or error is None:
+        return event
+    event["exception"] = type(error).__name__
+    event.setdefault("error", str(error))
+    frames = traceback.extract_tb(error.__traceback__)
+    if frames:
+        event["raised_at"] = f"{frames[-1].filename}:{frames[-1].lineno}"
+    if with_traceback:
+        event["traceback"] = "".join(traceback.format_exception(error))
+    else:
+        event["hint"] = "--log-level=debug adds the traceback"
+    return event
+
+
+def _json_steps() -> list[Any]:
+    """Return the steps that make one line of JSON, which is valid whatever the fields hold."""
+    import structlog
+
+    def ordered(_: Any, name: str, event: Event) -> Event:
+        first = {key: event.pop(key) for key in ("timestamp", "level", "logger", "event")}
+        cleaned: Event = _cleaned({**first, **event}, lambda text: _utf8(_cut(text)))
+        return cleaned
+
+    # Only ASCII: some readers of lines also break them at characters such as U+2028.
+    return [ordered, structlog.processors.JSONRenderer()]
+
+
+def _text_steps(*, colors: bool) -> list[Any]:
+    """Return the steps that make one line of text, and lines of a traceback, which cannot command a terminal."""
+    import structlog
+
+    renderer = structlog.dev.ConsoleRenderer(colors=colors, pad_level=True)
+
+    def render(logger: Any, name: str, event: Event) -> str:
+        trace = event.pop("traceback", "")
+        # The logger's name would make every line longer, and people know the process.
+        event.pop("logger")
+        safe = _cleaned(event, lambda text: printable(text, _LONGEST_VALUE))
+        return _utf8("\n".join([str(renderer(logger, name, safe)), *map(visible, trace.splitlines())]))
+
+    return [render]
+
+
+def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+    """Return a value of types that JSON can represent, with each text cleaned."""
+    match value:
+        case None | bool() | int():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case dict():
+            return {clean(str(key)): _cleaned(each, clean) for key, each in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_cleaned(each, clean) for each in value]
+        case bytes() | bytearray():
+            return clean(bytes(value[: _LONGEST_VALUE + 1]).decode("utf-8", "backslashreplace"))
+    return clean(str(value))
+
+
+def _utf8(text: str) -> str:
+    r"""Return a text without lone surrogates, which are not UTF-8.
+
+    >>> _utf8("caf\udce9")
+    'caf\\udce9'
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
+
+
+def _thread_failed(args: threading.ExceptHookArgs) -> None:
+    """Log an error that ends a thread and that nothing expected."""
+    if args.exc_value is None or isinstance(args.exc_value, SystemExit):
+        return
+    import structlog
+
+    thread = args.thread.name if args.thread is not None else ""
+    structlog.get_logger("dumpfilter").error(UNEXPECTED, thread=thread, exc_info=args.exc_value)

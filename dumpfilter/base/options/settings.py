@@ -1,0 +1,173 @@
+"""Settings: an option of the command line is declared once, as a field of a frozen pydantic model.
+
+The field's type, default and docstring are the option's type, default and help. The function of a command has one
+parameter for each class of settings, and gets the options' values as objects. Several commands can have the same class.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, get_type_hints
+
+import typer
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import PydanticUndefined
+
+from dumpfilter.base.options.docstrings import attribute_texts
+
+T = TypeVar("T")
+
+
+class Repeated(NamedTuple):
+    """A repeatable option, whose values are one item of a mapping (:func:`repeated`)."""
+
+    name: str
+    """The option's name without dashes at the front."""
+    key: Any
+    """The key of the values in the mapping."""
+    help: str
+    metavar: str
+
+    @property
+    def parameter(self) -> str:
+        """The option's name as Python spells it: ``do_db`` for ``do-db``."""
+        return self.name.replace("-", "_")
+
+
+class Settings(BaseModel):
+    """The base of classes whose fields are options. A string literal after a field is the option's help.
+
+    ``panel`` is the heading of the options in ``--help``. A field with further properties has :func:`setting` as its
+    default.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        defer_build=True,
+        hide_input_in_errors=True,
+        arbitrary_types_allowed=True,
+    )
+    panel: ClassVar[str | None] = None
+
+    def __init_subclass__(cls, *, panel: str | None = None, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.panel = panel or cls.panel
+
+    @classmethod
+    def parameters(cls) -> Iterator[Parameter]:
+        """Yield the options in the order of ``--help``, as parameters of a function for Typer."""
+        hints, texts = get_type_hints(cls, include_extras=True), _texts(cls)
+        for name, field in cls.model_fields.items():
+            extra = texts[name] | _properties(field)
+            if not extra.pop("is_option", True):
+                continue
+            for one in extra.pop("repeated", ()):
+                about = {"help": f"{one.help} Repeatable.", "metavar": one.metavar}
+                info = typer.Option(f"--{one.name}", **extra | about)
+                yield _parameter(one.parameter, Annotated[list[str] | None, info], None)
+            if "repeated" in _properties(field):
+                continue
+            names = extra.pop("names", ())
+            if not names and hints[name] is bool and field.default is False:
+                names = (f"--{name.replace('_', '-')}",)
+            make = (
+                typer.Argument if extra.pop("is_argument", False) else functools.partial(typer.Option, *names)
+            )
+            default = Parameter.empty if field.default is PydanticUndefined else field.default
+            yield _parameter(name, Annotated[hints[name], make(**extra)], default)
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """Return an object for the values that Typer parsed, by parameter name."""
+        members = dict(values)
+        for name, field in cls.model_fields.items():
+            if "repeated" in (properties := _properties(field)):
+                given = {one.key: members.pop(one.parameter) for one in properties["repeated"]}
+                members[name] = {key: texts for key, texts in given.items() if texts}
+        return cls(**members)
+
+
+def setting(default: Any = PydanticUndefined, *names: str, **properties: Any) -> Any:
+    """Return the default of a field of settings with further properties of its option.
+
+    ``names`` are the spellings, if they are not the field's name with dashes. ``properties`` are those of
+    ``typer.Option``, such as ``metavar``, ``min``, ``max`` and ``rich_help_panel``. ``is_argument`` makes an argument,
+    and ``is_option=False`` a field that only the program sets.
+    """
+    extra: dict[str, Any] = {**({"names": names} if names else {}), **properties}
+    return Field(default, json_schema_extra=extra)
+
+
+def repeated(options: Iterable[Repeated]) -> Any:
+    """Return the default of a field that is a mapping from the keys of repeatable options to the given values.
+
+    An option that is not given has no item.
+    """
+    return Field({}, json_schema_extra={"repeated": tuple(options)})  # type: ignore[dict-item]
+
+
+_resources: ContextVar[contextlib.ExitStack] = ContextVar("resources of a command")
+
+
+def until_end_of_command(resource: AbstractContextManager[T]) -> T:
+    """Enter a context manager that the end of the running command exits, and return what the manager yields."""
+    return _resources.get().enter_context(resource)
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Wrap the function of a command so that Typer sees every option of its settings as a parameter.
+
+    The returned function collects the values of each class of settings into one object, and calls ``command`` with
+    these objects.
+    """
+    groups: dict[str, type[Settings]] = {
+        parameter.name: parameter.annotation
+        for parameter in signature(command, eval_str=True).parameters.values()
+    }
+    parameters = {name: list(group.parameters()) for name, group in groups.items()}
+
+    def expanded(**values: Any) -> None:
+        with contextlib.ExitStack() as resources:
+            token = _resources.set(resources)
+            try:
+                command(
+                    **{
+                        name: group.from_values({each.name: values[each.name] for each in parameters[name]})
+                        for name, group in groups.items()
+                    }
+                )
+            finally:
+                _resources.reset(token)
+
+    functools.update_wrapper(expanded, command)
+    del expanded.__wrapped__  # type: ignore[attr-defined]  # Typer would follow it to the parameters of ``command``
+    options = [each for group in parameters.values() for each in group]
+    expanded.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    expanded.__annotations__ = {each.name: each.annotation for each in options}
+    return expanded
+
+
+def _parameter(name: str, annotation: object, default: object) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _properties(field: Any) -> dict[str, Any]:
+    return dict(field.json_schema_extra or {})
+
+
+@functools.cache
+def _texts(cls: type[Settings]) -> dict[str, dict[str, str | None]]:
+    """Return the panel of each field of a class and of its bases, and the text that stands after the field."""
+    found: dict[str, dict[str, str | None]] = {}
+    for one in reversed(cls.__mro__):
+        if issubclass(one, Settings) and one is not Settings:
+            texts = attribute_texts(one)
+            for name in one.__annotations__:
+                found[name] = {"help": texts.get(name), "rich_help_panel": one.panel}
+    return found

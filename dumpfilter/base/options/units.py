@@ -1,0 +1,140 @@
+"""Sizes, rates and times as people write them, such as ``512M``, ``2mbit`` and ``50ms``.
+
+Each ``format_…`` function writes a text that its ``parse_…`` function reads as the same value. The ``parse_…``
+functions raise OptionError, which begins with the name of the ``option`` that has the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+
+from dumpfilter.base.errors import OptionError
+
+_SIZE_UNITS = {"T": Decimal(1 << 40), "G": Decimal(1 << 30), "M": Decimal(1 << 20), "K": Decimal(1 << 10)}
+_RATE_UNITS = {
+    "bit": Decimal(1),
+    "kbit": Decimal(1_000),
+    "mbit": Decimal(1_000_000),
+    "gbit": Decimal(1_000_000_000),
+}
+_TIME_UNITS = {
+    "us": Decimal("0.000001"),
+    "ms": Decimal("0.001"),
+    "s": Decimal(1),
+    "m": Decimal(60),
+    "min": Decimal(60),
+    "h": Decimal(3600),
+    "d": Decimal(86_400),
+}
+_NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z/]*)\s*", re.ASCII)
+
+MOST_RATE = 1_000_000_000_000
+"""The fastest link, bits per second."""
+MOST_SECONDS = 1_000 * 86_400
+"""The longest time, seconds."""
+MICROSECOND = Decimal("0.000001")
+"""The resolution of times, seconds."""
+
+
+def parse_size(text: str, *, option: str = "size", least: int = 0) -> int:
+    """Return the number of bytes that a text such as ``512M`` means. K, M, G and T are powers of 1024.
+
+    A size below ``least`` is an error.
+
+    >>> parse_size("1.5K"), parse_size("2g")
+    (1536, 2147483648)
+    """
+    size = int(text) if text.isdecimal() and text.isascii() else _scaled(text.upper(), _SIZE_UNITS)
+    if size is None:
+        raise OptionError(f"{option}: {text!r} is not a size: bytes, or with K, M, G or T")
+    if size < least:
+        raise OptionError(f"{option}: {text!r} is too small: at least {least}")
+    return int(size)
+
+
+def format_size(size: int) -> str:
+    """Return a number of bytes as a text.
+
+    >>> format_size(1 << 20), format_size(1000)
+    ('1M', '1000')
+    """
+    units = (unit for unit, factor in _SIZE_UNITS.items() if size and size % factor == 0)
+    return next((f"{_plain(size / _SIZE_UNITS[unit])}{unit}" for unit in units), str(size))
+
+
+def parse_rate(text: str, *, option: str = "") -> int:
+    """Return the bits per second that a text such as ``2mbit`` means. Units are powers of 1000.
+
+    >>> parse_rate("512kbit"), parse_rate("1.5mbit")
+    (512000, 1500000)
+    """
+    bits = _scaled(text.lower().replace("/s", ""), _RATE_UNITS)
+    if bits is None:
+        raise _wrong(
+            option,
+            f"{text!r} is not a rate: write bits per second with bit, kbit, mbit or gbit, such as 2mbit",
+        )
+    if bits != int(bits) or not 1 <= bits <= MOST_RATE:
+        raise _wrong(option, f"{text!r}: a rate is a whole number of bits per second, from 1bit to 1000gbit")
+    return int(bits)
+
+
+def format_rate(bits: int) -> str:
+    """Return a rate as a text. The text has the largest unit that leaves at most three decimals.
+
+    >>> format_rate(2_000_000), format_rate(1_500_000), format_rate(1_234_567)
+    ('2mbit', '1.5mbit', '1234.567kbit')
+    """
+    for unit, factor in reversed(_RATE_UNITS.items()):
+        if bits >= factor and bits * 1000 % factor == 0:
+            return f"{_plain(bits / factor)}{unit}"
+    return f"{bits}bit"
+
+
+def parse_time(text: str, *, option: str = "") -> float:
+    """Return the seconds that a text such as ``50ms`` means.
+
+    >>> parse_time("50ms"), parse_time("1.5h")
+    (0.05, 5400.0)
+    """
+    seconds = _scaled(text, _TIME_UNITS)
+    if seconds is None:
+        raise _wrong(
+            option, f"{text!r} is not a time: write a number with us, ms, s, m, h or d, such as 50ms"
+        )
+    if seconds > MOST_SECONDS or seconds % MICROSECOND:
+        raise _wrong(option, f"{text!r}: a time is at most 1000d, in whole microseconds")
+    return float(seconds)
+
+
+def format_time(seconds: float) -> str:
+    """Return a time as a text.
+
+    >>> format_time(0.05), format_time(90), format_time(7200), format_time(0)
+    ('50ms', '90s', '2h', '0s')
+    """
+    exact = Decimal(repr(float(seconds)))
+    if exact and exact < 1:
+        unit = "ms" if exact >= Decimal("0.001") else "us"
+    else:
+        unit = next((unit for unit in ("d", "h") if exact and exact % _TIME_UNITS[unit] == 0), "s")
+    return f"{_plain(exact / _TIME_UNITS[unit])}{unit}"
+
+
+def _scaled(text: str, units: Mapping[str, Decimal]) -> Decimal | None:
+    """Return a number with a unit in the base unit, or None for another text."""
+    match = _NUMBER.fullmatch(text)
+    factor = None if match is None else units.get(match[2])
+    return None if match is None or factor is None else Decimal(match[1]) * factor
+
+
+def _wrong(option: str, text: str) -> OptionError:
+    return OptionError(f"{option}: {text}" if option else text)
+
+
+def _plain(number: Decimal) -> str:
+    """Return a number without an exponent and without zeros at its end."""
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

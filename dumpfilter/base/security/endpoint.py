@@ -1,0 +1,28 @@
+"""The settings that the ports of a master or slave share, as the command line gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+# At run time this import would load a large package that an endpoint without TLS does not need.
+if TYPE_CHECKING:
+    from dumpfilter.base.security.tls import TlsSource
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """The address of a port, and its TLS settings."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    """The TCP port. With 0 the operating system chooses a free port."""
+    port_file: Path | None = None
+    """The file into which the port is written once clients can connect. Scripts can wait for this file."""
+    tls: TlsSource | None = None
+    """The port's certificate and key. Without them the console and the replication port make a certificate."""
+    ca: Path | None = None
+    """The CA that must have signed a client's certificate, for a port that makes its own certificate."""
+    insecure: bool = False
+    """Whether other machines may connect without TLS, and without a password or certificate."""

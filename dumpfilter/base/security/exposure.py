@@ -1,0 +1,77 @@
+"""The rule for servers that other machines can reach: such a server needs TLS and a login, or ``--insecure``."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dumpfilter.base.errors import OptionError
+
+UNIX_SOCKETS = ("unix:", "unix-abstract:")
+"""The beginnings of gRPC's addresses for Unix sockets, which only this machine can reach."""
+
+
+class Lack(NamedTuple):
+    """A protection that a server lacks, and the options that add the protection."""
+
+    what: str
+    """The missing protection, as ``without TLS``."""
+    cure: str
+    """The options to give, as ``give --tls-cert and --tls-key``."""
+
+
+class Exposed(OptionError):
+    """The error for a server that other machines could reach, although the server lacks a protection."""
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach a server on ``host``, an address or a name.
+
+    A name is loopback if all its addresses are. A name that cannot be resolved is not loopback.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0"), is_loopback("")
+    (True, True, False, False)
+    """
+    if host.startswith(UNIX_SOCKETS):
+        return True
+    # getaddrinfo takes the empty name for loopback, and a server that listens there takes it for all addresses.
+    if not host:
+        return False
+    try:
+        found = socket.getaddrinfo(host.removeprefix("[").removesuffix("]"), None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, ValueError):
+        return False
+    return all(_is_loopback_address(str(address[0])) for *_, address in found)
+
+
+def _is_loopback_address(address: str) -> bool:
+    parsed = ipaddress.ip_address(address)
+    # Before Python 3.13, is_loopback is False for ::ffff:127.0.0.1.
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return (mapped or parsed).is_loopback
+
+
+def check_listener(
+    server: str, option: str, host: str, lacks: Sequence[Lack], *, insecure: bool, permit: str = "--insecure"
+) -> str | None:
+    """Check that a server may listen on ``host``, and return a warning if only ``--insecure`` allows the address.
+
+    ``server`` says who listens, as "the master". ``option`` is the option that names ``host``. ``lacks`` are the
+    protections that the server lacks. ``permit`` is the option that ``insecure`` stands for. Raises Exposed, whose text
+    names the options that cure the lack.
+    """
+    if not lacks or is_loopback(host):
+        return None
+    missing = " and ".join(lack.what for lack in lacks)
+    cures = "; ".join(lack.cure for lack in lacks)
+    if insecure:
+        return (
+            f"INSECURE: {server} listens on {host} {missing}, so that every machine on the network can use it. "
+            f"Instead of {permit}: {cures}"
+        )
+    raise Exposed(
+        f"{option}={host}: {server} would serve other machines {missing}: {cures}; or listen on 127.0.0.1, or accept "
+        f"the danger with {permit}"
+    )

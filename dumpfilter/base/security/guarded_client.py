@@ -1,0 +1,150 @@
+"""The client with which dumpfilter logs in to servers: it bounds what a server can take, the password above all.
+
+Without TLS, a login never sends the password itself. Servers with the accounts of caching_sha2_password and
+sha256_password then offer an RSA key for the password. The key proves nothing about the server, so that whoever answers
+at the address would get the password. The client uses a server's key only if it is told to, or a key that it has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from dumpfilter.base.security.client_tls import ClientTls, TlsMode
+
+REQUIRES_SECURE_CONNECTION = 2061
+"""The number of MySQL's client for a login that needs TLS or a key (``CR_AUTH_PLUGIN_ERR``)."""
+
+
+@dataclass(frozen=True)
+class Login:
+    """The address of a server, the user and the password, and the protection of the password on its way."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    tls: ClientTls = field(default_factory=ClientTls)
+    socket: str = ""
+    """The path of a Unix socket; empty for a TCP connection."""
+    public_key: bytes = b""
+    """The server's public key as PEM, for a password without TLS. Empty for none."""
+    asks_for_key: bool = False
+    """Whether the password may go to whoever sends a public key, on a connection without TLS."""
+
+    def impostor_gets(self) -> str:
+        """Return what an impostor in the server's place would get, or an empty text if a certificate is verified."""
+        if self.tls.mode.verifies:
+            return ""
+        if self.tls.mode is TlsMode.DISABLED and not self.asks_for_key:
+            return "a proof of the password, from which weak passwords can be guessed"
+        return "the password"
+
+
+class PasswordKept(pymysql.err.OperationalError):  # type: ignore[misc]  # PyMySQL has no types
+    """An error about a server that wants the password itself. The password was not sent."""
+
+
+class ClearPasswordRefused(PasswordKept):
+    """An error about a server that asks for the password in the clear, which no option allows."""
+
+
+class TooManyBytes(pymysql.err.InterfaceError):  # type: ignore[misc]
+    """An error about a server that sends more than any answer has."""
+
+
+class _NoClearPassword:
+    """The handler of authentication plugins that send the password itself, or something as good as it."""
+
+    def __init__(self, connection: Any) -> None:
+        del connection
+
+    def authenticate(self, packet: Any) -> Any:
+        """Refuse the plugin."""
+        del packet
+        raise ClearPasswordRefused(
+            REQUIRES_SECURE_CONNECTION,
+            "the server asks for the password in the clear (mysql_clear_password, mysql_old_password or dialog), which "
+            "dumpfilter never sends",
+        )
+
+
+class GuardedConnection(Connection):  # type: ignore[misc]
+    """PyMySQL's connection with a bound on the bytes that are read, and with the rule for public keys.
+
+    The constructor does not connect. Raises OptionError for a file that the login names and that cannot be used.
+
+    Parameters:
+        login: the server's address, the user and the password.
+        most_bytes: the limit of the bytes that the server may send.
+        seconds: the timeout of the connection, and of each answer.
+        options: PyMySQL's options in place of these.
+    """
+
+    def __init__(self, login: Login, *, most_bytes: int, seconds: float, **options: Any) -> None:
+        self._limit = self._left = most_bytes
+        self._trusted_key = login.public_key
+        self._asks_for_key = login.asks_for_key
+        self._sent_key: bytes | None = None
+        refused = dict.fromkeys(("mysql_clear_password", "mysql_old_password", "dialog"), _NoClearPassword)
+        context = login.tls.context()
+        is_optional = login.tls.mode is TlsMode.PREFERRED or bool(login.socket)
+        arguments = {
+            "host": login.host,
+            "port": login.port,
+            "unix_socket": login.socket or None,
+            "user": login.user,
+            "password": login.password,
+            "ssl": None if is_optional else context,
+            "ssl_disabled": context is None or bool(login.socket),
+            "charset": "utf8mb4",
+            "autocommit": None,
+            "connect_timeout": seconds,
+            "read_timeout": seconds,
+            "write_timeout": seconds,
+            "defer_connect": True,
+            "auth_plugin_map": refused,
+            "local_infile": False,
+            "program_name": "dumpfilter",
+        }
+        super().__init__(**arguments | options)
+
+    @property
+    def server_public_key(self) -> bytes | None:
+        """The key for the password, which PyMySQL reads only on a connection without TLS. Raises PasswordKept.
+
+        The result is None before the server was asked for its key.
+        """
+        if self._trusted_key:
+            return self._trusted_key
+        if self._asks_for_key:
+            return self._sent_key
+        raise PasswordKept(
+            REQUIRES_SECURE_CONNECTION,
+            f"Authentication plugin '{self._auth_plugin_name}' reported error: Authentication requires secure "
+            "connection.",
+        )
+
+    @server_public_key.setter
+    def server_public_key(self, key: bytes | None) -> None:
+        self._sent_key = key
+
+    def _read_bytes(self, num_bytes: int) -> bytes:
+        self._left -= num_bytes
+        if self._left < 0:
+            self._force_close()
+            raise TooManyBytes(f"the answer has more than {self._limit} bytes")
+        data: bytes = super()._read_bytes(num_bytes)
+        return data
+
+
+_WRONG_NUMBER = "Packet sequence number wrong"
+"""The beginning of PyMySQL's error for a first packet that is not MySQL's. The first bytes of HTTP/2 cause it."""
+
+
+def speaks_no_mysql(error: Exception) -> bool:
+    """Tell whether an error of PyMySQL means that the server does not speak MySQL's protocol."""
+    return _WRONG_NUMBER in str(error)

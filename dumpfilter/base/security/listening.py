@@ -1,0 +1,74 @@
+"""The reasons why a server cannot listen on an address, in words that name the cure."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+
+from dumpfilter.base.errors import OptionError, PortTaken
+
+PORT_TAKEN = "another program listens on the port already"
+"""The reason for a port that is in use."""
+
+_REASONS = {
+    errno.EADDRINUSE: PORT_TAKEN,
+    errno.EADDRNOTAVAIL: "the address is not this machine's",
+    errno.EACCES: "ports below 1024 need root",
+}
+
+
+_LACKING = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
+"""The errors for an address that this machine does not have."""
+
+
+def reason_not_to_listen(error: OSError) -> str:
+    """Return why the operating system refuses an address, without the names of functions and files."""
+    known = _REASONS.get(error.errno or 0)
+    if known is not None:
+        return known
+    # The numbers of socket.gaierror are not those of the system's errors.
+    if isinstance(error, socket.gaierror) or not error.errno or error.errno < 0:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
+
+
+def listening_error(text: str, reason: str) -> OptionError:
+    """Return the error with a text about an address on which a server cannot listen for a reason."""
+    return PortTaken(text) if reason == PORT_TAKEN else OptionError(text)
+
+
+def why_not(host: str, port: int) -> str | None:
+    """Return why no server can listen on a TCP address now. None means that a server can.
+
+    ``host`` is an address or a name. With port 0 only the host is tried. A name may have addresses that this machine
+    lacks, such as ::1 where IPv6 is off. One address that a server can listen on is enough.
+    """
+    bare = host.removeprefix("[").removesuffix("]")
+    try:
+        found = socket.getaddrinfo(bare or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, OverflowError, UnicodeError) as error:
+        return reason_not_to_listen(error) if isinstance(error, OSError) else str(error)
+    lacking: list[OSError] = []
+    for family, kind, protocol, _, address in found:
+        try:
+            _try(socket.socket(family, kind, protocol), address)
+        except OverflowError as error:
+            return str(error)
+        except OSError as error:
+            if error.errno not in _LACKING:
+                return reason_not_to_listen(error)
+            lacking.append(error)
+    return reason_not_to_listen(lacking[0]) if len(lacking) == len(found) else None
+
+
+def _try(trial: socket.socket, address: tuple[object, ...]) -> None:
+    """Listen on an address, and end at once. Raises OSError, and OverflowError for a number that is no port."""
+    with contextlib.closing(trial):
+        # Without this option a port would count as taken for a minute after its server has ended.
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if trial.family == socket.AF_INET6:
+            trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        trial.bind(address)
+        trial.listen(1)

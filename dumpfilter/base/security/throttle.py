@@ -1,0 +1,72 @@
+"""Waiting times after wrong passwords, which grow with each one, and make guessing slow.
+
+Nobody sleeps here. The caller refuses an attempt that comes too early, so that a guesser does not occupy a thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from dumpfilter.base.recent import Recent
+
+_MOST_KEYS = 10_000
+"""The most guessers that a throttle remembers, which limits its memory.
+
+The throttle forgets the guesser whose last failure is the oldest.
+"""
+
+_FORGET_SECONDS = 900.0
+"""The time without a failure after which a guesser starts anew, seconds."""
+
+
+@dataclass
+class _Guesser:
+    failures: int = 0
+    failed_at: float = 0.0
+    told: bool = False
+
+
+class Throttle:
+    """The waiting times of guessers. Not thread-safe; a key names a guesser, for example a network address.
+
+    The first ``free`` failures cost nothing. The next failure costs one second, and each further one twice as much, up
+    to ``longest`` seconds.
+    """
+
+    def __init__(
+        self, *, free: int = 3, longest: float = 60.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._free = free
+        self._longest = longest
+        self._clock = clock
+        self._guessers: Recent[Hashable, _Guesser] = Recent(_MOST_KEYS)
+
+    def failures(self, key: Hashable) -> int:
+        """Return the number of failures of a guesser that count."""
+        guesser = self._guessers.get(key)
+        if guesser is None or self._clock() - guesser.failed_at > _FORGET_SECONDS:
+            return 0
+        return guesser.failures
+
+    def wait(self, key: Hashable) -> float:
+        """Return the time until the guesser's next attempt counts, seconds, or 0."""
+        failures = self.failures(key)
+        if failures <= self._free:
+            return 0.0
+        pause = min(self._longest, 2.0 ** min(failures - self._free - 1, 30))
+        return max(0.0, self._guessers[key].failed_at + pause - self._clock())
+
+    def failed(self, key: Hashable) -> None:
+        """Count a failure of a guesser."""
+        failures = self.failures(key)
+        self._guessers[key] = _Guesser(failures + 1, self._clock())
+
+    def is_first_refusal(self, key: Hashable) -> bool:
+        """Tell, once after each failure, that the guesser came too early. Callers log only that one time."""
+        guesser = self._guessers.get(key)
+        if guesser is None or guesser.told:
+            return False
+        guesser.told = True
+        return True

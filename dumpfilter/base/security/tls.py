@@ -1,0 +1,252 @@
+"""TLS certificates and keys of a server, which come from checked files or are made when the server starts."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import socket
+import ssl
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, PublicKeyAlgorithmOID
+
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.security.client_tls import (
+    CA_OPTION,
+    NO_CERTIFICATE,
+    TlsFileError,
+    load_chain,
+    read_tls_file,
+    trust,
+)
+
+CERTIFICATE_OPTION = "--tls-cert"
+KEY_OPTION = "--tls-key"
+
+GRPC_KEYS = "give an RSA key, or an EC key on the curve P-256 or P-384"
+"""The cure for a key that gRPC cannot use."""
+
+_VALID = datetime.timedelta(days=3650)
+_CLOCK_SKEW = datetime.timedelta(days=1)
+"""The time by which a certificate that dumpfilter makes is valid before its creation.
+
+Clients whose clocks are slow accept the certificate, too.
+"""
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """The paths of a server's PEM files, from the options ``--tls-cert``, ``--tls-key`` and ``--tls-ca``.
+
+    The first file has the server's certificate, followed by its issuers' certificates. The CA signs clients'
+    certificates.
+    """
+
+    certificate: Path | None = None
+    key: Path | None = None
+    ca: Path | None = None
+
+
+@dataclass(frozen=True)
+class ServerTls:
+    """A server's certificate and key, loaded and checked.
+
+    ``context`` is for Python's ``ssl``. The PEM texts are for libraries with their own TLS.
+    """
+
+    context: ssl.SSLContext
+    certificates: bytes
+    """The server's certificate and its issuers' certificates, as PEM."""
+    key: bytes = field(repr=False)
+    """The private key of the server's certificate, as PEM."""
+    ca: bytes | None
+    """The certificates of the CAs that must have signed clients' certificates, as PEM. None: no CA is given."""
+    fingerprint: bytes
+    """The SHA-256 digest of the server's certificate, 32 bytes."""
+    valid_until: datetime.datetime
+    """The time at which the server's certificate expires, in UTC."""
+
+    def current(self) -> ServerTls:
+        """Return these settings, which never change. ``ReloadingTls`` has the same method for files that change."""
+        return self
+
+
+class TlsSource(Protocol):
+    """The origin of a server's TLS settings. The server asks for the settings before each handshake."""
+
+    def current(self) -> ServerTls:
+        """Return the settings for a connection that begins now."""
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """A certificate and its private key, both as PEM."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+
+def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
+    """Read and check the files of a server's certificate, its key and, if given, the CA of its clients.
+
+    With ``for_grpc`` the key must be of a kind that gRPC can use. Raises OptionError with the option, the file and the
+    cure.
+    """
+    if files.certificate is None or files.key is None:
+        given, missing = (KEY_OPTION, CERTIFICATE_OPTION) if files.key else (CERTIFICATE_OPTION, KEY_OPTION)
+        raise OptionError(f"{given} needs {missing}: give both, or none and a certificate is made")
+    certificates = read_tls_file(CERTIFICATE_OPTION, files.certificate)
+    leaf = _certificates(CERTIFICATE_OPTION, files.certificate, certificates)[0]
+    _check_period(files.certificate, leaf)
+    key = read_tls_file(KEY_OPTION, files.key)
+    if _public(_private_key(files.key, key)) != _public(leaf):
+        raise TlsFileError(
+            KEY_OPTION, files.key, f"is not the key of {files.certificate}, whose first certificate counts"
+        )
+    if for_grpc and not suits_grpc(leaf):
+        raise TlsFileError(KEY_OPTION, files.key, "is of a kind that gRPC cannot use", GRPC_KEYS)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    # A renewal may remove a file between the two times that it is read.
+    load_chain(context, CERTIFICATE_OPTION, files.certificate, files.key)
+    ca = None
+    if files.ca is not None:
+        ca = trust(context, files.ca, CA_OPTION)
+        # Like MySQL and MariaDB, the server accepts clients without a certificate.
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return ServerTls(
+        context, certificates, key, ca, leaf.fingerprint(hashes.SHA256()), leaf.not_valid_after_utc
+    )
+
+
+def suits_grpc(certificate: x509.Certificate) -> bool:
+    """Tell whether gRPC can use the certificate's key.
+
+    gRPC's TLS library, BoringSSL, knows fewer kinds of keys than OpenSSL.
+    """
+    algorithm = certificate.public_key_algorithm_oid
+    if algorithm == PublicKeyAlgorithmOID.EC_PUBLIC_KEY:
+        key = certificate.public_key()
+        return isinstance(key, ec.EllipticCurvePublicKey) and isinstance(
+            key.curve, ec.SECP256R1 | ec.SECP384R1
+        )
+    return algorithm == PublicKeyAlgorithmOID.RSAES_PKCS1_v1_5
+
+
+def temporary_tls(host: str, ca: Path | None = None) -> ServerTls:
+    """Make a self-signed certificate for a server on ``host``, for use until the process ends.
+
+    The certificate stays in memory. ``ca`` is the CA file for clients' certificates.
+    """
+    made = make_key_pair(host)
+    # Python's ssl module reads keys from files only, so that the key is in a temporary file for a moment.
+    with tempfile.TemporaryDirectory(prefix="dumpfilter-tls-") as directory:
+        files = TlsFiles(Path(directory, "cert.pem"), Path(directory, "key.pem"), ca)
+        assert files.certificate is not None
+        assert files.key is not None
+        files.certificate.write_bytes(made.certificate)
+        files.key.write_bytes(made.key)
+        return load_tls(files)
+
+
+def make_key_pair(host: str) -> KeyPair:
+    """Make a key and a self-signed certificate for a server that listens on ``host``.
+
+    The certificate names this machine, loopback and ``host``. The certificate has no key usage extension. With the
+    extension OpenSSL 1.1 would treat it as self-signed only if it might sign certificates.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.datetime.now(datetime.UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dumpfilter")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + _VALID)
+        .add_extension(x509.SubjectAlternativeName(dict.fromkeys(_names(host))), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return KeyPair(
+        certificate.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ),
+    )
+
+
+def _names(host: str) -> Iterator[x509.GeneralName]:
+    for name in ("localhost", "127.0.0.1", "::1", host, socket.gethostname()):
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            if name and name.isascii():
+                yield x509.DNSName(name)
+        else:
+            if not address.is_unspecified:
+                yield x509.IPAddress(address)
+
+
+def _certificates(option: str, path: Path, data: bytes) -> list[x509.Certificate]:
+    try:
+        found = x509.load_pem_x509_certificates(data)
+        # The key of a certificate is parsed here, so that an unknown kind of key is an error about this file.
+        found[0].public_key()
+    except (ValueError, UnsupportedAlgorithm):
+        raise TlsFileError(option, path, NO_CERTIFICATE) from None
+    return found
+
+
+def _check_period(path: Path, certificate: x509.Certificate) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    if certificate.not_valid_after_utc < now:
+        raise TlsFileError(
+            CERTIFICATE_OPTION,
+            path,
+            f"expired on {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC",
+            f"get a new one, or leave out {CERTIFICATE_OPTION} and {KEY_OPTION}, and one is made",
+        )
+    if certificate.not_valid_before_utc > now:
+        raise TlsFileError(
+            CERTIFICATE_OPTION,
+            path,
+            f"is not valid before {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC",
+            "is this machine's clock right?",
+        )
+
+
+def _private_key(path: Path, data: bytes) -> PrivateKeyTypes:
+    try:
+        return serialization.load_pem_private_key(data, None)
+    except TypeError:
+        raise TlsFileError(
+            KEY_OPTION,
+            path,
+            "is encrypted, and nobody is there to type its password",
+            f"write it without: openssl pkey -in {path} -out FILE",
+        ) from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise TlsFileError(
+            KEY_OPTION, path, "holds no private key in PEM, which begins with -----BEGIN PRIVATE KEY-----"
+        ) from None
+
+
+def _public(of: PrivateKeyTypes | x509.Certificate) -> bytes:
+    return of.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )

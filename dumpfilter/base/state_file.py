@@ -1,0 +1,129 @@
+"""State files: what a master or a slave keeps for its next start.
+
+A state file is a JSON object. The member ``kind`` says which state file it is, ``format`` is the format's version, and
+``crc32`` is a checksum over all other members. A program always replaces the whole file. People can read the file but
+not edit it, because a file whose checksum does not fit is refused. A release reads no other format than its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import zlib
+from collections.abc import Callable
+from importlib.metadata import version as release
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from dumpfilter.base import files
+from dumpfilter.base.errors import StateCorrupt
+
+_LARGEST = 64 << 20
+"""The largest state file that is read, bytes. A master's counts with the longest names take less."""
+
+
+class State(BaseModel):
+    """The base class for the content of a state file.
+
+    An object cannot be changed. Members of a wrong type and unknown members are errors, so that damage is noticed.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+S = TypeVar("S", bound=State)
+
+
+class Format(NamedTuple):
+    """The format of the state files in a kind of directory."""
+
+    version: int
+    directory: str
+    """The kind of directory in error texts, such as "relay directory"."""
+    remedy: str
+    """The last words of error texts about unusable files, which tell the user the remedy."""
+
+
+class StateFile(Generic[S]):
+    """The state file ``path``, whose name is its kind, with the content ``model``. ``mode`` is its permissions."""
+
+    def __init__(self, path: Path, model: type[S], form: Format, *, mode: int = 0o640) -> None:
+        self.path = path
+        self._model = model
+        self._form = form
+        self._mode = mode
+
+    def load(self) -> S | None:
+        """Read the file. Return None without the file. Raises StateCorrupt, which names the file and the remedy."""
+        try:
+            with open(self.path, "rb") as file:
+                data = file.read(_LARGEST + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StateCorrupt(f"{self.path}: cannot be read: {error.strerror or error}") from error
+        if len(data) > _LARGEST:
+            raise self._corrupt(f"is larger than {_LARGEST >> 20} MiB")
+        return self.decode(data)
+
+    def load_or_set_aside(self, warn: Callable[[str, str], None]) -> S | None:
+        """Read the file as :meth:`load`, but rename an unusable file to ``….unusable`` and return None.
+
+        ``warn`` receives the reason, and the file's new name.
+        """
+        try:
+            return self.load()
+        except StateCorrupt as error:
+            aside = self.path.with_name(f"{self.path.name}.unusable")
+            with contextlib.suppress(OSError):
+                self.path.replace(aside)
+            warn(str(error).removeprefix(f"{self.path}: ").partition(";")[0], aside.name)
+            return None
+
+    def save(self, state: S, *, synced: bool = True) -> None:
+        """Replace the file atomically. With ``synced`` wait until it is on the disk. Raises OutputError."""
+        files.replace(self.path, self.encode(state), synced=synced, mode=self._mode)
+
+    def encode(self, state: State) -> bytes:
+        """Return the bytes of the file."""
+        kind, members = self.path.name, state.model_dump(mode="json")
+        head = {"kind": kind, "format": self._form.version}
+        document = {**head, **members, "crc32": checksum(kind, self._form.version, members)}
+        return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
+
+    def decode(self, data: bytes) -> S:
+        """Parse the bytes of the file, and check kind, format, checksum and members. Raises StateCorrupt."""
+        kind, own = self.path.name, self._form.version
+        try:
+            members = json.loads(data)
+        except (ValueError, RecursionError):
+            raise self._corrupt(f"is not a {kind} file or is damaged (no JSON)") from None
+        if not isinstance(members, dict) or members.pop("kind", None) != kind:
+            raise self._corrupt(f"is not a {kind} file of dumpfilter")
+        version = members.pop("format", None)
+        if type(version) is not int or version != own:
+            what = f"has format {version!r}, but dumpfilter {release('dumpfilter')} reads format {own}"
+            if type(version) is int and version > own:
+                what += (
+                    ", so a newer one wrote the file: start that release, or put back a copy of the "
+                    f"{self._form.directory} from before the upgrade"
+                )
+            raise self._corrupt(what)
+        if members.pop("crc32", None) != checksum(kind, version, members):
+            raise self._corrupt("was damaged or edited (its crc32 does not match)")
+        try:
+            return self._model.model_validate_json(json.dumps(members), strict=True)
+        except ValidationError as error:
+            first = error.errors()[0]
+            member = ".".join(str(part) for part in first["loc"])
+            raise self._corrupt(f"has no usable {member!r}: {first['msg']}") from None
+
+    def _corrupt(self, what: str) -> StateCorrupt:
+        return StateCorrupt(f"{self.path}: {what}; {self._form.remedy}")
+
+
+def checksum(kind: str, version: int, members: dict[str, Any]) -> int:
+    """Return the checksum of a state file's members without ``kind``, ``format`` and ``crc32``."""
+    return zlib.crc32(json.dumps([kind, version, members], sort_keys=True, separators=(",", ":")).encode())

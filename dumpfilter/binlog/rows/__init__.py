@@ -1,0 +1,21 @@
+"""Row images: the values that rows events carry, decoded in columns, for MySQL and MariaDB.
+
+:class:`RowImageReader` reads the rows events of a stream and returns all changed rows as Arrow arrays.
+:class:`RowCounter` counts them. :class:`Table` says what a Table_map event tells about a table
+and its columns.
+"""
+
+from dumpfilter.binlog.rows.events import RowCounter
+from dumpfilter.binlog.rows.reader import ChangedRows, RowImageReader
+from dumpfilter.binlog.rows.structs import MAP_TYPE
+from dumpfilter.binlog.rows.table import Column, Table, describe_table
+
+__all__ = [
+    "MAP_TYPE",
+    "ChangedRows",
+    "Column",
+    "RowCounter",
+    "RowImageReader",
+    "Table",
+    "describe_table",
+]

@@ -1,0 +1,425 @@
+"""The compiled conversion of cells (values of row images) to text.
+
+A cell that these functions cannot convert is *pending*. Python code makes its text, and :func:`join_texts` puts the
+text in its place.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.base.compiler.kernels import njit
+from dumpfilter.binlog.decimals import DIGIT_BYTES
+from dumpfilter.binlog.row_walk import NULL
+
+
+class Form(enum.IntEnum):
+    """The ways to convert a column's values to text."""
+
+    PENDING = 0
+    """The form of values that Python code converts."""
+    SIGNED = 1
+    UNSIGNED = 2
+    BOTH = 3
+    """The form of a number that may be UNSIGNED: a negative number has the unsigned number behind it in parentheses."""
+    YEAR = 4
+    """The form of YEAR. The parameter is the number that stands for the stored 0."""
+    DATE = 5
+    """The form of DATE. The parameter is the code of the character between the numbers."""
+    OLD_TIME = 6
+    OLD_DATETIME = 7
+    OLD_TIMESTAMP = 8
+    TIME = 9
+    """The form of TIME with fractions of a second; the parameter is the number of decimals, as in the next three."""
+    DATETIME = 10
+    TIMESTAMP = 11
+    SECONDS = 12
+    """The form of TIMESTAMP as the seconds since 1970."""
+    DECIMAL = 13
+    """The form of DECIMAL; the parameter is ``precision << 8 | scale``."""
+    BITS = 14
+    """The form of BIT and of a SET as it is stored; the parameter is the number of bits."""
+    SET_BITS = 15
+    """The form of a SET whose members the binlog does not name: the bits of a little-endian number."""
+    ENUM = 16
+    """The form of an ENUM whose values the binlog names; the parameter is ``first label << 16 | number of labels``."""
+    SET = 17
+    """The form of a SET whose members the binlog names, with a parameter like that of ENUM."""
+    UTF8 = 18
+    MAPPED = 19
+    """The form of strings of which each byte becomes some bytes; the parameter is the :class:`ByteMap`."""
+    HEX = 20
+    """The form of binary strings. The parameter is their least length, since the binlog stores BINARY without its last
+    zero bytes."""
+    REAL = 21
+    """The form of FLOAT and DOUBLE, whose texts are made together; the parameter is the size of a value, bytes."""
+
+
+class ByteMap(enum.IntEnum):
+    """The maps from the bytes of a string to the bytes of its text."""
+
+    LATIN1 = 0
+    """MySQL's latin1, which is Windows' code page 1252. The server maps the five undefined bytes to themselves."""
+    HEX = 1
+    MYSQL = 2
+    """The escapes of ``mysqlbinlog -v``."""
+    MARIADB = 3
+    """The escapes of ``mariadb-binlog -v``, which escapes neither quotes nor backslashes."""
+
+
+_ESCAPES = {ord(c): f"\\{name}".encode() for c, name in zip("'\\\b\t\n\f\r", "'\\btnfr", strict=True)}
+_LOWEST = 32
+"""The lowest byte that is no control character."""
+_MAPS = {
+    ByteMap.LATIN1: lambda byte: (bytes((byte,)).decode("cp1252", "ignore") or chr(byte)).encode(),
+    ByteMap.HEX: lambda byte: b"%02X" % byte,
+    ByteMap.MARIADB: lambda byte: b"\\x%02x" % byte if byte < _LOWEST else bytes((byte,)),
+    ByteMap.MYSQL: lambda byte: _ESCAPES.get(byte) or _MAPS[ByteMap.MARIADB](byte),
+}
+MAPPED_BYTES = 4
+"""The most bytes that a map makes of one byte."""
+_MAPPED = [[_MAPS[one](byte) for byte in range(256)] for one in ByteMap]
+_MAP_LENGTH = np.array([[len(text) for text in texts] for texts in _MAPPED], np.uint8)
+_MAP_TEXT = np.array([[[*text.ljust(MAPPED_BYTES, b"\0")] for text in texts] for texts in _MAPPED], np.uint8)
+
+_DIGIT_BYTES = np.array(DIGIT_BYTES, np.int64)
+"""The sizes of groups of 0 to 9 decimal digits in a DECIMAL value, bytes."""
+
+_BIG, _LITTLE = True, False
+_QUOTE, _OPEN, _CLOSE, _MINUS, _POINT, _COMMA, _ZERO, _COLON, _BLANK = np.frombuffer(b"'()-.,0: ", np.uint8)
+_LETTER_B, _LETTER_X = np.frombuffer(b"bx", np.uint8)
+
+
+class Columns(NamedTuple):
+    """The columns of cells: how their values become texts, and the texts around them."""
+
+    form: npt.NDArray[np.uint8]
+    parameter: npt.NDArray[np.int64]
+    label: npt.NDArray[np.uint8]
+    """The names of the values of ENUM and SET columns, in UTF-8, one after the other."""
+    label_at: npt.NDArray[np.int64]
+    """The offset of each name in ``label``, and the end."""
+    around: npt.NDArray[np.uint8]
+    """Three texts for each column: before a value, behind a value, and instead of both when the value is NULL."""
+    around_at: npt.NDArray[np.int64]
+    """The offset of each text in ``around``, three for each column, and the end."""
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _number(data, at, width, is_big):
+    """Return the number in ``width`` bytes, big-endian or little-endian, as uint64."""
+    value = np.uint64(0)
+    for k in range(width):
+        value = value << np.uint64(8) | np.uint64(data[at + (k if is_big else width - 1 - k)])
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _digits(out, at, value, least):
+    """Write an unsigned number with at least ``least`` digits, and return the offset behind it."""
+    digits = 1
+    rest = value // np.uint64(10)
+    while rest:
+        digits += 1
+        rest //= np.uint64(10)
+    digits = max(digits, least)
+    for k in range(digits - 1, -1, -1):
+        out[at + k] = _ZERO + np.uint8(value % np.uint64(10))
+        value //= np.uint64(10)
+    return at + digits
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _copied(data, at, end, out, o):
+    """Copy bytes to ``out``, and return the offset behind them."""
+    for k in range(at, end):
+        out[o] = data[k]
+        o += 1
+    return o
+
+
+@njit(cache=True, nogil=True)
+def _mapped(data, at, end, table, out, o):
+    """Write the text of each byte by a :class:`ByteMap`, and return the offset behind the texts."""
+    for k in range(at, end):
+        byte = data[k]
+        for n in range(_MAP_LENGTH[table, byte]):
+            out[o] = _MAP_TEXT[table, byte, n]
+            o += 1
+    return o
+
+
+@njit(cache=True, nogil=True)
+def _moment(data, at, size, form, parameter, out, o):
+    """Write a date, a time or both, and return the offset behind it."""
+    years, months, days = np.int64(0), np.int64(0), np.int64(0)
+    hour, minute, second = np.int64(0), np.int64(0), np.int64(0)
+    has_date, has_clock = form != Form.TIME and form != Form.OLD_TIME, form != Form.DATE
+    mark, decimals, fraction, is_negative = _MINUS, np.int64(0), np.int64(0), False
+    if form == Form.DATE:
+        value = np.int64(_number(data, at, 3, _LITTLE))
+        years, months, days = value >> 9, value >> 5 & 15, value & 31
+        mark = np.uint8(parameter)
+    elif form == Form.OLD_TIME or form == Form.OLD_DATETIME:
+        number = _number(data, at, size, _LITTLE)
+        is_negative = form == Form.OLD_TIME and number >= np.uint64(0x800000)
+        number = np.uint64(0x1000000) - number if is_negative else number
+        date = np.int64(number // np.uint64(1000000)) if has_date else np.int64(0)
+        clock = np.int64(number % np.uint64(1000000) if has_date else number)
+        years, months, days = date // 10000, date % 10000 // 100, date % 100
+        hour, minute, second = clock // 10000, clock // 100 % 100, clock % 100
+    elif form == Form.TIME:
+        # The number is biased, so that times sort as their bytes do.
+        decimals, width = parameter, (parameter + 1) >> 1
+        value = np.int64(_number(data, at, 3 + width, _BIG)) - (np.int64(0x800000) << (8 * width))
+        is_negative = value < 0
+        value = abs(value)
+        clock = value >> (8 * width)
+        hour, minute, second = clock >> 12 & 0x3FF, clock >> 6 & 63, clock & 63
+        fraction = value & ((np.int64(1) << (8 * width)) - 1)
+    elif form == Form.DATETIME:
+        decimals = parameter
+        value = np.int64(_number(data, at, 5, _BIG)) - 0x8000000000
+        is_negative = value < 0
+        value = abs(value)
+        date, clock = value >> 17, value & 0x1FFFF
+        years, months, days = (date >> 5) // 13, (date >> 5) % 13, date & 31
+        hour, minute, second = clock >> 12, clock >> 6 & 63, clock & 63
+        fraction = np.int64(_number(data, at + 5, (decimals + 1) >> 1, _BIG))
+    else:
+        decimals = parameter if form != Form.OLD_TIMESTAMP else np.int64(0)
+        seconds = np.int64(_number(data, at, 4, form != Form.OLD_TIMESTAMP))
+        fraction = np.int64(_number(data, at + 4, (decimals + 1) >> 1, _BIG))
+        if form == Form.SECONDS:
+            has_date = has_clock = False
+            o = _digits(out, o, np.uint64(seconds), 1)
+        elif seconds:
+            # From days to a date of the Gregorian calendar (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+            z = seconds // 86400 + 719468
+            era = z // 146097
+            doe = z - era * 146097
+            yoe = (doe - doe // 1460 + doe // 36524 - doe // 146096) // 365
+            doy = doe - (365 * yoe + yoe // 4 - yoe // 100)
+            mp = (5 * doy + 2) // 153
+            days = doy - (153 * mp + 2) // 5 + 1
+            months = mp + 3 if mp < 10 else mp - 9
+            years = yoe + era * 400 + (1 if months <= 2 else 0)
+            hour, minute, second = seconds // 3600 % 24, seconds // 60 % 60, seconds % 60
+    if is_negative:
+        out[o] = _MINUS
+        o += 1
+    if has_date:
+        o = _digits(out, o, np.uint64(years), 4)
+        out[o] = mark
+        o = _digits(out, o + 1, np.uint64(months), 2)
+        out[o] = mark
+        o = _digits(out, o + 1, np.uint64(days), 2)
+        if has_clock:
+            out[o] = _BLANK
+            o += 1
+    if has_clock:
+        o = _digits(out, o, np.uint64(hour), 2)
+        out[o] = _COLON
+        o = _digits(out, o + 1, np.uint64(minute), 2)
+        out[o] = _COLON
+        o = _digits(out, o + 1, np.uint64(second), 2)
+    if decimals:
+        # A fraction is stored with two digits a byte.
+        out[o] = _POINT
+        o = _digits(out, o + 1, np.uint64(fraction // 10 if decimals & 1 else fraction), decimals)
+    return o
+
+
+@njit(cache=True, nogil=True)
+def _decimal(data, at, precision, scale, out, o):
+    """Write a DECIMAL, and return the offset behind it."""
+    # bin2decimal: big-endian groups of 9 digits in 4 bytes; the first bit is the sign, inverted, and a negative number
+    # has all bits inverted.
+    flip = np.int64(0) if data[at] & 0x80 else np.int64(0xFF)
+    if flip:
+        out[o] = _MINUS
+        o += 1
+    begun = False
+    here = at
+    # The digits before the point begin with the smaller group. Those after the point end with the smaller group.
+    left = precision - scale
+    first = True
+    for part in range(2):
+        while left > 0:
+            digits = left % 9 if part == 0 and left % 9 else min(left, 9)
+            value = np.int64(0)
+            for _ in range(_DIGIT_BYTES[digits]):
+                byte = np.int64(data[here]) ^ flip
+                if first:
+                    byte ^= 0x80
+                    first = False
+                value = value << 8 | byte
+                here += 1
+            if begun or value:
+                o = _digits(out, o, np.uint64(value), digits if begun else 1)
+                begun = True
+            left -= digits
+        if part == 0:
+            if not begun:
+                out[o] = _ZERO
+                o += 1
+                begun = True
+            left = scale
+            if scale:
+                out[o] = _POINT
+                o += 1
+    return o
+
+
+@njit(cache=True, nogil=True)
+def _is_utf8(data, at, end):
+    """Tell whether bytes are UTF-8 as Unicode defines it: shortest form, no surrogates, at most U+10FFFF."""
+    while at < end:
+        byte = data[at]
+        if byte < 0x80:
+            at += 1
+            continue
+        low, high = 0x80, 0xBF
+        if 0xC2 <= byte <= 0xDF:
+            more = 1
+        elif 0xE0 <= byte <= 0xEF:
+            more = 2
+            if byte == 0xE0:
+                low = 0xA0
+            elif byte == 0xED:
+                high = 0x9F
+        elif 0xF0 <= byte <= 0xF4:
+            more = 3
+            if byte == 0xF0:
+                low = 0x90
+            elif byte == 0xF4:
+                high = 0x8F
+        else:
+            return False
+        if at + more >= end or not low <= data[at + 1] <= high:
+            return False
+        for k in range(2, more + 1):
+            if data[at + k] & 0xC0 != 0x80:
+                return False
+        at += more + 1
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _named(value, form, parameter, label, label_at, out, o):
+    """Write the name of an ENUM's value, or the names of a SET's members, and return the offset behind them."""
+    first, names = parameter >> 16, parameter & 0xFFFF
+    if form == Form.ENUM:
+        if value > np.uint64(names):
+            return _digits(out, o, value, 1)
+        if value == 0:
+            return o  # the empty string that stands for an invalid value
+        return _copied(
+            label, label_at[first + np.int64(value) - 1], label_at[first + np.int64(value)], out, o
+        )
+    begun = False
+    for k in range(64):
+        if value >> np.uint64(k) & np.uint64(1):
+            if begun:
+                out[o] = _COMMA
+                o += 1
+            begun = True
+            if k < names:
+                o = _copied(label, label_at[first + k], label_at[first + k + 1], out, o)
+            else:
+                o = _digits(out, o, np.uint64(k + 1), 1)
+    return o
+
+
+@njit(cache=True, nogil=True)
+def write_texts(data, start, length, column, columns, out, out_at, pending):
+    """Write the texts of all cells to ``out``, one after the other, and return the number of bytes written.
+
+    ``column`` has each cell's column. ``out_at[k]`` gets the offset at which the text of cell k begins. The last entry
+    gets the end. ``pending[k]`` becomes true for a cell whose text Python code makes.
+    """
+    forms, parameters, label, label_at, _, _ = columns
+    o = np.int64(0)
+    for k in range(start.size):
+        out_at[k] = o
+        size = length[k]
+        if size == NULL:
+            continue
+        at, c = start[k], column[k]
+        form, parameter = forms[c], parameters[c]
+        if size < NULL or form == Form.PENDING or form == Form.REAL:
+            pending[k] = True
+        elif form == Form.UTF8 and _is_utf8(data, at, at + size):
+            o = _copied(data, at, at + size, out, o)
+        elif form == Form.UTF8 or form == Form.HEX:
+            out[o] = _ZERO
+            out[o + 1] = _LETTER_X
+            o = _mapped(data, at, at + size, ByteMap.HEX, out, o + 2)
+            for _ in range(2 * (parameter - size)):
+                out[o] = _ZERO
+                o += 1
+        elif form == Form.MAPPED:
+            o = _mapped(data, at, at + size, parameter, out, o)
+        elif form == Form.DECIMAL:
+            o = _decimal(data, at, parameter >> 8, parameter & 255, out, o)
+        elif form == Form.BITS or form == Form.SET_BITS:
+            value = _number(data, at, size, form == Form.BITS)
+            count = parameter if form == Form.BITS else 8 * size
+            out[o] = _LETTER_B
+            out[o + 1] = _QUOTE
+            for bit in range(count):
+                out[o + 2 + bit] = _ZERO + np.uint8(value >> np.uint64(count - 1 - bit) & np.uint64(1))
+            out[o + 2 + count] = _QUOTE
+            o += 3 + count
+        elif Form.DATE <= form <= Form.SECONDS:
+            o = _moment(data, at, size, form, parameter, out, o)
+        else:
+            value = _number(data, at, size, _LITTLE)
+            if form == Form.ENUM or form == Form.SET:
+                o = _named(value, form, parameter, label, label_at, out, o)
+            elif form == Form.YEAR:
+                o = _digits(out, o, np.uint64(1900) + value if value else np.uint64(parameter), 4)
+            elif form == Form.UNSIGNED or not value >> np.uint64(8 * size - 1) & np.uint64(1):
+                o = _digits(out, o, value, 1)
+            else:
+                bits = ~np.uint64(0) >> np.uint64(64 - 8 * size)
+                out[o] = _MINUS
+                o = _digits(out, o + 1, (~value + np.uint64(1)) & bits, 1)
+                if form == Form.BOTH:
+                    out[o] = _BLANK
+                    out[o + 1] = _OPEN
+                    o = _digits(out, o + 2, value, 1)
+                    out[o] = _CLOSE
+                    o += 1
+    out_at[start.size] = o
+    return o
+
+
+@njit(cache=True, nogil=True)
+def join_texts(text, text_at, pending, more, more_at, length, column, columns, out, out_at):
+    """Write the text of each cell, with the texts around its column, to ``out``.
+
+    The n-th text of ``more`` is that of the n-th pending cell. ``out_at`` gets the offset of each cell's text, and the
+    end.
+    """
+    around, around_at = columns.around, columns.around_at
+    o = np.int64(0)
+    n = 0
+    for k in range(length.size):
+        out_at[k] = o
+        c = 3 * column[k]
+        if length[k] == NULL:
+            o = _copied(around, around_at[c + 2], around_at[c + 3], out, o)
+            continue
+        o = _copied(around, around_at[c], around_at[c + 1], out, o)
+        if pending[k]:
+            o = _copied(more, more_at[n], more_at[n + 1], out, o)
+            n += 1
+        else:
+            o = _copied(text, text_at[k], text_at[k + 1], out, o)
+        o = _copied(around, around_at[c + 1], around_at[c + 2], out, o)
+    out_at[length.size] = o

@@ -1,0 +1,319 @@
+"""The decoder of MySQL's binary JSON, and of the changes to JSON values in partial updates.
+
+The text is what MySQL itself shows for a JSON value. Sources: ``sql-common/json_binary.h``, ``sql-common/json_dom.cc``
+(``Json_wrapper::to_string``) and ``sql-common/json_diff.cc`` of MySQL.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import struct
+from base64 import b64encode
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
+
+from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.binlog import row_image as T
+from dumpfilter.binlog.decimals import decimal_text
+from dumpfilter.binlog.rows.numbers import plain_number
+from dumpfilter.binlog.rows_events import Cursor
+
+MOST_DEPTH = 100
+"""The deepest nesting of a JSON value (``JSON_DOCUMENT_MAX_DEPTH``)."""
+
+_SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = range(5)
+_INT16, _UINT16, _INT32, _UINT32, _INT64, _UINT64, _DOUBLE, _STRING = range(5, 13)
+_OPAQUE = 15
+
+_NUMBERS = {
+    _INT16: struct.Struct("<h"),
+    _UINT16: struct.Struct("<H"),
+    _INT32: struct.Struct("<i"),
+    _UINT32: struct.Struct("<I"),
+    _INT64: struct.Struct("<q"),
+    _UINT64: struct.Struct("<Q"),
+}
+_REAL = struct.Struct("<d")
+_LITERALS = ("null", "true", "false")
+_SMALL = frozenset({_LITERAL, _INT16, _UINT16})
+_INLINED = {False: _SMALL, True: _SMALL | {_INT32, _UINT32}}
+"""The types whose values stand in the entries of small and of large objects and arrays."""
+
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"} | {
+    chr(code): f"\\u{code:04x}" for code in range(32) if chr(code) not in "\b\f\n\r\t"
+}
+_ESCAPED = str.maketrans(_ESCAPES)
+
+
+class JsonKind(enum.Enum):
+    """The kinds of JSON values that printed SQL tells apart."""
+
+    STRING = enum.auto()
+    """The kind of strings, dates, times and binary values. Their text has no quotes in printed SQL."""
+    SCALAR = enum.auto()
+    CONTAINER = enum.auto()
+
+
+class JsonValue(NamedTuple):
+    """A JSON value as text."""
+
+    kind: JsonKind
+    text: str
+    """The text of the value: without quotes for a string, and JSON text for the others."""
+
+    @property
+    def json(self) -> str:
+        """The JSON text of the value."""
+        return quoted(self.text) if self.kind == JsonKind.STRING else self.text
+
+
+JsonNode: TypeAlias = "JsonValue | list[JsonNode] | dict[str, JsonNode]"
+"""A JSON value as a tree: an array, an object with its members in MySQL's order, or a scalar."""
+
+
+def json_text(node: JsonNode) -> str:
+    """Return the JSON text of a tree."""
+    if isinstance(node, dict):
+        return f"{{{', '.join([f'{quoted(key)}: {json_text(value)}' for key, value in node.items()])}}}"
+    return f"[{', '.join(map(json_text, node))}]" if isinstance(node, list) else node.json
+
+
+def quoted(text: str) -> str:
+    r"""Return a string as JSON text, with MySQL's escapes.
+
+    >>> print(quoted('a"b\n\x01'))
+    "a\"b\n\u0001"
+    """
+    return f'"{text.translate(_ESCAPED)}"'
+
+
+def real_text(value: float) -> str:
+    """Return a double as MySQL shows it in JSON: the fewest digits that read back as the same number.
+
+    >>> real_text(1.0), real_text(1e15), real_text(1e-7), real_text(-1.5e-20), real_text(1e10)
+    ('1.0', '1e15', '0.0000001', '-1.5e-20', '10000000000.0')
+    """
+    if not math.isfinite(value):
+        raise BinlogCorrupt("a JSON value has a number that is not finite")
+    text = plain_number(repr(value))
+    return text if "." in text or "e" in text else f"{text}.0"
+
+
+def json_value(data: bytes) -> JsonValue:
+    """Return a binary JSON value as text. Raises BinlogCorrupt for data that are no JSON value."""
+    return _value(json_tree(data))
+
+
+def _value(node: JsonNode) -> JsonValue:
+    return node if isinstance(node, JsonValue) else JsonValue(JsonKind.CONTAINER, json_text(node))
+
+
+def json_tree(data: bytes) -> JsonNode:
+    """Return a binary JSON value as a tree. Empty data are the JSON value null, as on the server.
+
+    Raises BinlogCorrupt for data that are no JSON value.
+    """
+    if not data:
+        return JsonValue(JsonKind.SCALAR, "null")
+    try:
+        return _Reader(data).node(data[0], 1, 0)
+    except (struct.error, IndexError):
+        raise BinlogCorrupt("a JSON value ends too early") from None
+
+
+class _Reader:
+    """A reader of one binary JSON value."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._left = len(data)
+        """The bytes that values may still use.
+
+        No two values share bytes. Without this limit, malformed offsets could make a text of any length.
+        """
+
+    def node(self, kind: int, at: int, depth: int) -> JsonNode:
+        """Return the value of a type at an offset. Raises BinlogCorrupt, struct.error and IndexError."""
+        self._use(1)
+        if kind <= _LARGE_ARRAY:
+            return self._container(kind, at, depth + 1)
+        if kind == _LITERAL:
+            if self._data[at] >= len(_LITERALS):
+                raise BinlogCorrupt(f"a JSON value has the unknown literal {self._data[at]}")
+            return JsonValue(JsonKind.SCALAR, _LITERALS[self._data[at]])
+        number = _NUMBERS.get(kind)
+        if number is not None:
+            return JsonValue(JsonKind.SCALAR, str(number.unpack_from(self._data, at)[0]))
+        if kind == _DOUBLE:
+            return JsonValue(JsonKind.SCALAR, real_text(_REAL.unpack_from(self._data, at)[0]))
+        if kind == _STRING:
+            return JsonValue(JsonKind.STRING, _text(self._sized(at)))
+        if kind == _OPAQUE:
+            return _opaque(self._data[at], self._sized(at + 1))
+        raise BinlogCorrupt(f"a JSON value has the unknown type {kind}")
+
+    def _use(self, amount: int) -> None:
+        self._left -= amount
+        if self._left < 0:
+            raise BinlogCorrupt("a JSON value refers to the same bytes more than once")
+
+    def _slice(self, at: int, length: int) -> bytes:
+        if at + length > len(self._data):
+            raise BinlogCorrupt("a JSON value ends too early")
+        self._use(length)
+        return self._data[at : at + length]
+
+    def _sized(self, at: int) -> bytes:
+        # The length has 7 bits in each byte, the lowest first. The highest bit says that another byte follows.
+        length = 0
+        for k in range(5):
+            byte = self._data[at + k]
+            length |= (byte & 0x7F) << 7 * k
+            if not byte & 0x80:
+                return self._slice(at + k + 1, length)
+        raise BinlogCorrupt("a JSON value has a length of more than 5 bytes")
+
+    def _container(self, kind: int, base: int, depth: int) -> JsonNode:
+        if depth > MOST_DEPTH:
+            raise BinlogCorrupt(f"a JSON value is nested more than {MOST_DEPTH} times")
+        large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
+        is_object = kind in (_SMALL_OBJECT, _LARGE_OBJECT)
+        number = _NUMBERS[_UINT32 if large else _UINT16]
+        width = number.size
+        (count,) = number.unpack_from(self._data, base)
+        keys = base + 2 * width
+        entries = keys + count * (width + 2 if is_object else 0)
+        if entries + count * (1 + width) > len(self._data):
+            raise BinlogCorrupt(f"a JSON value has {count} elements, more than it has bytes")
+        elements: list[JsonNode] = []
+        names = []
+        for k in range(count):
+            at = entries + k * (1 + width)
+            kind = self._data[at]
+            place = at + 1 if kind in _INLINED[large] else base + number.unpack_from(self._data, at + 1)[0]
+            elements.append(self.node(kind, place, depth))
+            if is_object:
+                entry = keys + k * (width + 2)
+                (offset,) = number.unpack_from(self._data, entry)
+                (length,) = _NUMBERS[_UINT16].unpack_from(self._data, entry + width)
+                names.append(_text(self._slice(base + offset, length)))
+        return dict(zip(names, elements, strict=True)) if is_object else elements
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _opaque(kind: int, data: bytes) -> JsonValue:
+    if kind == T.NEWDECIMAL:
+        if len(data) < 2:
+            raise BinlogCorrupt("a JSON value has a DECIMAL without its precision")
+        return JsonValue(JsonKind.SCALAR, decimal_text(data[2:], data[0], data[1]))
+    if kind in (T.DATE, T.TIME, T.DATETIME, T.TIMESTAMP):
+        if len(data) != 8:
+            raise BinlogCorrupt(f"a JSON value has a time of {len(data)} bytes")
+        return JsonValue(JsonKind.STRING, _packed_time(kind, int.from_bytes(data, "little", signed=True)))
+    return JsonValue(JsonKind.STRING, f"base64:type{kind}:{b64encode(data).decode()}")
+
+
+def _packed_time(kind: int, packed: int) -> str:
+    sign = "-" if packed < 0 else ""
+    whole, micro = divmod(abs(packed), 1 << 24)
+    hour, minute, second = whole >> 12 & (0x3FF if kind == T.TIME else 0x1F), whole >> 6 & 63, whole & 63
+    clock = f"{hour:02}:{minute:02}:{second:02}.{micro:06}"
+    if kind == T.TIME:
+        return sign + clock
+    days = whole >> 17
+    date = f"{(days >> 5) // 13:04}-{(days >> 5) % 13:02}-{days & 31:02}"
+    return date if kind == T.DATE else f"{date} {clock}"
+
+
+class JsonOperation(enum.IntEnum):
+    """The operations of a change to a JSON value (``enum_json_diff_operation``)."""
+
+    REPLACE = 0
+    INSERT = 1
+    REMOVE = 2
+
+
+class JsonChange(NamedTuple):
+    """One change to a JSON value in a partial update."""
+
+    operation: JsonOperation
+    path: str
+    """The JSON path of the changed element, such as ``$.a[1]``."""
+    value: JsonNode | None
+    """The new value; None for a removed element."""
+
+    @property
+    def function(self) -> str:
+        """The name of the SQL function that makes the same change."""
+        if self.operation == JsonOperation.INSERT and self.path.endswith("]"):
+            return "JSON_ARRAY_INSERT"
+        return f"JSON_{self.operation.name}"
+
+
+def json_changes(data: bytes) -> Iterator[JsonChange]:
+    """Yield the changes to a JSON value in a partial update. Raises BinlogCorrupt for malformed data."""
+    reader = Cursor(data, "Partial_update_rows")
+    while reader.left:
+        number = reader.integer(1, "the operation on a JSON value")
+        if number not in JsonOperation._value2member_map_:
+            raise BinlogCorrupt(f"a partial update has the unknown operation {number} on a JSON value")
+        operation = JsonOperation(number)
+        path = _text(reader.take(reader.packed("the length of a JSON path"), "a JSON path"))
+        value = None
+        if operation != JsonOperation.REMOVE:
+            value = json_tree(reader.take(reader.packed("the length of a JSON value"), "a JSON value"))
+        yield JsonChange(operation, path, value)
+
+
+def changes_expression(column: str, changes: list[JsonChange], line: str = " ") -> str:
+    r"""Return an SQL expression that makes the changes to a column, as ``mysqlbinlog -v`` prints it.
+
+    ``line`` separates the lines of the expression.
+
+    >>> one = JsonChange(JsonOperation.REPLACE, "$.a", JsonValue(JsonKind.SCALAR, "2"))
+    >>> changes_expression("@2", [one, JsonChange(JsonOperation.REMOVE, "$.b", None)])
+    "JSON_REMOVE( JSON_REPLACE(@2, '$.a', 2), '$.b')"
+    """
+    if not changes:
+        return column
+    functions = [changes[0].function]
+    for previous, change in pairwise(changes):
+        if change.function != previous.function:
+            functions.append(change.function)
+    text = line.join(f"{function}(" for function in reversed(functions)) + column
+    for number, change in enumerate(changes):
+        if number:
+            ends = ")" if change.function != changes[number - 1].function else ""
+            text += f"{ends},{line}"
+        else:
+            text += ", "
+        text += sql_quoted(change.path)
+        if change.value is not None:
+            text += f", {_sql(_value(change.value))}"
+    return text + ")"
+
+
+def _sql(value: JsonValue) -> str:
+    if value.kind == JsonKind.CONTAINER:
+        return f"CAST({sql_quoted(value.text)} AS JSON)"
+    return sql_quoted(value.text) if value.kind == JsonKind.STRING else value.text
+
+
+_SQL_ESCAPED = str.maketrans(
+    {chr(code): f"\\x{code:02x}" for code in range(32)}
+    | {"'": "\\'", "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+)
+
+
+def sql_quoted(text: str) -> str:
+    r"""Return a text in single quotes, with the escapes of ``mysqlbinlog -v``.
+
+    >>> print(sql_quoted("it's\n"))
+    'it\'s\n'
+    """
+    return f"'{text.translate(_SQL_ESCAPED)}'"

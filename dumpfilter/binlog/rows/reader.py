@@ -1,0 +1,139 @@
+"""The reader of row images: rows events in, Arrow arrays of changed rows out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dumpfilter.binlog.events import GTIDS, EventType
+from dumpfilter.binlog.format import Family, FormatDescription
+from dumpfilter.binlog.row_image import AFTER, BEFORE
+from dumpfilter.binlog.row_walk import NULL, RowsError, find_rows
+from dumpfilter.binlog.rows.events import RowsEvents, RowsEventsFinder, at_position, with_map
+from dumpfilter.binlog.rows.structs import Cells, Images, maps, structs
+from dumpfilter.binlog.rows.table import Table
+from dumpfilter.binlog.rows.texts import CellError, Documents
+
+_ENDS: npt.NDArray[np.bool_] = np.isin(np.arange(256), [*GTIDS, EventType.XID])
+"""The events after which no Table_map event is in force."""
+
+Bytes = npt.NDArray[np.uint8]
+Int64 = npt.NDArray[np.int64]
+
+
+class ChangedRows(NamedTuple):
+    """The changed rows of many rows events, one entry for each row, in the order of the events."""
+
+    event: Int64
+    """The number of the rows event that each row belongs to, ascending."""
+    before: pa.MapArray
+    """The rows before the change (:data:`dumpfilter.binlog.rows.MAP_TYPE`, or a struct); null for inserted rows."""
+    after: pa.MapArray
+    """The rows after the change (:data:`dumpfilter.binlog.rows.MAP_TYPE`, or a struct); null for deleted rows.
+
+    With ``binlog_row_image=MINIMAL`` the after-image of an update has the changed columns only.
+    """
+
+
+class RowImageReader:
+    """A reader of the row images in a stream of events, which begins between two transactions.
+
+    From one call to the next, the reader remembers the Table_map events in force.
+
+    Parameters:
+        types: the struct types of the rows before and after the change; None: maps of texts. Only the rows of one table
+            should be wanted then (:func:`dumpfilter.binlog.rows.typed.struct_of`).
+        names: the names of the columns, in order, of tables whose binlog does not tell names.
+        check: called with each version of a table whose rows are wanted. May raise a BinlogError.
+        invalid_dates: counts, by the name of the column, the dates that are null in a struct since no calendar has
+            them.
+    """
+
+    def __init__(
+        self,
+        types: tuple[pa.StructType, pa.StructType] | None = None,
+        *,
+        names: Sequence[str] = (),
+        check: Callable[[Table, Family], None] | None = None,
+        invalid_dates: Counter[str] | None = None,
+    ) -> None:
+        self._invalid_dates: Counter[str] = Counter() if invalid_dates is None else invalid_dates
+        self._types = types
+        self._finder = RowsEventsFinder(names, check)
+
+    def read(
+        self,
+        data: Bytes,
+        start: Int64,
+        size: Int64,
+        type: Bytes,
+        position: Int64,
+        fd: FormatDescription,
+        *,
+        wanted: npt.NDArray[np.bool_] | None = None,
+    ) -> ChangedRows:
+        """Return the changed rows of all rows events among the events given.
+
+        Event k has ``size[k]`` bytes from ``data[start[k]]`` (uint8) on, with its common header and, if ``fd`` says so,
+        its checksum. ``type`` has the events' types, and ``position`` their positions in the file, for errors. With
+        ``wanted`` only the rows events for which it is true are decoded. Raises BinlogCorrupt or BinlogUnsupported with
+        the event's position when an event cannot be decoded.
+        """
+        found = self._finder.find(
+            data, start, size, type, fd, closes=_ENDS[type], wanted=wanted, position=position
+        )
+        return self._decode(found, position)
+
+    def _decode(self, events: RowsEvents, position: Int64) -> ChangedRows:
+        layouts, columns = self._finder.layouts.arrays()
+        of_event, layout_of, start, end, _, data = events
+        try:
+            found = find_rows(data, start, end, layout_of, layouts)
+        except RowsError as error:
+            # The Table_map event may be the damaged one: it tells where each value ends.
+            what = with_map(error.error, int(events.map[error.event]))
+            raise at_position(what, int(position[of_event[error.event]])) from error.error
+        event, layout = of_event[found.event], layout_of[found.event]
+        row = np.repeat(np.arange(event.size), np.diff(found.cell))
+        # The index of each cell's column among the columns of all layouts.
+        place = np.arange(row.size) + (layouts.first[layout] - found.cell[:-1])[row]
+        is_after = place >= layouts.second[layout][row]
+        documents = _documents(found.length, layouts.document[place], found.start, found.cell[row])
+        made = []
+        for number, bit in enumerate((BEFORE, AFTER)):
+            chosen = np.flatnonzero(is_after == bool(number))
+            first = np.searchsorted(row[chosen], np.arange(event.size + 1))
+            cells = Cells(first, found.start[chosen], found.length[chosen])
+            changed = {
+                int(np.searchsorted(chosen, cell)): place for cell, place in documents.items() if number
+            }
+            images = Images(layouts.images[layout] & bit != 0, cells, columns[place[chosen]], changed)
+            try:
+                made.append(self._images(data, images, number))
+            except CellError as error:
+                wrong = int(np.searchsorted(cells.row, error.cell, "right")) - 1
+                raise at_position(error.error, int(position[event[wrong]])) from error.error
+        return ChangedRows(event, *made)
+
+    def _images(self, data: Bytes, images: Images, number: int) -> pa.Array:
+        styled, described = self._finder.layouts.styled(), self._finder.layouts.described
+        if self._types is not None:
+            return structs(data, images, styled, described, self._types[number], self._invalid_dates)
+        return maps(data, images, styled, described)
+
+
+def _documents(length: Int64, document: npt.NDArray[np.int32], start: Int64, first: Int64) -> Documents:
+    """Return the JSON documents that partial updates change, by the number of the cell with the changes.
+
+    ``document`` has each cell's index in its row of the document, or -1, and ``first`` the row's first cell. Changes
+    whose before-image lacks the column, or has NULL there, are left out.
+    """
+    changes = np.flatnonzero((length < NULL) & (document >= 0))
+    before = first[changes] + document[changes]
+    places = zip(changes.tolist(), start[before].tolist(), length[before].tolist(), strict=True)
+    return {cell: (at, size) for cell, at, size in places if size >= 0}

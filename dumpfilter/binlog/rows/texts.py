@@ -1,0 +1,188 @@
+"""The texts of cells (values of row images), in the style that each column has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.base.errors import BinlogError
+from dumpfilter.binlog.row_walk import NULL
+from dumpfilter.binlog.rows import _text_kernels as K
+from dumpfilter.binlog.rows._text_kernels import ByteMap, Form
+from dumpfilter.binlog.rows.numbers import number_texts
+
+__all__ = ["ByteMap", "CellError", "Form", "Style", "StyledColumns", "cell_texts"]
+
+Bytes = npt.NDArray[np.uint8]
+Int64 = npt.NDArray[np.int64]
+
+_WIDEST = 48
+"""More characters than any number, date or time has, also a malformed one."""
+_SET_SPARE = 3 * 64
+"""The most bytes of a SET's commas, and of the numbers of members without a name."""
+
+
+class CellError(Exception):
+    """An error about one value. The caller knows the event that the value is from."""
+
+    def __init__(self, cell: int, error: BinlogError) -> None:
+        self.cell = cell
+        self.error = error
+        super().__init__(str(error))
+
+
+Documents = Mapping[int, tuple[int, int]]
+"""The places of JSON documents in the data: the start and the length, by the number of the cell that changes it."""
+
+NO_DOCUMENTS: Documents = MappingProxyType({})
+
+
+def _no_value(data: bytes) -> str:
+    raise AssertionError("compiled code converts the values of this column")
+
+
+class Style(NamedTuple):
+    """The way in which the values of a column become texts."""
+
+    form: Form
+    parameter: int = 0
+    labels: tuple[bytes, ...] = ()
+    """The names of the values of an ENUM or SET, in UTF-8."""
+    value: Callable[[bytes], str] = _no_value
+    """The function that converts a value of the form PENDING."""
+    changes: Callable[[bytes, bytes | None], str] = lambda data, document: _no_value(data)
+    """The function that converts the changes of a partial update, given the JSON document before, if there is one."""
+    around: tuple[bytes, bytes, bytes] = (b"", b"", b"")
+    """The texts before a value, behind a value, and instead of both when the value is NULL."""
+
+    def room(self) -> tuple[int, int]:
+        """Return how many bytes a text has at most: a fixed number, and a number for each byte of the value."""
+        if self.form == Form.DECIMAL:
+            return (self.parameter >> 8) + _WIDEST, 0
+        if self.form in (Form.BITS, Form.SET_BITS):
+            return 3 + self.parameter, 8
+        if self.form in (Form.ENUM, Form.SET):
+            sizes = [*map(len, self.labels)]
+            return (max(sizes) if self.form == Form.ENUM else sum(sizes)) + _SET_SPARE, 0
+        if self.form in (Form.UTF8, Form.HEX):
+            return 2 + 2 * self.parameter, 2
+        return (0, K.MAPPED_BYTES) if self.form == Form.MAPPED else (_WIDEST, 0)
+
+
+class StyledColumns(NamedTuple):
+    """The styles of many columns, in arrays with one entry for each column."""
+
+    styles: list[Style]
+    columns: K.Columns
+    room: Int64
+    """The most bytes of a text: a fixed number, and a number for each byte of the value. Shape (2, columns)."""
+    around_size: Int64
+    """The number of bytes around a value, and of those instead of NULL. Shape (2, columns)."""
+    is_plain: bool
+    """Whether no column has texts around its values."""
+
+    @classmethod
+    def of(cls, styles: Iterable[Style]) -> StyledColumns:
+        """Return columns with these styles."""
+        styles = list(styles)
+        labels = [label for style in styles for label in style.labels]
+        first = np.cumsum([0, *(len(style.labels) for style in styles)]).tolist()
+        parameters = [
+            at << 16 | len(style.labels) if style.form in (Form.ENUM, Form.SET) else style.parameter
+            for at, style in zip(first, styles, strict=False)
+        ]
+        around = [text for style in styles for text in style.around]
+        columns = K.Columns(
+            np.array([style.form for style in styles], np.uint8),
+            np.array(parameters, np.int64),
+            *_joined(labels),
+            *_joined(around),
+        )
+        before, behind, null = np.diff(columns.around_at).reshape(-1, 3).T
+        room = np.array([style.room() for style in styles], np.int64).reshape(-1, 2).T.copy()
+        return cls(styles, columns, room, np.stack((before + behind, null)), not columns.around.size)
+
+
+def cell_texts(
+    data: Bytes,
+    start: Int64,
+    length: Int64,
+    column: Int64,
+    styled: StyledColumns,
+    documents: Documents = NO_DOCUMENTS,
+) -> tuple[Bytes, Int64]:
+    """Return the texts of all cells one after the other, and the offset of each text, and the end.
+
+    ``start`` and ``length`` are the places of the cells in ``data``, and ``column`` has the number of each cell's
+    column. The text of NULL is the one that its column has instead. ``documents`` are the JSON documents before the
+    partial updates. Raises CellError for a malformed value.
+    """
+    fixed, per_byte = styled.room
+    room = int((fixed[column] + per_byte[column] * np.maximum(length, 0)).sum())
+    text, text_at, pending = (
+        np.empty(room, np.uint8),
+        np.empty(start.size + 1, np.int64),
+        np.zeros(start.size, np.bool_),
+    )
+    size = K.write_texts(data, start, length, column, styled.columns, text, text_at, pending)
+    found = np.flatnonzero(pending)
+    if styled.is_plain and not found.size:
+        return text[:size], text_at
+    more, more_at = _NO_TEXTS
+    if found.size:
+        more, more_at = _joined(_pending_texts(data, start, length, column, styled, documents, found))
+    around = styled.around_size[(length == NULL).view(np.int8), column]
+    out = np.empty(size + more.size + int(around.sum()), np.uint8)
+    out_at = np.empty_like(text_at)
+    K.join_texts(text, text_at, pending, more, more_at, length, column, styled.columns, out, out_at)
+    return out, out_at
+
+
+def _pending_texts(
+    data: Bytes,
+    start: Int64,
+    length: Int64,
+    column: Int64,
+    styled: StyledColumns,
+    documents: Documents,
+    pending: Int64,
+) -> list[bytes]:
+    of_cell = column[pending]
+    real = styled.columns.form[of_cell] == Form.REAL
+    texts = np.empty(pending.size, object)
+    for kind in (np.float32, np.float64):
+        width = np.dtype(kind).itemsize
+        chosen = real & (styled.columns.parameter[of_cell] == width)
+        if not chosen.any():
+            continue
+        raw = data[start[pending[chosen]][:, None] + np.arange(width)]
+        texts[chosen] = [text.encode() for text in number_texts(raw.view(kind).ravel())]
+    for k in np.flatnonzero(~real).tolist():
+        cell = int(pending[k])
+        at, size, style = int(start[cell]), int(length[cell]), styled.styles[of_cell[k]]
+        try:
+            if size < NULL:
+                place, amount = documents.get(cell, (0, -1))
+                document = data[place : place + amount].tobytes() if amount >= 0 else None
+                made = style.changes(data[at : at + NULL - 1 - size].tobytes(), document)
+            else:
+                made = style.value(data[at : at + size].tobytes())
+        except BinlogError as error:
+            raise CellError(cell, error) from error
+        texts[k] = made.encode("utf-8", "replace")
+    found: list[bytes] = texts.tolist()
+    return found
+
+
+def _joined(texts: list[bytes]) -> tuple[Bytes, Int64]:
+    # numba compiles separate versions of a function for read-only and writable buffers, and these are read-only.
+    joined = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
+    at = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    return joined[: at[-1]], at
+
+
+_NO_TEXTS = _joined([])

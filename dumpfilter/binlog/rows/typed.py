@@ -1,0 +1,270 @@
+"""The values of row images as typed Arrow arrays: integers, decimals, times, binary values and texts.
+
+A struct has a table's columns as fields. :func:`column_type` gives the type of each. Types without an Arrow type that
+all readers know are text, as in the maps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dumpfilter.binlog import row_image as T
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.rows.charsets import BINARY, charset_of
+from dumpfilter.binlog.rows.table import INTEGERS, TEXTS, Column, Table, bit_count, char_length
+from dumpfilter.binlog.rows.values import uncompressed_value
+
+Bytes = npt.NDArray[np.uint8]
+Int64 = npt.NDArray[np.int64]
+
+MOST_DIGITS = 38
+"""The most digits of a decimal number in Spark and in Arrow's decimal128. A DECIMAL of MySQL has up to 65."""
+
+_SIGNED = {
+    T.TINY: pa.int8(),
+    T.SHORT: pa.int16(),
+    T.INT24: pa.int32(),
+    T.LONG: pa.int32(),
+    T.LONGLONG: pa.int64(),
+}
+_BIGGEST = pa.decimal128(20, 0)
+"""The type of numbers up to 2**64 - 1. Spark has no unsigned integers."""
+_UNSIGNED = {
+    T.TINY: pa.int16(),
+    T.SHORT: pa.int32(),
+    T.INT24: pa.int32(),
+    T.LONG: pa.int64(),
+    T.LONGLONG: _BIGGEST,
+}
+_LOCAL_TIME = pa.timestamp("us")
+_INSTANT = pa.timestamp("us", "UTC")
+_OTHERS = {
+    T.FLOAT: pa.float32(),
+    T.DOUBLE: pa.float64(),
+    T.YEAR: pa.int16(),
+    T.DATE: pa.date32(),
+    T.NEWDATE: pa.date32(),
+    T.DATETIME: _LOCAL_TIME,
+    T.DATETIME2: _LOCAL_TIME,
+    T.TIMESTAMP: _INSTANT,
+    T.TIMESTAMP2: _INSTANT,
+    T.GEOMETRY: pa.binary(),
+}
+_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
+"""The most decimal digits of the numbers of each type."""
+_EXACT_IN_DOUBLE = frozenset({pa.int8(), pa.int16(), pa.int32(), pa.float32(), pa.float64()})
+_WIDTHS = {T.TINY: 1, T.SHORT: 2, T.INT24: 3, T.LONG: 4, T.LONGLONG: 8}
+_MICROSECONDS = 1_000_000
+_DAY = 86400
+
+
+def column_type(column: Column, family: Family) -> pa.DataType:
+    """Return the Arrow type of a column's values."""
+    kind = column.type
+    if kind in INTEGERS:
+        return (_UNSIGNED if column.unsigned else _SIGNED)[kind]
+    if kind in _OTHERS:
+        return _OTHERS[kind]
+    if kind == T.BIT:
+        return pa.int64() if bit_count(column) < 64 else _BIGGEST
+    if kind == T.NEWDECIMAL:
+        precision, scale = column.metadata >> 8, column.metadata & 0xFF
+        return pa.decimal128(precision, scale) if precision <= MOST_DIGITS else pa.string()
+    if kind in TEXTS and kind != T.VECTOR and charset_of(column.collation, family) == BINARY:
+        return pa.binary()
+    return pa.string()
+
+
+def common_type(first: pa.DataType, second: pa.DataType) -> pa.DataType:
+    """Return a type that has all values of two types: a wider number, or text.
+
+    >>> common_type(pa.int16(), pa.int64()), common_type(pa.int32(), pa.date32())
+    (DataType(int64), DataType(string))
+    >>> common_type(pa.decimal128(8, 2), pa.int64())
+    Decimal128Type(decimal128(21, 2))
+    """
+    if first == second:
+        return first
+    if first in _DIGITS and second in _DIGITS:
+        return max(first, second, key=lambda one: _DIGITS[one])
+    if {first, second} <= _EXACT_IN_DOUBLE:
+        return pa.float64()
+    if {first, second} == {pa.date32(), _LOCAL_TIME}:
+        return _LOCAL_TIME
+    wholes, scales = [], []
+    for one in (first, second):
+        if pa.types.is_decimal(one):
+            wholes.append(one.precision - one.scale)
+            scales.append(one.scale)
+        elif one in _DIGITS:
+            wholes.append(_DIGITS[one])
+            scales.append(0)
+        else:
+            return pa.string()
+    digits = max(wholes) + max(scales)
+    return pa.decimal128(digits, max(scales)) if digits <= MOST_DIGITS else pa.string()
+
+
+def struct_of(tables: Iterable[tuple[Table, Family]]) -> pa.StructType:
+    """Return a struct type with the columns of all versions of one table.
+
+    A field has the type :func:`common_type` of the equally named columns. Names that differ in upper and lower case are
+    equal, as on the server.
+    """
+    fields: dict[str, tuple[str, pa.DataType]] = {}
+    for table, family in tables:
+        for column in table.columns:
+            kind = column_type(column, family)
+            name, other = fields.get(column.name.lower(), (column.name, kind))
+            fields[column.name.lower()] = name, common_type(other, kind)
+    return pa.struct(list(fields.values()))
+
+
+def with_names(table: Table, names: Sequence[str]) -> Table:
+    """Return a table with names for its columns, by their order, if the binlog does not tell names.
+
+    A name with the word UNSIGNED behind it says that the column is UNSIGNED, if the binlog does not tell that either.
+    """
+    columns = list(table.columns)
+    for number, (column, text) in enumerate(zip(columns, names, strict=False)):
+        name, _, rest = text.strip().partition(" ")
+        unsigned = column.unsigned
+        if unsigned is None and rest.strip().lower() == "unsigned":
+            unsigned = True
+        columns[number] = replace(column, name=column.name if table.has_names else name, unsigned=unsigned)
+    return replace(table, columns=tuple(columns))
+
+
+def typed_values(data: Bytes, start: Int64, length: Int64, column: Column) -> pa.Array:
+    """Return the values of cells of one column, in the column's type (:func:`column_type`).
+
+    ``start`` and ``length`` are the places of the cells in ``data``; a negative length is NULL. Dates that no calendar
+    has, such as ``0000-00-00``, and dates of the year 0 are null. Raises BinlogCorrupt for malformed values of
+    MariaDB's compressed columns. The caller makes the values of types that become text, and of DECIMAL.
+    """
+    kind = column.type
+    null = length < 0
+    if kind in TEXTS or kind == T.GEOMETRY:
+        return _binary(data, start, length, column)
+    if kind == T.BIT:
+        return _array(_big(data, start, null, (bit_count(column) + 7) // 8), null, pa.uint64()).cast(
+            pa.int64() if bit_count(column) < 64 else _BIGGEST
+        )
+    if kind in INTEGERS:
+        width = _WIDTHS[kind]
+        value = _little(data, start, null, width)
+        if column.unsigned:
+            return _array(value, null, pa.uint64()).cast(_UNSIGNED[kind])
+        shift = 64 - 8 * width
+        return _array(value.view(np.int64) << shift >> shift, null, pa.int64()).cast(_SIGNED[kind])
+    if kind in (T.FLOAT, T.DOUBLE):
+        real = np.dtype(f"<f{column.metadata}")
+        return pa.array(_bytes(data, start, null, real.itemsize).view(real).ravel(), mask=null).cast(
+            _OTHERS[kind]
+        )
+    if kind == T.YEAR:
+        year = _little(data, start, null, 1).astype(np.int64)
+        return _array(np.where(year > 0, 1900 + year, 0), null, pa.int64()).cast(pa.int16())
+    return _moments(data, start, null, column)
+
+
+def _array(values: npt.NDArray[np.generic], null: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+    return pa.array(values, kind, mask=null)
+
+
+def _bytes(data: Bytes, start: Int64, null: npt.NDArray[np.bool_], width: int) -> Bytes:
+    """Return the bytes of each cell as a row of ``width`` bytes, zeros for NULL."""
+    found = np.zeros((start.size, width), np.uint8)
+    valid = ~null
+    found[valid] = data[start[valid][:, None] + np.arange(width)]
+    return found
+
+
+def _little(data: Bytes, start: Int64, null: npt.NDArray[np.bool_], width: int) -> npt.NDArray[np.uint64]:
+    found = np.zeros((start.size, 8), np.uint8)
+    found[:, :width] = _bytes(data, start, null, width)
+    number: npt.NDArray[np.uint64] = found.view("<u8").ravel()
+    return number
+
+
+def _big(data: Bytes, start: Int64, null: npt.NDArray[np.bool_], width: int) -> npt.NDArray[np.uint64]:
+    found = np.zeros((start.size, 8), np.uint8)
+    found[:, 8 - width :] = _bytes(data, start, null, width)
+    number: npt.NDArray[np.uint64] = found.view(">u8").ravel().astype(np.uint64)
+    return number
+
+
+def _moments(data: Bytes, start: Int64, null: npt.NDArray[np.bool_], column: Column) -> pa.Array:
+    kind, decimals = column.type, column.metadata
+    if kind in (T.DATE, T.NEWDATE):
+        date = _little(data, start, null, 3).astype(np.int64)
+        days, valid = _days(date >> 9, date >> 5 & 15, date & 31)
+        return pa.array(days.astype(np.int32), pa.int32(), mask=null | ~valid).cast(pa.date32())
+    if kind in (T.TIMESTAMP, T.TIMESTAMP2):
+        read = _little if kind == T.TIMESTAMP else _big
+        seconds = read(data, start, null, 4).astype(np.int64)
+        # The server stores 0000-00-00 00:00:00 as 0, and has no value for the begin of 1970.
+        valid = seconds > 0
+    else:
+        seconds, valid = (_old_datetimes if kind == T.DATETIME else _datetimes)(data, start, null)
+    micro = seconds * _MICROSECONDS
+    width = (decimals + 1) // 2
+    if kind in (T.DATETIME2, T.TIMESTAMP2) and width:
+        first = start + (4 if kind == T.TIMESTAMP2 else 5)
+        micro += _big(data, first, null, width).astype(np.int64) * 10 ** (6 - 2 * width)
+    return pa.array(micro, pa.int64(), mask=null | ~valid).cast(_OTHERS[kind])
+
+
+Moments = tuple[Int64, npt.NDArray[np.bool_]]
+
+
+def _datetimes(data: Bytes, start: Int64, null: npt.NDArray[np.bool_]) -> Moments:
+    value = _big(data, start, null, 5).astype(np.int64) - 0x8000000000
+    date, clock = value >> 17, value & 0x1FFFF
+    days, valid = _days((date >> 5) // 13, (date >> 5) % 13, date & 31)
+    seconds = (clock >> 12) * 3600 + (clock >> 6 & 63) * 60 + (clock & 63)
+    return days * _DAY + seconds, valid & (value >= 0)
+
+
+def _old_datetimes(data: Bytes, start: Int64, null: npt.NDArray[np.bool_]) -> Moments:
+    digits = _little(data, start, null, 8).astype(np.int64)
+    date, clock = digits // 1_000_000, digits % 1_000_000
+    days, valid = _days(date // 10000, date // 100 % 100, date % 100)
+    return days * _DAY + clock // 10000 * 3600 + clock // 100 % 100 * 60 + clock % 100, valid
+
+
+def _days(year: Int64, month: Int64, day: Int64) -> Moments:
+    """Return the days since 1970 of dates, and whether the calendar has each date."""
+    valid = (month >= 1) & (month <= 12) & (day >= 1) & (year >= 1) & (year <= 9999)
+    months = np.where(valid, (year - 1970) * 12 + month - 1, 0).astype("datetime64[M]")
+    days = months.astype("datetime64[D]").astype(np.int64) + np.where(valid, day - 1, 0)
+    next_month = (months + 1).astype("datetime64[D]").astype(np.int64)
+    return days, valid & (days < next_month)
+
+
+def _binary(data: Bytes, start: Int64, length: Int64, column: Column) -> pa.Array:
+    if column.type in (T.VARCHAR_COMPRESSED, T.BLOB_COMPRESSED):
+        raw = [
+            None if size < 0 else uncompressed_value(data[at : at + size].tobytes())
+            for at, size in zip(start.tolist(), length.tolist(), strict=True)
+        ]
+        return pa.array(raw, pa.binary())
+    null = length < 0
+    size = np.where(null, 0, length)
+    # The binlog leaves out the last zero bytes of BINARY.
+    room = (
+        np.where(null, 0, np.maximum(size, char_length(column.metadata))) if column.type == T.STRING else size
+    )
+    at = np.concatenate([[0], np.cumsum(room)])
+    text = np.zeros(at[-1], np.uint8)
+    # Byte k of the values, one after the other, comes from this offset in the data.
+    behind = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+    text[np.repeat(at[:-1], size) + behind] = data[np.repeat(start, size) + behind]
+    valid = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
+    offsets = pa.py_buffer(at.astype(np.int32))
+    return pa.BinaryArray.from_buffers(pa.binary(), size.size, [valid, offsets, pa.py_buffer(text)])

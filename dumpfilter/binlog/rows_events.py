@@ -1,0 +1,300 @@
+"""Decoders of Table_map events, and of the part of rows events before the rows.
+
+In every function, ``body`` is an event without its common header (19 bytes) and without its checksum. The module
+:mod:`dumpfilter.binlog.row_image` finds the rows.
+
+Sources: ``Table_map_event`` and ``Rows_event`` in MySQL's ``libs/mysql/binlog/event/rows_event.cpp``,
+``Old_rows_log_event`` in ``sql/log_event_old.cc`` (MySQL 5.1 to 5.7, MariaDB), MariaDB's
+``sql/log_event.cc``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.binlog.events import ROWS, ROWS_V2, STMT_END_F, EventType, RowsKind, event_name
+
+ROWS_HEADER_LENGTH_V0 = 6
+"""The length of a rows event's post-header in early MySQL 5.1 servers, bytes: a table id of 4 bytes, and flags."""
+ROWS_HEADER_LENGTH_V1 = 8
+"""The length of the post-header of rows events of version 1, bytes: table id and flags (``ROWS_HEADER_LEN_V1``)."""
+ROWS_HEADER_LENGTH_V2 = 10
+"""The length of the post-header of rows events of version 2, bytes (``ROWS_HEADER_LEN_V2``).
+
+The post-header has the table id, the flags and the length of the extra data.
+"""
+
+MAX_NAME_BYTES = 64 * 3
+"""The length of the longest name of a database or table, bytes: 64 characters (``NAME_LEN``)."""
+MAX_COLUMNS = 4096
+"""The most columns of a table (``MAX_FIELDS``)."""
+
+_DUMMY_IDS = frozenset({0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF})
+"""The table ids (all bits set) of dummy rows events, which have no table and no rows and only end a statement.
+
+Server versions differ in the number of bits that they set.
+"""
+
+
+class Cursor:
+    r"""A reader of the integers in an event's body. Its errors name the field at which the body ends.
+
+    >>> Cursor(b"\xfc\x00\x01!", "Table_map").packed("a length")
+    256
+    >>> Cursor(b"\xfc\x00", "Table_map").packed("a length")
+    Traceback (most recent call last):
+    dumpfilter.base.errors.BinlogCorrupt: Table_map event ends inside a length
+    """
+
+    __slots__ = ("at", "body", "end", "what")
+
+    def __init__(self, body: bytes | memoryview, what: str) -> None:
+        self.body = body
+        self.what = what
+        self.at = 0
+        self.end = len(body)
+
+    @property
+    def left(self) -> int:
+        """The number of bytes of the event's body that the reader has not read yet."""
+        return self.end - self.at
+
+    def take(self, length: int, field: str) -> bytes:
+        """Return the next ``length`` bytes of the event's body.
+
+        Raises BinlogCorrupt, naming ``field``, when fewer are left.
+        """
+        if length > self.end - self.at:
+            raise BinlogCorrupt(f"{self.what} event ends inside {field}")
+        start = self.at
+        self.at += length
+        return bytes(self.body[start : self.at])
+
+    def integer(self, width: int, field: str) -> int:
+        """Return the next ``width`` bytes of the event's body as an unsigned little-endian integer."""
+        return int.from_bytes(self.take(width, field), "little")
+
+    def packed(self, field: str) -> int:
+        """Return the next packed integer of the event's body: 1 byte, or a code byte and 2, 3 or 8 bytes
+        (``net_field_length_ll``).
+
+        Raises BinlogCorrupt when the body ends inside the integer, and for the first bytes 251 (NULL) and 255.
+        """
+        first = self.integer(1, field)
+        if first < 251:
+            return first
+        width = {252: 2, 253: 3, 254: 8}.get(first)
+        if width is None:
+            raise BinlogCorrupt(f"{self.what} event: {field} is not a packed integer")
+        return self.integer(width, field)
+
+
+def packed_integer(value: int) -> bytes:
+    """Return an integer in the servers' packed form (``net_store_length``): 1 byte, or a code byte and 2, 3 or 8
+    bytes.
+
+    >>> packed_integer(250).hex(), packed_integer(251).hex(), packed_integer(1 << 16).hex()
+    ('fa', 'fcfb00', 'fd000001')
+    """
+    if value < 251:
+        return bytes((value,))
+    if value < 1 << 16:
+        return b"\xfc" + value.to_bytes(2, "little")
+    if value < 1 << 24:
+        return b"\xfd" + value.to_bytes(3, "little")
+    return b"\xfe" + value.to_bytes(8, "little")
+
+
+@dataclass(frozen=True, slots=True)
+class TableMap:
+    """The content of a Table_map event, which describes the table of the rows events with the same table id.
+
+    Names are decoded from utf-8. Other bytes are kept by surrogateescape.
+    """
+
+    table_id: int
+    flags: int
+    database: str
+    table: str
+    column_types: bytes
+    """The type of each column of the table, one byte for each (``MYSQL_TYPE_*``)."""
+    metadata: bytes
+    """The metadata of all columns, one after the other, such as the length of a VARCHAR.
+
+    A column's type tells how many bytes its metadata take.
+    """
+    null_bitmap: bytes
+    """The columns that may be NULL: a bitmap with one bit for each column, from the least significant bit on.
+
+    The bit of a column that may be NULL is set.
+    """
+    optional: bytes = b""
+    """The undecoded optional metadata, such as column names and signedness."""
+
+    @property
+    def column_count(self) -> int:
+        """The number of the table's columns."""
+        return len(self.column_types)
+
+
+def decode_table_map(body: bytes | memoryview, post_header_length: int = ROWS_HEADER_LENGTH_V1) -> TableMap:
+    """Decode the body of a Table_map event. Raises BinlogCorrupt for a body that is too short or impossible.
+
+    ``post_header_length`` comes from the format description event. The length 6 means a table id of 4 bytes, and 8 a
+    table id of 6 bytes.
+    """
+    reader = Cursor(body, "Table_map")
+    table_id = reader.integer(4 if post_header_length == ROWS_HEADER_LENGTH_V0 else 6, "the table id")
+    flags = reader.integer(2, "the flags")
+    names = []
+    for field in ("the database's name", "the table's name"):
+        length = reader.packed(field)
+        if length > MAX_NAME_BYTES:
+            raise BinlogCorrupt(f"Table_map event: {field} has {length} bytes, more than {MAX_NAME_BYTES}")
+        name = reader.take(length + 1, field)
+        if name[-1] != 0:
+            raise BinlogCorrupt(f"Table_map event: {field} does not end with a zero byte")
+        names.append(name[:-1].decode("utf-8", "surrogateescape"))
+    columns = reader.packed("the number of columns")
+    if columns > MAX_COLUMNS:
+        raise BinlogCorrupt(f"Table_map event: {columns} columns")
+    types = reader.take(columns, "the column types")
+    metadata, null_bitmap = b"", b"\xff" * ((columns + 7) // 8)
+    # The first servers with rows events wrote Table_map events without the columns' metadata.
+    if reader.left:
+        length = reader.packed("the length of the metadata")
+        if length > 4 * columns:
+            raise BinlogCorrupt(f"Table_map event: {length} bytes of metadata for {columns} columns")
+        metadata = reader.take(length, "the metadata")
+        null_bitmap = reader.take((columns + 7) // 8, "the null bitmap")
+    return TableMap(
+        table_id, flags, names[0], names[1], types, metadata, null_bitmap, reader.take(reader.left, "")
+    )
+
+
+def encode_table_map(table: TableMap, post_header_length: int = ROWS_HEADER_LENGTH_V1) -> bytes:
+    r"""Return the body of a Table_map event, the inverse of :func:`decode_table_map`.
+
+    >>> t = TableMap(7, 1, "db", "t", bytes([3, 15]), b"\x50\x00", b"\x02")
+    >>> decode_table_map(encode_table_map(t)) == t
+    True
+    """
+    database = table.database.encode("utf-8", "surrogateescape")
+    name = table.table.encode("utf-8", "surrogateescape")
+    return b"".join(
+        (
+            table.table_id.to_bytes(4 if post_header_length == ROWS_HEADER_LENGTH_V0 else 6, "little"),
+            table.flags.to_bytes(2, "little"),
+            packed_integer(len(database)) + database + b"\0",
+            packed_integer(len(name)) + name + b"\0",
+            packed_integer(len(table.column_types)) + table.column_types,
+            packed_integer(len(table.metadata)) + table.metadata,
+            table.null_bitmap,
+            table.optional,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RowsHeader:
+    """The content of a rows event before its rows: table id, flags, columns.
+
+    A column bitmap has one bit for each column of the table. The bits of columns that are in the row image are set.
+    """
+
+    table_id: int
+    flags: int
+    extra: bytes
+    """The extra data that rows events of version 2 may have (NDB's data, or partition ids), without their length."""
+    column_count: int
+    columns_before: bytes
+    """The column bitmap of the before-image of an update or delete, or of an insert's only image (``m_cols``)."""
+    columns_after: bytes | None
+    """The column bitmap of the after-image of an update; None for inserts and deletes."""
+    rows_offset: int
+    """The offset of the first row in the rows event's body, bytes."""
+    kind: RowsKind
+    compressed: bool
+    """Whether MariaDB compressed the rows. :func:`dumpfilter.binlog.compression.rows_data` uncompresses them."""
+    type: int
+    """The number of the rows event's type."""
+    is_dummy: bool = False
+    """Whether the rows event is a dummy without table and rows, which only ends a statement."""
+
+    @property
+    def statement_ends(self) -> bool:
+        """Whether the rows event is the last of its statement (flag ``STMT_END_F``)."""
+        return bool(self.flags & STMT_END_F)
+
+
+def rows_kind(type: int) -> RowsKind:
+    """Return the change that rows events of this type make. Raises ValueError for a type that is not a rows event's.
+
+    >>> rows_kind(30), rows_kind(39), rows_kind(168)
+    ('insert', 'update', 'delete')
+    """
+    if type not in ROWS:
+        raise ValueError(f"{event_name(type)} is not a rows event")
+    change = EventType(type).kind.change
+    assert change is not None
+    return change
+
+
+def decode_rows_header(
+    type: int, body: bytes | memoryview, post_header_length: int | None = None
+) -> RowsHeader:
+    r"""Decode the part of a rows event's body before the rows.
+
+    ``post_header_length`` is the length for this event type in the format description event: 6 (table id of 4 bytes), 8
+    (version 1) or 10 (version 2, with extra data). None stands for the length that all released servers use. Raises
+    BinlogCorrupt for a body that is too short or impossible, and ValueError when ``type`` is not that of a rows event.
+
+    >>> h = decode_rows_header(30, bytes.fromhex("0700000000000100020001" "01" "00" "05000000"))
+    >>> h.table_id, h.kind, h.column_count, h.columns_before, h.rows_offset, h.statement_ends
+    (7, 'insert', 1, b'\x01', 12, True)
+    """
+    kind = rows_kind(type)
+    if post_header_length is None:
+        post_header_length = ROWS_HEADER_LENGTH_V2 if type in ROWS_V2 else ROWS_HEADER_LENGTH_V1
+    reader = Cursor(body, event_name(type))
+    id_width = 4 if post_header_length == ROWS_HEADER_LENGTH_V0 else 6
+    table_id = reader.integer(id_width, "the table id")
+    flags = reader.integer(2, "the flags")
+    extra = b""
+    # The post-header's length, not the event's type, tells whether the event has extra data. The server decides in the
+    # same way.
+    if post_header_length == ROWS_HEADER_LENGTH_V2:
+        length = reader.integer(2, "the length of the extra data")
+        if length < 2:  # The length of the extra data includes the 2 bytes of the length itself.
+            raise BinlogCorrupt(f"{reader.what} event: extra data of {length} bytes lack their own length")
+        extra = reader.take(length - 2, "the extra data")
+    no_table = table_id in _DUMMY_IDS
+    columns, before, after = 0, b"", None
+    if reader.left or not no_table:
+        columns = reader.packed("the number of columns")
+        if columns > MAX_COLUMNS or (columns == 0 and not no_table):
+            raise BinlogCorrupt(f"{reader.what} event: {columns} columns")
+        before = reader.take((columns + 7) // 8, "the columns bitmap")
+    if kind == "update":
+        # In servers before 5.1.18, both images of an update share one bitmap.
+        shared = is_pre_ga(type) or columns == 0
+        after = before if shared else reader.take((columns + 7) // 8, "the columns bitmap (after)")
+    return RowsHeader(
+        table_id=table_id,
+        flags=flags,
+        extra=extra,
+        column_count=columns,
+        columns_before=before,
+        columns_after=after,
+        rows_offset=reader.at,
+        kind=kind,
+        compressed=EventType(type).kind.compressed,
+        type=int(type),
+        is_dummy=no_table and reader.left == 0,
+    )
+
+
+def is_pre_ga(type: int) -> bool:
+    """Tell whether a rows event of this type has the layout that servers wrote before 5.1.18."""
+    return type in ROWS and EventType(type).kind.version == 0

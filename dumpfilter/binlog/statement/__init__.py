@@ -1,0 +1,18 @@
+"""The reading of binlogged statements: from a text, its kind and the databases and tables that it touches."""
+
+from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.parse import StatementText, make_statement, parse_statement
+from dumpfilter.binlog.statement.shape import read_text, statement_shape
+from dumpfilter.binlog.statement.statement import Statement, StatementKind, TableLists
+
+__all__ = [
+    "Statement",
+    "StatementKind",
+    "StatementText",
+    "TableLists",
+    "TableName",
+    "make_statement",
+    "parse_statement",
+    "read_text",
+    "statement_shape",
+]

@@ -1,0 +1,208 @@
+"""The compiled code that makes the shape of a statement: its text without comments, with question marks for literals.
+
+:func:`shape` looks at the byte at ``at`` and writes to ``out`` at ``n``. Bytes of zero stand before the first byte of
+``out`` and behind the last one of ``text``, so that looks at neighbours need no checks.
+"""
+
+# ruff: noqa: SIM109 (numba compares with a tuple more slowly)
+from __future__ import annotations
+
+import numpy as np
+
+from dumpfilter.base.compiler.kernels import njit
+
+PADDING = 4
+"""The number of zero bytes behind the text and before the output."""
+
+_NEWLINE, _SPACE = ord("\n"), ord(" ")
+_EXCLAMATION, _DOUBLE_QUOTE, _HASH, _DOLLAR, _QUOTE = ord("!"), ord('"'), ord("#"), ord("$"), ord("'")
+_OPEN, _CLOSE, _STAR, _PLUS, _COMMA, _MINUS = ord("("), ord(")"), ord("*"), ord("+"), ord(","), ord("-")
+_DOT, _SLASH, _ZERO, _NINE, _QUESTION = ord("."), ord("/"), ord("0"), ord("9"), ord("?")
+_CAPITAL_M = ord("M")
+_BACKSLASH, _UNDERSCORE, _BACKTICK = ord("\\"), ord("_"), ord("`")
+_A, _B, _E, _F, _X = ord("a"), ord("b"), ord("e"), ord("f"), ord("x")
+_NOT_ASCII = 128
+_LOWER = 32
+"""The bit by which a lower-case ASCII letter differs from its upper-case letter. It is set in the lower-case letter."""
+_NULL, _TRUE, _FALSE, _DEFAULT = (
+    np.uint64(int.from_bytes(word, "big")) for word in (b"null", b"true", b"false", b"default")
+)
+_WORD_BYTES = np.array(
+    [c >= _NOT_ASCII or chr(c).isalnum() or c == _UNDERSCORE or c == _DOLLAR for c in range(256)]
+)
+"""A table that tells for each value of a byte whether the byte can be part of a word in SQL, bool[256]."""
+_SHORTEST_LITERAL, _LONGEST_LITERAL = len("null"), len("default")
+
+
+@njit(cache=True, nogil=True)
+def _end_of_word(text, at):
+    while _WORD_BYTES[text[at]]:
+        at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _end_of_digits(text, at):
+    while _ZERO <= text[at] <= _NINE:
+        at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _is_number(text, start, end):
+    at = _end_of_digits(text, start)
+    if at == start or at == end:
+        return at > start
+    if at == start + 1 and text[start] == _ZERO and (text[at] == _X or text[at] == _B) and end - at > 1:
+        for k in range(at + 1, end):
+            is_hex_letter = text[at] == _X and _A <= text[k] | _LOWER <= _F
+            if not (_ZERO <= text[k] <= _NINE or is_hex_letter):
+                return False
+        return True
+    return text[at] | _LOWER == _E and _end_of_digits(text, at + 1) == end
+
+
+@njit(cache=True, nogil=True)
+def _end_of_number(text, at):
+    """Return the end of a number whose first word ends at ``at``: a fraction or a signed exponent may follow."""
+    if text[at] == _DOT:
+        end = _end_of_word(text, at + 1)
+        if end == at + 1 or _is_number(text, at + 1, end):
+            at = end
+    if text[at - 1] | _LOWER == _E and (text[at] == _MINUS or text[at] == _PLUS):
+        end = _end_of_digits(text, at + 1)
+        if end > at + 1:
+            at = end
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _is_literal_word(text, start, end):
+    if not _SHORTEST_LITERAL <= end - start <= _LONGEST_LITERAL:
+        return False
+    word = np.uint64(0)
+    for k in range(start, end):
+        word = word << np.uint64(8) | np.uint64(text[k] | _LOWER)
+    return word == _NULL or word == _TRUE or word == _FALSE or word == _DEFAULT
+
+
+@njit(cache=True, nogil=True)
+def _before_spaces(out, n):
+    while out[n - 1] == _SPACE:
+        n -= 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _put_literal(out, n):
+    """Write a question mark, unless the literal follows one in a list. A sign before the literal is removed."""
+    m = _before_spaces(out, n)
+    if out[m - 1] == _PLUS or out[m - 1] == _MINUS:
+        k = _before_spaces(out, m - 1)
+        if out[k - 1] == _COMMA or out[k - 1] == _OPEN:
+            m = n = k
+    if out[m - 1] == _COMMA:
+        k = _before_spaces(out, m - 1)
+        if out[k - 1] == _QUESTION:
+            return k
+    out[n] = _QUESTION
+    return n + 1
+
+
+@njit(cache=True, nogil=True)
+def _put_close(out, n):
+    """Write a closing parenthesis. A list ``(?)`` behind a list ``(?)`` and a comma is removed."""
+    m = _before_spaces(out, n)
+    if out[m - 1] == _QUESTION and out[m - 2] == _OPEN:
+        k = _before_spaces(out, m - 2)
+        if out[k - 1] == _COMMA:
+            k = _before_spaces(out, k - 1)
+            if out[k - 1] == _CLOSE and out[k - 2] == _QUESTION and out[k - 3] == _OPEN:
+                n = k - 1
+    out[n] = _CLOSE
+    return n + 1
+
+
+@njit(cache=True, nogil=True)
+def _end_of_quoted(text, at, escape):
+    """Return the end of a quoted text. ``escape`` is a backslash, or the quote if backslashes escape nothing."""
+    quote = text[at]
+    size = text.size - PADDING
+    at += 1
+    while at < size:
+        c = text[at]
+        at += 1
+        if c == quote:
+            if at == size or text[at] != quote:
+                break
+            at += 1
+        elif c == escape:
+            at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)
+def shape(text, out, ansi_quotes, backslash_escapes, mariadb):
+    """Write the shape of a statement (its text without comments, with question marks for literals) to ``out``.
+
+    Returns the end of the shape, which begins at PADDING. ``text`` and ``out`` are uint8. ``out`` has at least ``2 *
+    text.size + 8`` bytes, since a space is added after each version comment's opening.
+    """
+    at = 0
+    n = PADDING
+    out[:n] = 0
+    size = text.size - PADDING
+    while at < size:
+        c = text[at]
+        start = at
+        is_gap = c <= _SPACE
+        if is_gap:
+            start = at = at + 1
+        elif _WORD_BYTES[c]:
+            at = _end_of_word(text, at)
+            if out[n - 1] != _DOT and _is_number(text, start, at):
+                at = _end_of_number(text, at)
+                n = _put_literal(out, n)
+                start = at
+            elif _is_literal_word(text, start, at):
+                before = out[_before_spaces(out, n) - 1]
+                if before == _OPEN or before == _COMMA:
+                    n = _put_literal(out, n)
+                    start = at
+        elif c == _HASH or (c == _MINUS and text[at + 1] == _MINUS and text[at + 2] <= _SPACE):
+            is_gap = True
+            while at < size and text[at] != _NEWLINE:
+                at += 1
+            start = at
+        elif c == _SLASH and text[at + 1] == _STAR:
+            if text[at + 2] == _EXCLAMATION:
+                at = _end_of_digits(text, at + 3)
+            elif mariadb and text[at + 2] == _CAPITAL_M and text[at + 3] == _EXCLAMATION:
+                at = _end_of_digits(text, at + 4)
+            else:
+                at += 2
+                while at < size and not (text[at] == _STAR and text[at + 1] == _SLASH):
+                    at += 1
+                start = at = at + 2
+            is_gap = True
+        elif c == _BACKTICK or (c == _DOUBLE_QUOTE and ansi_quotes):
+            at = _end_of_quoted(text, at, c)
+        elif c == _QUOTE or c == _DOUBLE_QUOTE:
+            start = at = _end_of_quoted(text, at, _BACKSLASH if backslash_escapes else c)
+            # An introducer such as _utf8mb4, N or x belongs to the literal.
+            k = n
+            while _WORD_BYTES[out[k - 1]]:
+                k -= 1
+            n = _put_literal(out, k if k < n and (out[k] == _UNDERSCORE or n - k == 1) else n)
+        elif c == _CLOSE:
+            n = _put_close(out, n)
+            start = at = at + 1
+        else:
+            at += 1
+        for k in range(start, at):
+            out[n] = text[k]
+            n += 1
+        if is_gap and n > PADDING and out[n - 1] != _SPACE:
+            out[n] = _SPACE
+            n += 1
+    return _before_spaces(out, n)

@@ -1,0 +1,156 @@
+"""A cursor over the tokens of a statement, with the moves that parsers need: accept a keyword, skip to a word, read a
+name.
+"""
+
+from __future__ import annotations
+
+from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.tokens import CLIENT, Dialect, Lexer, Token, TokenKind
+
+MOST_TOKENS = 100_000
+"""The most tokens of one statement that the parser of binlogged statements reads, to bound its time."""
+
+MOST_NESTED = 100
+"""The most levels of nesting that a parser follows, because each level takes a part of Python's small stack."""
+
+_DEPTH = {"(": 1, ")": -1}
+# These three names save time, because access to a member of an enum costs one more look-up.
+_END, _BAD, _SYMBOL = TokenKind.END, TokenKind.BAD, TokenKind.SYMBOL
+
+
+class TokenReader:
+    """A cursor over the tokens of a statement, which can look at the next token before it consumes the token."""
+
+    def __init__(self, text: str, *, dialect: Dialect = CLIENT, most: int | None = None) -> None:
+        """Set the cursor before the first token of ``text``.
+
+        After ``most`` tokens the cursor acts as if the text ended.
+
+        ``dialect`` gives the rules that differ between a client's statements and statements in a binlog.
+        """
+        self.text = text
+        self._lexer = Lexer(text, dialect=dialect)
+        self._left = -1 if most is None else most - 1
+        self._nested = 0
+        self.token = self._lexer.next()
+        """The token that the next call of :meth:`advance` consumes."""
+
+    def advance(self) -> Token:
+        """Consume the next token of the statement and return it."""
+        taken = self.token
+        if self._left:
+            self._left -= 1
+            self.token = self._lexer.next()
+        else:
+            self.token = Token(TokenKind.END, "", len(self.text), len(self.text))
+        return taken
+
+    def nest(self) -> bool:
+        """Enter one more level of nesting, or return False at the limit. :meth:`unnest` leaves the level."""
+        if self._nested == MOST_NESTED:
+            return False
+        self._nested += 1
+        return True
+
+    def unnest(self) -> None:
+        """Leave a level of nesting."""
+        self._nested -= 1
+
+    @property
+    def cut(self) -> bool:
+        """Whether the cursor has stopped at its limit of tokens, so that the statement may go on."""
+        return not self._left
+
+    @property
+    def at_end(self) -> bool:
+        """Whether no token is left. An unclosed quote or comment counts as the end of the statement."""
+        kind = self.token.kind
+        return kind is _END or kind is _BAD
+
+    def sees(self, *words: str) -> bool:
+        """Tell whether the next token of the statement is one of these keywords or symbols, without consuming the
+        token.
+        """
+        token = self.token
+        return token.word in words or (token.kind is _SYMBOL and token.value in words)
+
+    def accept(self, *words: str) -> str:
+        """Consume and return the next token if it is one of these keywords or symbols.
+
+        Otherwise consume nothing and return "".
+        """
+        if not self.sees(*words):
+            return ""
+        token = self.advance()
+        return token.word or token.value
+
+    def accept_all(self, *words: str) -> None:
+        """Consume these keywords and symbols as long as the next token is one of them."""
+        while self.accept(*words):
+            pass
+
+    def skip_to(self, *words: str) -> str:
+        """Consume tokens up to and including the first of these words outside parentheses, and return the word.
+
+        Returns "" when the statement ends before such a word.
+        """
+        depth = 0
+        while not self.at_end:
+            token = self.advance()
+            if token.kind is _SYMBOL:
+                if depth == 0 and token.value in words:
+                    return token.value
+                depth += _DEPTH.get(token.value, 0)
+            elif depth == 0 and token.word in words:
+                return token.word
+        return ""
+
+    def skip(self) -> int:
+        """Consume one token, and return by how much it changes the depth of parentheses.
+
+        The result is 1 for an opening parenthesis, -1 for a closing one and 0 for any other token.
+        """
+        token = self.advance()
+        return _DEPTH.get(token.value, 0) if token.kind is _SYMBOL else 0
+
+    def skip_parentheses(self) -> None:
+        """Consume tokens up to the closing parenthesis of a group whose opening parenthesis is already consumed."""
+        depth = 1
+        advance = self.advance
+        while depth and not self.at_end:
+            token = advance()
+            if token.kind is _SYMBOL:
+                depth += _DEPTH.get(token.value, 0)
+
+    def exists(self) -> bool:
+        """Consume IF EXISTS or IF NOT EXISTS if the next tokens are these words, and tell whether they were."""
+        if self.accept("IF"):
+            self.accept("NOT")
+            return bool(self.accept("EXISTS"))
+        return False
+
+    def name(self) -> TableName | None:
+        """Consume a name ``db.object`` or ``object`` and return it; None when the next token is not a name."""
+        if not self.token.is_name:
+            return None
+        first = self.advance().value
+        if self.accept("."):
+            if not self.token.is_name:
+                return None
+            return TableName(first, self.advance().value)
+        return TableName(None, first)
+
+    def names(self, most: int = 0) -> tuple[TableName, ...] | None:
+        """Consume a list of names with commas between them and return it; None when the next tokens are not such a
+        list.
+
+        The method reads at most ``most`` names, or any number of names if ``most`` is 0.
+        """
+        found = []
+        while True:
+            name = self.name()
+            if name is None:
+                return None
+            found.append(name)
+            if len(found) == most or not self.accept(","):
+                return tuple(found)

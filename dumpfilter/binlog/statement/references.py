@@ -1,0 +1,191 @@
+"""The tables of a FROM or UPDATE clause, in the order in which the server checks filters (its global table list).
+
+The server's parser adds tables in the order of the text, and a derived table after the tables inside it. Then the
+statement's own first table moves to the front (``LEX::first_lists_tables_same``). The bits of Q_TABLE_MAP_FOR_UPDATE
+are numbers in this list (``mysql_execute_command`` of the replica).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.reader import TokenReader
+
+DERIVED = TableName("", "*")
+"""The name under which a derived table (a subquery in a FROM clause) is listed.
+
+The server uses this name, too, and not the derived table's alias.
+"""
+
+_JOINS = frozenset({"JOIN", "INNER", "CROSS", "STRAIGHT_JOIN", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL"})
+AFTER_NAME = (
+    _JOINS
+    | {"ON", "USING", "USE", "FORCE", "IGNORE", "SET", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION"}
+    | {"EXCEPT", "INTERSECT", "FOR", "LOCK", "PARTITION", "WINDOW", "PROCEDURE", "INTO", "RETURNING"}
+    | {"TABLESAMPLE", "QUALIFY"}
+)
+"""The words behind a table's name in a FROM or UPDATE clause that are no alias."""
+_QUERY = ("SELECT", "WITH", "VALUES", "TABLE")
+
+
+@dataclass
+class References:
+    """The tables that a FROM or UPDATE clause of a statement names, as the parser has read them."""
+
+    top: list[tuple[TableName, str]] = field(default_factory=list)
+    """The tables that stand directly in the clause and not in a subquery, each with its alias.
+
+    The name DERIVED stands for a subquery. The tables inside the subquery are left out.
+    """
+    listed: list[TableName] = field(default_factory=list)
+    """All tables of the clause in the order of the text, including the tables inside derived tables (subqueries)."""
+    first: int | None = None
+    """The index in ``listed`` of the first table that stands directly in the clause; None when there is no such table.
+    """
+    whole: bool = True
+    """Whether ``listed`` has all tables of the clause. If false, it has only the first of them, in the right order."""
+
+    @property
+    def in_order(self) -> tuple[TableName, ...]:
+        """The tables in the order in which the server checks filters (its global table list)."""
+        if not self.first:
+            return tuple(self.listed)
+        return (self.listed[self.first], *self.listed[: self.first], *self.listed[self.first + 1 :])
+
+
+def read_references(
+    reader: TokenReader, ctes: frozenset[str], *until: str, or_end: bool = False
+) -> References | None:
+    """Consume the table references of a FROM or UPDATE clause, and return them; None when they cannot be read.
+
+    The references end at one of the keywords ``until``, which is consumed, too. With ``or_end`` they may also end with
+    the statement. ``ctes`` are the names of the statement's common table expressions in lower case.
+    """
+    found = References()
+    if not _list(reader, found, ctes):
+        return None
+    return found if reader.accept(*until) or (or_end and (reader.at_end or reader.sees(";"))) else None
+
+
+def _list(reader: TokenReader, found: References, ctes: frozenset[str]) -> bool:
+    if not reader.nest():
+        return False
+    whole = _joined(reader, found, ctes)
+    reader.unnest()
+    return whole
+
+
+def _joined(reader: TokenReader, found: References, ctes: frozenset[str]) -> bool:
+    while True:
+        if not _factor(reader, found, ctes):
+            return False
+        while reader.token.word in ("ON", "USING") or reader.token.word in _JOINS or reader.sees(","):
+            if reader.accept("ON"):
+                if _expression(reader, found):
+                    reader.accept_all(*_JOINS)
+                    break
+            elif reader.accept("USING"):
+                if not reader.accept("("):
+                    return False
+                reader.skip_parentheses()
+            else:
+                reader.accept(",")
+                reader.accept_all(*_JOINS)
+                break
+        else:
+            return True
+
+
+def _factor(reader: TokenReader, found: References, ctes: frozenset[str]) -> bool:
+    if reader.accept("{"):  # The ODBC syntax for an outer join is {OJ a LEFT OUTER JOIN b ON …}.
+        reader.advance()
+        return _list(reader, found, ctes) and bool(reader.accept("}"))
+    reader.accept("LATERAL")
+    if reader.accept("("):
+        if reader.sees(*_QUERY):
+            _subquery(reader, found, ctes)
+            return _add(reader, found, DERIVED, ctes)
+        # An opening parenthesis without a query begins a join in parentheses, or a query in two pairs of parentheses.
+        return _list(reader, found, ctes) and bool(reader.accept(")"))
+    if reader.token.word == "JSON_TABLE":
+        reader.advance()
+        if not reader.accept("("):
+            return False
+        reader.skip_parentheses()
+        return _add(reader, found, DERIVED, ctes)
+    name = reader.name()
+    if name is None:
+        return False
+    if reader.accept("PARTITION"):
+        if not reader.accept("("):
+            return False
+        reader.skip_parentheses()
+    return _add(reader, found, name, ctes)
+
+
+def _add(reader: TokenReader, found: References, name: TableName, ctes: frozenset[str]) -> bool:
+    alias = name.table
+    if reader.accept("AS", "=") or (reader.token.is_name and reader.token.word not in AFTER_NAME):
+        alias = reader.advance().value
+    # The alias of a derived table may be followed by the names of its columns.
+    if name is DERIVED and reader.accept("("):
+        reader.skip_parentheses()
+    while reader.accept("USE", "FORCE", "IGNORE"):
+        if not reader.accept("INDEX", "KEY"):
+            return False
+        if reader.accept("FOR"):
+            reader.accept("JOIN") or (reader.accept("ORDER", "GROUP") and reader.accept("BY"))
+        if not reader.accept("("):
+            return False
+        reader.skip_parentheses()
+    if name.database is None and name.table.lower() in ctes:
+        # The server also lists the tables inside a common table expression, but the order of its list cannot be told
+        # from the text.
+        found.whole = False
+        name = DERIVED
+    if found.first is None:
+        found.first = len(found.listed)
+        if found.whole or len(found.listed) == 0:
+            found.listed.append(name)
+    elif found.whole:
+        found.listed.append(name)
+    found.top.append((name, alias))
+    return True
+
+
+def _expression(reader: TokenReader, found: References) -> bool:
+    depth = 0
+    while not reader.at_end:
+        if depth == 0:
+            if reader.sees(",", ")", "}", "SET", "WHERE", "GROUP", "ORDER", "LIMIT", "HAVING", "RETURNING"):
+                return False
+            if reader.accept("LEFT", "RIGHT"):
+                if not reader.sees("("):
+                    return True
+                continue
+            if reader.token.word in _JOINS:
+                return False
+        if reader.token.word in ("SELECT", "TABLE"):
+            found.whole = False
+        depth += reader.skip()
+    return False
+
+
+def _subquery(reader: TokenReader, found: References, ctes: frozenset[str]) -> None:
+    tables: list[TableName] = []
+    plain = reader.accept("SELECT") != ""
+    depth = 1
+    while depth and not reader.at_end:
+        if reader.sees("SELECT", "WITH", "TABLE", "UNION", "EXCEPT", "INTERSECT", "JSON_TABLE"):
+            plain = False
+        if plain and depth == 1 and reader.accept("FROM"):
+            inner = References()
+            plain = _list(reader, inner, ctes) and inner.whole
+            tables += [] if inner.listed == [TableName(None, "DUAL")] else inner.listed
+            continue
+        depth += reader.skip()
+    if not plain:
+        found.whole = False
+    elif found.whole:
+        found.listed += tables

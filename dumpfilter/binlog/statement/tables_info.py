@@ -1,0 +1,113 @@
+"""The tables info of a statement: the list of table names that its Query event carries (WL#40, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.parse import StatementText
+from dumpfilter.binlog.statement.statement import StatementKind
+
+_CREATE_TABLE = frozenset(
+    {StatementKind.CREATE_TABLE, StatementKind.CREATE_TABLE_LIKE, StatementKind.CREATE_TABLE_SELECT}
+)
+
+
+@dataclass(frozen=True)
+class RowFormat:
+    """The facts about a session with ``binlog_format=ROW`` whose statement is not binlogged yet.
+
+    A statement from a binlog has no RowFormat, because it already has the form in which it was binlogged.
+    """
+
+    is_temporary: Callable[[TableName], bool]
+    """The function that tells whether a table is a temporary table of the session.
+
+    The function is called with the table's name as the statement has it.
+    """
+
+
+def form_tables_info(
+    parsed: StatementText,
+    read: tuple[TableName, ...] | None,
+    *,
+    current_database: str | None,
+    row_format: RowFormat | None = None,
+) -> tuple[TableName, ...] | None:
+    """Return the tables info of a statement: the tables that it names, in WL#40's order.
+
+    None when its tables cannot be told.
+
+    None does not mean "no tables". The list has these tables, each once:
+
+    - CREATE TABLE t: t. CREATE TABLE t LIKE t1: t, t1. CREATE TABLE t SELECT …: t, then the tables that it reads.
+    - RENAME TABLE: the old names, but not those that an earlier pair of the same statement made.
+    - Others: the tables that a server applies its table rules to, in the server's order, then the tables that the
+      statement reads.
+
+    A table in the default database has ``database`` None, however the statement wrote its name.
+
+    With ``row_format`` (section 4.1) the CREATE of a temporary table has no tables info, because it is not binlogged.
+    CREATE … SELECT, and LIKE of a temporary table, have only t, because they are binlogged as a plain CREATE TABLE.
+
+        Parameters: parsed: the result of :func:`~dumpfilter.binlog.statement.read_text`, with ``updated`` completed
+        from the event's Q_TABLE_MAP_FOR_UPDATE where there is one. read: the result of
+        :func:`~dumpfilter.binlog.statement.reads.tables_read`. current_database: the event's default database; None
+        for none. row_format: the session, for a statement that ran under ``binlog_format=ROW`` and is not binlogged
+        yet.
+    """
+    if parsed.updated is None or read is None:
+        return None
+    updated = tuple(name for tables in parsed.updated for name in tables)
+    if parsed.kind is StatementKind.RENAME_TABLE:
+        names = _not_made_before(parsed.renames, current_database)
+    elif parsed.kind in _CREATE_TABLE and row_format is not None:
+        names = _binlogged_in_row_format(parsed.kind, updated, read, row_format)
+    else:
+        # An UPDATE of several tables may only read some of them, but the tables info names all.
+        names = (*updated, *(parsed.listed or ()), *read)
+    # A derived table (a subquery) has an empty database name here, and the tables info does not name it.
+    told = (relative(name, current_database) for name in names if name.database != "")
+    return tuple(dict.fromkeys(told))
+
+
+def relative(name: TableName, current_database: str | None) -> TableName:
+    """Return a table's name as a tables info (WL#40's list of a statement's tables) writes it.
+
+    A table in the default database is written without its database.
+
+    >>> relative(TableName("shop", "t"), "shop"), relative(TableName("shop", "t"), None)
+    (TableName(database=None, table='t'), TableName(database='shop', table='t'))
+    """
+    return TableName(None, name.table) if name.database == current_database else name
+
+
+def qualified(name: TableName, current_database: str | None) -> TableName:
+    """Return a table's name with a database: the default one, if the name has none. Reverses :func:`relative`."""
+    return TableName(current_database, name.table) if name.database is None else name
+
+
+def _not_made_before(
+    renames: tuple[tuple[TableName, TableName], ...], current_database: str | None
+) -> tuple[TableName, ...]:
+    made: set[TableName] = set()
+    names = []
+    for old, new in renames:
+        if qualified(old, current_database) not in made:
+            names.append(old)
+        made.add(qualified(new, current_database))
+    return tuple(names)
+
+
+def _binlogged_in_row_format(
+    kind: StatementKind,
+    created: tuple[TableName, ...],
+    read: tuple[TableName, ...],
+    row_format: RowFormat,
+) -> tuple[TableName, ...]:
+    if any(map(row_format.is_temporary, created)):
+        return ()
+    if kind is StatementKind.CREATE_TABLE_LIKE and not any(map(row_format.is_temporary, read)):
+        return (*created, *read)
+    return created

@@ -1,0 +1,261 @@
+"""The records that ``dumpfilter status`` shows of a master or a slave, and the problems in them.
+
+A record has the facts by name, with values that JSON can represent: ``--json`` prints the record as it is. A value is
+None if the asked console, port or directory does not tell the fact. Times are Unix times, seconds.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dumpfilter.base.errors import ConnectionLost, DumpfilterError, OptionError
+from dumpfilter.base.options.units import parse_size, parse_time
+
+Record = dict[str, Any]
+
+
+class ExitCode(enum.IntEnum):
+    """The exit codes of ``dumpfilter status``. Its errors have the exit codes of :mod:`dumpfilter.base.errors`."""
+
+    GOOD = 0
+    PROBLEM = 4
+    """The master or slave was reached, and a thread has stopped, a slave lags, or the master serves nobody."""
+
+
+class StatusRefused(DumpfilterError):
+    """The error for a master or console that refuses to tell its status. The text has the cure."""
+
+
+class NotOurs(ConnectionLost):
+    """The error for an address at which another program answers than the one that was asked for."""
+
+
+_FEW_BYTES = 1024
+"""The size below which a lag in bytes is most probably meant in seconds."""
+
+
+_TIME = re.compile(r"(s|min|h|d)$", re.IGNORECASE)
+_BYTE = re.compile(r"i?b$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class MaxLag:
+    """The largest lag that is no problem, in bytes or in seconds. The default allows any lag."""
+
+    nbytes: float = math.inf
+    seconds: float = math.inf
+
+    @classmethod
+    def parse(cls, text: str) -> MaxLag:
+        """Parse a lag such as ``64M`` or ``64MB`` (bytes), or ``30s``, ``5min`` or ``1h`` (times). Raises OptionError.
+
+        A lower-case ``m`` is refused, since people write it for minutes and for mebibytes.
+
+        >>> MaxLag.parse("30s"), MaxLag.parse("1K"), MaxLag.parse("1KB")
+        (MaxLag(nbytes=inf, seconds=30.0), MaxLag(nbytes=1024, seconds=inf), MaxLag(nbytes=1024, seconds=inf))
+        """
+        minutes = text.removesuffix("m")
+        if minutes != text and minutes.isdecimal():
+            raise OptionError(
+                f"--max-lag: {text!r} could be minutes or bytes: write {minutes}min or {int(minutes) * 60}s, or "
+                f"{minutes}M"
+            )
+        try:
+            if _TIME.search(text) is not None:
+                return cls(seconds=parse_time(text.lower()))
+            if minutes == text:
+                return cls(nbytes=parse_size(_BYTE.sub("", text)))
+        except OptionError:
+            pass
+        raise OptionError(f"--max-lag: {text!r} is no lag: write a time (30s, 5min, 1h) or bytes (64M)")
+
+    def is_odd(self, text: str) -> bool:
+        """Tell whether a lag in bytes, parsed from a bare number, is most probably meant in seconds."""
+        return text.isdigit() and 0 < self.nbytes < _FEW_BYTES
+
+    def exceeded(self, nbytes: int | None, seconds: float | None) -> bool:
+        """Tell whether a lag is a problem. An unknown lag is none."""
+        return (nbytes is not None and nbytes > self.nbytes) or (
+            seconds is not None and seconds > self.seconds
+        )
+
+
+def master_record(**known: Any) -> Record:
+    """Return the record of a master with the known facts.
+
+    ``address`` is the master's address for slaves. ``health`` is SERVING, NOT_SERVING, or empty if nobody asked the
+    health service. ``hint`` says why the record is not complete. ``slaves``, ``drains`` and ``drift`` are None if the
+    asker may not know them, and ``source`` if the master follows none.
+    """
+    return {
+        "role": "master",
+        **dict.fromkeys(("address", "console", "health", "hint", "version", "server_version", "file"), ""),
+        **dict.fromkeys(("position", "files", "bytes"), 0),
+        **dict.fromkeys(("slaves", "drains", "drift", "source")),
+        **known,
+        "problems": [],
+    }
+
+
+def with_files(status: Record, files: Sequence[tuple[str, int]]) -> None:
+    """Add the names and sizes of a binlog set's files to a master's record."""
+    status |= {"files": len(files), "bytes": sum(size for _, size in files)}
+    if files:
+        status["file"], status["position"] = files[-1]
+
+
+_COUNTS = ("events_", "bytes_", "transactions_")
+"""The beginnings of the names of a slave's counts."""
+
+
+def slave_of_master(facts: Mapping[str, Any], filter_warnings: Sequence[str] = ()) -> Record:
+    """Return the record of a slave from its master's facts, which are those of the table ``dumpfilter.slaves``.
+
+    ``saved`` is the part of the binlog's bytes that the slave was saved: dropped bytes without stand-ins for GTIDs. It
+    is None before the master has read anything for the slave.
+    """
+    counts = {name: value or 0 for name, value in facts.items() if name.startswith(_COUNTS)}
+    dropped = counts.get("bytes_dropped", 0)
+    read = counts.get("bytes_sent", 0) + dropped
+    return {
+        **dict.fromkeys(("server_id", "port", "position"), 0),
+        **dict.fromkeys(("uuid", "host", "user", "channel", "file"), ""),
+        **dict.fromkeys(("lag_bytes", "lag_seconds")),
+        **dict.fromkeys(("state", "gone_since", "entry", "refusal"), ""),
+        **{name: value for name, value in facts.items() if name not in counts},
+        "dumping": bool(facts.get("dumping")),
+        "drained": bool(facts.get("drained")),
+        "counts": counts,
+        "filter_warnings": list(filter_warnings),
+        "saved": (dropped - counts.get("bytes_gtid", 0)) / read if read > 0 else None,
+    }
+
+
+def slave_record(**known: Any) -> Record:
+    """Return the record of a slave with the known facts.
+
+    ``running`` tells whether a slave answers at the console, or works in the relay directory; ``process`` is then the
+    number of the process that has locked the directory.
+    """
+    return {
+        "role": "slave",
+        **dict.fromkeys(("console", "relay_dir", "server_uuid", "version"), ""),
+        "running": True,
+        "process": None,
+        "channels": [],
+        **known,
+        "problems": [],
+    }
+
+
+def channel_record(**known: Any) -> Record:
+    """Return the record of a slave's channel with the known facts.
+
+    ``io_running`` and ``sql_running`` are those of SHOW REPLICA STATUS. ``last_io_error`` and ``last_sql_error`` are
+    the newest errors at all, even if the thread runs again; only the relay directory tells them. ``lag_bytes`` are the
+    bytes of the relay log that are not applied. ``unusable`` is the error of a state file that cannot be used.
+    """
+    return {
+        **dict.fromkeys(("channel", "source", "filter_on", "io_error", "sql_error"), ""),
+        **dict.fromkeys(("io_running", "sql_running", "lag_bytes", "lag_seconds")),
+        **dict.fromkeys(
+            ("last_io_error", "last_sql_error", "received_file", "applied_file", "relay_file"), ""
+        ),
+        **dict.fromkeys(("last_io_error_at", "last_sql_error_at"), 0.0),
+        **dict.fromkeys(("received_position", "applied_position", "relay_position"), 0),
+        **dict.fromkeys(("retrieved_gtids", "executed_gtids", "unusable"), ""),
+        "counters": {},
+        "hits": {},
+        **known,
+    }
+
+
+def judge(status: Record, most: MaxLag) -> list[str]:
+    """Return the problems of a master or slave as sentences, and note them in its record."""
+    problems = _problems_of_master if status["role"] == "master" else _problems_of_slave
+    status["problems"] = list(problems(status, most))
+    found: list[str] = status["problems"]
+    return found
+
+
+def _problems_of_master(status: Record, most: MaxLag) -> Iterator[str]:
+    if status["health"] not in ("", "SERVING"):
+        yield (
+            f"the master answers and is {status['health']}: it is draining, or cannot read its binlog; look at its log"
+        )
+    source = status["source"]
+    if source is not None and source["state"] != "receiving":
+        error = f": {source['last_error']}" if source["last_error"] else ""
+        yield f"the source {source['address']} is not received ({source['state']}){error}"
+    for drifting in status["drift"] or ():
+        yield f"replica {drifting['server_id']} of user {drifting['user']}: {drifting['reason']}"
+    for slave in status["slaves"] or ():
+        if (absence := _absence(slave)) is not None:
+            yield absence
+        elif most.exceeded(slave["lag_bytes"], slave["lag_seconds"]):
+            state = "" if slave["dumping"] else ", and has no dump"
+            yield f"{name_of_slave(slave)} lags behind by {_lag(slave)}{state}"
+
+
+def _absence(slave: Record) -> str | None:
+    """Return why the absence of a slave is a problem, or None when it is none."""
+    if slave["drained"]:
+        return None
+    name, user = name_of_slave(slave), slave["user"]
+    match slave["state"]:
+        case "never seen":
+            return (
+                f"{slave['entry']} (user {user}): no such replica has ever connected; let one connect, or remove the "
+                "table from the master's configuration"
+            )
+        case "refused":
+            return f"{name} of user {user!r} was refused: {slave['refusal']}; cure this, and start the replica again"
+        case "gone":
+            behind = f" and lags behind by {lag}" if (lag := _lag(slave)) else ""
+            number = slave["server_id"] or f"'{slave['uuid']}'"
+            return (
+                f"{name} of user {user!r} is gone since {slave['gone_since']}{behind}; start it again, or say "
+                f"UNREGISTER REPLICA {number} on the master's console"
+            )
+    return None
+
+
+def _problems_of_slave(status: Record, most: MaxLag) -> Iterator[str]:
+    if not status["running"]:
+        yield f"no slave runs in {status['relay_dir']}: its threads have stopped"
+    for channel in status["channels"]:
+        name = name_of_channel(channel)
+        if channel["unusable"]:
+            yield f"{name}: {channel['unusable']}"
+        for thread, title in (("io", "I/O thread"), ("sql", "SQL thread")):
+            running, error = channel[f"{thread}_running"], channel[f"{thread}_error"]
+            if running not in (None, "Yes"):
+                state = "is connecting" if running == "Connecting" else "does not run"
+                yield f"{name}: the {title} {state}{': ' + error if error else ''}"
+        if most.exceeded(channel["lag_bytes"], channel["lag_seconds"]):
+            yield f"{name}: the SQL thread lags behind by {_lag(channel)}"
+    if not status["channels"]:
+        yield "the slave has no channel: configure one with CHANGE REPLICATION SOURCE TO"
+
+
+def name_of_slave(slave: Record) -> str:
+    """Return the name of a master's slave for people."""
+    channel = f" on channel {slave['channel']}" if slave["channel"] else ""
+    return f"slave {slave['server_id']}{channel}"
+
+
+def name_of_channel(channel: Record) -> str:
+    """Return the name of a slave's channel for people."""
+    return f"channel {channel['channel']}" if channel["channel"] else "the default channel"
+
+
+def _lag(lagging: Record) -> str:
+    """Return the lag of a slave or channel as far as it is known."""
+    nbytes, seconds = lagging["lag_bytes"], lagging["lag_seconds"]
+    parts = [] if nbytes is None else [f"{nbytes:,} bytes"]
+    return ", ".join(parts if seconds is None else [*parts, f"{seconds:.1f} s"])

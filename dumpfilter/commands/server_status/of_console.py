@@ -1,0 +1,178 @@
+"""The status of a running master or slave by its console."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dumpfilter.base.errors import ConnectionLost
+from dumpfilter.base.security.guarded_client import Login
+from dumpfilter.commands.server_status.model import (
+    NotOurs,
+    Record,
+    StatusRefused,
+    channel_record,
+    master_record,
+    slave_of_master,
+    slave_record,
+    with_files,
+)
+from dumpfilter.console.client import StatementFailed, run_statements
+from dumpfilter.console.script import ScriptStatement
+
+if TYPE_CHECKING:
+    from dumpfilter.slave.threads.source import Source
+
+Rows = list[dict[str, Any]]
+
+_VERSION = re.compile(r"dumpfilter (\d\S*), ")
+"""The beginning of a console's version_comment, such as ``dumpfilter 0.2.0, master``."""
+
+
+def master_status(source: Source | None, console: Login | None) -> Record:
+    """Ask a master. Without a user and a console the status only has what everybody may know.
+
+    ``source`` is the connection to the port for slaves; None: ask the console only. Raises ConnectionLost when nothing
+    answers, TlsError when TLS is missing, and StatusRefused for a wrong password.
+    """
+    status = master_record()
+    if source is not None:
+        # gRPC takes 0.1 s to import.
+        from dumpfilter.commands.server_status.of_port import ask_port
+
+        ask_port(status, source, whole=console is None)
+    if console is None:
+        return status
+    version, (server, logs, slaves, drains, received, drift, warnings) = _ask(
+        console,
+        "master",
+        [
+            "SELECT @@version AS version",
+            "SHOW BINARY LOGS",
+            "SELECT * FROM dumpfilter.slaves",
+            "SELECT * FROM dumpfilter.drains",
+            "SELECT * FROM dumpfilter.source",
+            "SELECT * FROM dumpfilter.replica_drift",
+            "SELECT * FROM dumpfilter.filter_warnings",
+        ],
+    )
+    with_files(status, [(row["Log_name"], row["File_size"]) for row in logs])
+    texts: dict[tuple[str, ...], list[str]] = {}
+    for row in warnings:
+        end = "" if str(row["cure"]).endswith("?") else "."
+        line = f"{row['code']}: {row['rules']}: {row['warning']}. {row['cure']}{end}"
+        texts.setdefault(_slave_key(row), []).append(line)
+    return status | {
+        "console": f"{console.host}:{console.port}",
+        "version": version,
+        "server_version": server[0]["version"],
+        "slaves": [slave_of_master(row, texts.get(_slave_key(row), ())) for row in slaves],
+        "drains": drains,
+        "source": received[0] if received else None,
+        "drift": drift,
+    }
+
+
+def _slave_key(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return row["user"], row["channel"], row["uuid"]
+
+
+_COLUMNS = {
+    "channel": "Channel_Name",
+    "io_running": "Replica_IO_Running",
+    "sql_running": "Replica_SQL_Running",
+    "io_error": "Last_IO_Error",
+    "sql_error": "Last_SQL_Error",
+    "received_file": "Source_Log_File",
+    "received_position": "Read_Source_Log_Pos",
+    "applied_file": "Relay_Source_Log_File",
+    "applied_position": "Exec_Source_Log_Pos",
+    "relay_file": "Relay_Log_File",
+    "relay_position": "Relay_Log_Pos",
+    "retrieved_gtids": "Retrieved_Gtid_Set",
+    "executed_gtids": "Executed_Gtid_Set",
+    "filter_on": "FILTER_ON",
+    "lag_bytes": "LAG_BYTES",
+    "lag_seconds": "LAG_SECONDS",
+}
+"""The facts about a channel, with the columns of SHOW REPLICA STATUS and of ``dumpfilter.channels``."""
+
+_NO_COUNTERS = ("LAG_BYTES",)
+"""The numbers of ``dumpfilter.channels`` that are no counts since the channel's first start."""
+
+
+def slave_status(login: Login) -> Record:
+    """Ask a running slave. Raises ConnectionLost, NotOurs or StatusRefused."""
+    version, ((variables, *_), rows, counts, hits) = _ask(
+        login,
+        "slave",
+        [
+            "SELECT @@server_uuid AS uuid, @@datadir AS datadir",
+            "SHOW REPLICA STATUS",
+            "SELECT * FROM dumpfilter.channels",
+            "SELECT * FROM dumpfilter.filter_hits",
+        ],
+    )
+    more = {row["CHANNEL_NAME"]: row for row in counts}
+    return slave_record(
+        console=f"{login.host}:{login.port}",
+        relay_dir=variables["datadir"],
+        server_uuid=variables["uuid"],
+        version=version,
+        channels=[_channel(row, more.get(row["Channel_Name"], {}), hits) for row in rows],
+    )
+
+
+def _channel(row: Mapping[str, Any], more: Mapping[str, Any], hits: Iterable[Mapping[str, Any]]) -> Record:
+    """Return a channel's record from its rows of SHOW REPLICA STATUS and of ``dumpfilter.channels``."""
+    both = {**more, **row}
+    return channel_record(
+        **{name: both[column] for name, column in _COLUMNS.items() if column in both},
+        source=f"{row['Source_Host']}:{row['Source_Port']}",
+        counters={
+            name.lower(): value
+            for name, value in more.items()
+            if isinstance(value, int) and name not in _NO_COUNTERS
+        },
+        hits={hit["RULE_KIND"]: hit["HITS"] for hit in hits if hit["CHANNEL_NAME"] == row["Channel_Name"]},
+    )
+
+
+def _ask(login: Login, role: str, statements: Sequence[str]) -> tuple[str, list[Rows]]:
+    """Return the version of the dumpfilter behind a console, and the rows of each statement by column name.
+
+    ``role`` is ``master`` or ``slave``. Raises ConnectionLost when nothing answers, NotOurs when another program
+    answers, and StatusRefused when the console refuses the login or a statement.
+    """
+    where = f"{login.host}:{login.port}"
+    try:
+        ((comment,),) = _run(login, ["SELECT @@version_comment AS comment"])
+        told = str(comment["comment"])
+        if "dumpfilter" not in told:
+            raise NotOurs(
+                f"{where}: another server answers here ({told}); name the console of a {role} of dumpfilter"
+            )
+        if role not in told:
+            other, option = ("slave", "--slave") if role == "master" else ("master", "--console")
+            raise NotOurs(f"{where}: this is the console of a {other}; ask it with {option} {where}")
+        version = _VERSION.match(told)
+        return version[1] if version else "", _run(login, statements)
+    except StatementFailed as error:
+        raise StatusRefused(
+            f"the console {where} refuses: {error}; give the console's --user and --password-file"
+        ) from None
+    except NotOurs:
+        raise
+    except ConnectionLost as error:
+        raise ConnectionLost(
+            f"console {error}; is the {role} running with --console-port, and is this its address?"
+        ) from None
+
+
+def _run(login: Login, statements: Sequence[str]) -> list[Rows]:
+    asked = [ScriptStatement(text, number) for number, text in enumerate(statements, 1)]
+    return [
+        [dict(zip(found.names, row, strict=True)) for row in found.rows]
+        for found in run_statements(login, asked)
+    ]

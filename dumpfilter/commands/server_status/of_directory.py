@@ -1,0 +1,103 @@
+"""The status of a slave by the files of its relay directory, whether the slave runs or not."""
+
+from __future__ import annotations
+
+import configparser
+import fcntl
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from dumpfilter.base.errors import OptionError, StateCorrupt
+from dumpfilter.commands.server_status.model import Record, channel_record, slave_record
+from dumpfilter.slave.lag import relay_lag
+from dumpfilter.slave.state import CHANNELS, LOCK, master_info, source_info
+from dumpfilter.slave.state.counters_info import CountersInfo, counters_file
+from dumpfilter.slave.state.master_info import MasterInfoFile
+from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
+from dumpfilter.slave.state.source_info import source_info_file
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+
+
+def relay_directory_status(directory: Path) -> Record:
+    """Read a relay directory, without changing anything, whether a slave runs there or not.
+
+    Raises OptionError for a directory that is no slave's. A file that cannot be used is a problem in the status.
+    """
+    names = ("auto.cnf", source_info.NAME, master_info.NAME)
+    if not any((directory / name).exists() for name in names):
+        what = "is no relay directory of a slave" if directory.is_dir() else "is no directory"
+        raise OptionError(
+            f"--relay-dir={directory}: {what} (it has none of {', '.join(names)}); name the --relay-dir of a slave"
+        )
+    process = _process(directory)
+    channels = [_channel(each, each.name) for each in sorted((directory / CHANNELS).glob("*/"))]
+    if any((directory / name).exists() for name in names[1:]):
+        channels.insert(0, _channel(directory, ""))
+    return slave_record(
+        relay_dir=str(directory),
+        server_uuid=_uuid(directory),
+        running=process is not None,
+        process=process,
+        channels=channels,
+    )
+
+
+def _channel(directory: Path, name: str) -> Record:
+    facts: dict[str, Any] = {"channel": name}
+    try:
+        source = source_info_file(directory).load()
+        if source is not None:
+            facts |= {"channel": source.channel, "source": source.address, "filter_on": source.filter_on}
+        applied = RelayLogInfoFile(directory).load()
+        received = MasterInfoFile(directory).peek()
+        counted = counters_file(directory).load() or CountersInfo()
+    except StateCorrupt as error:
+        return channel_record(**facts, unusable=str(error))
+    lag = relay_lag(directory, applied.relay_position, received.relay_position, time.time())
+    values = counted.model_dump()
+    # Hits and the newest errors have the same names in the file.
+    same = ("hits", "last_io_error", "last_io_error_at", "last_sql_error", "last_sql_error_at")
+    numbers = {name: value for name, value in values.items() if isinstance(value, int)}
+    return channel_record(
+        **facts,
+        **{name: values[name] for name in same},
+        received_file=received.source_file,
+        received_position=received.source_position,
+        applied_file=applied.source_file,
+        applied_position=applied.source_position,
+        relay_file=applied.relay_file,
+        relay_position=applied.relay_offset,
+        retrieved_gtids=received.retrieved,
+        executed_gtids=applied.executed,
+        lag_bytes=lag.lag_bytes,
+        lag_seconds=lag.lag_seconds,
+        counters=numbers | dict.fromkeys(pb.Counts.DESCRIPTOR.fields_by_name, 0) | counted.counts,
+    )
+
+
+def _uuid(directory: Path) -> str:
+    parser = configparser.ConfigParser()
+    try:
+        parser.read_string((directory / "auto.cnf").read_text("utf-8"))
+        return parser["auto"]["server-uuid"]
+    except (OSError, UnicodeDecodeError, configparser.Error, KeyError):
+        return ""
+
+
+def _process(directory: Path) -> int | None:
+    """Return the number of the process that has locked the relay directory, or None. 0 stands for an unknown number."""
+    try:
+        lock = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        # A slave that starts at this very moment waits for a second until the lock is free.
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(lock, 32, 0).decode("ascii", "replace").strip()
+        return int(holder) if holder.isascii() and holder.isdigit() else 0
+    finally:
+        os.close(lock)
+    return None

@@ -1,0 +1,206 @@
+"""The printing of a master's or slave's record as tables for people."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from operator import itemgetter
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dumpfilter.analyse.report.terminal import table
+from dumpfilter.base.printable import printable
+from dumpfilter.commands.server_status.model import Record, name_of_channel, name_of_slave
+
+_LONGEST = 500
+"""The length at which a value is cut on the terminal, characters. GTID sets can be long; --json has them whole."""
+
+_ANY_WIDTH = 1 << 20
+"""A width in which every table fits, characters."""
+
+
+def render_status(status: Record, console: Console) -> None:
+    """Print a status: a table of facts, a table of slaves or of each channel, and the problems."""
+    if status["role"] == "master":
+        _render_master(status, console)
+    else:
+        _render_slave(status, console)
+    for problem in status["problems"]:
+        _say(console, f"PROBLEM: {printable(problem, _LONGEST)}", "bold red")
+
+
+def _say(console: Console, text: str, style: str = "") -> None:
+    console.print(Text(text, style=style), soft_wrap=True)
+
+
+def _render_master(status: Record, console: Console) -> None:
+    slaves, source = status["slaves"], status["source"]
+    console.print(
+        _facts(
+            [
+                ("master", status["address"] or status["console"]),
+                ("console", status["console"] if status["address"] else ""),
+                ("health", status["health"]),
+                ("binlog of", status["server_version"]),
+                ("source", "" if source is None else f"{source['address']} ({source['state']})"),
+                ("binlog ends at", f"{status['file']}:{status['position']}"),
+                ("files", "" if slaves is None else f"{status['files']} ({status['bytes']:,} bytes)"),
+                ("slaves", "" if slaves is None else _numbers(slaves)),
+            ]
+        )
+    )
+    if slaves:
+        rows = [[show(slave) for _, show in _SLAVE] for slave in slaves]
+        _print_rows(console, "slave", [head for head, _ in _SLAVE], rows, _NUMERIC)
+    if status["drains"]:
+        names = ["drained_by", "value", "channel", "reason", "since", "still_dumping"]
+        rows = [
+            ["" if row.get(name) is None else str(row[name]) for name in names] for row in status["drains"]
+        ]
+        _print_rows(console, "drain", [name.replace("_", " ") for name in names], rows)
+    for slave in slaves or ():
+        for warning in slave["filter_warnings"]:
+            _say(console, f"warning: {name_of_slave(slave)}: {printable(warning, _LONGEST)}", "yellow")
+    if status["hint"]:
+        _say(console, status["hint"])
+
+
+def _numbers(slaves: Sequence[Record]) -> str:
+    """Return the number of slaves, and how many of them are in each state."""
+    states = Counter(one["state"] for one in slaves if one["state"])
+    each = ", ".join(f"{count} {state}" for state, count in states.items())
+    return f"{len(slaves)} ({each})" if states else "0"
+
+
+def _state(slave: Record) -> str:
+    state, since = slave["state"], slave["gone_since"]
+    return f"{state if state == 'gone' else f'{state}, gone'} since {since}" if since else state
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _count(name: str) -> Callable[[Record], str]:
+    return lambda record: _number(record["counts"].get(name))
+
+
+_SLAVE: tuple[tuple[str, Callable[[Record], str]], ...] = (
+    ("id", lambda slave: str(slave["server_id"] or slave["entry"])),
+    ("channel", itemgetter("channel")),
+    ("user", itemgetter("user")),
+    ("host", lambda slave: f"{slave['host']}:{slave['port']}" if slave["host"] else ""),
+    ("state", _state),
+    ("position", lambda slave: f"{slave['file']}:{slave['position']}" if slave["file"] else ""),
+    ("lag bytes", lambda slave: _number(slave["lag_bytes"])),
+    ("lag s", lambda slave: "" if slave["lag_seconds"] is None else f"{slave['lag_seconds']:.1f}"),
+    ("sent", _count("bytes_sent")),
+    ("dropped", _count("bytes_dropped")),
+    ("for GTIDs", lambda slave: _number(slave["counts"].get("bytes_gtid") or None)),
+    ("saved", lambda slave: "" if slave["saved"] is None else f"{100 * slave['saved']:.1f} %"),
+    ("undecided", _count("events_undecided")),
+)
+"""The columns of the table of slaves, each with the function that makes the cell."""
+
+_NUMERIC = ("id", "lag bytes", "lag s", "sent", "dropped", "for GTIDs", "saved", "undecided")
+"""The columns that are aligned to the right."""
+
+
+def _render_slave(status: Record, console: Console) -> None:
+    running = "yes" if status["running"] else "no"
+    if status["process"]:
+        running += f" (process {status['process']})"
+    console.print(
+        _facts(
+            [
+                ("slave", status["console"] or status["relay_dir"]),
+                ("relay directory", status["relay_dir"] if status["console"] else ""),
+                ("server uuid", status["server_uuid"]),
+                ("running", running),
+            ]
+        )
+    )
+    for channel in status["channels"]:
+        console.print(_facts(_channel_facts(channel), title=name_of_channel(channel)))
+    if not status["console"] and status["running"]:
+        _say(console, "The files do not tell the state of the threads: ask the slave's console with --slave.")
+
+
+def _channel_facts(channel: Record) -> list[tuple[str, Any]]:
+    unknown = "unknown (give --slave)"
+    counters = {**dict.fromkeys(("bytes_dropped", "events_dropped"), 0), **channel["counters"]}
+    return [
+        ("source", channel["source"]),
+        ("filter on", channel["filter_on"]),
+        ("I/O thread", channel["io_running"] or unknown),
+        ("SQL thread", channel["sql_running"] or unknown),
+        ("received", f"{channel['received_file']}:{channel['received_position']}"),
+        ("applied", f"{channel['applied_file']}:{channel['applied_position']}"),
+        ("relay log", f"{channel['relay_file']}:{channel['relay_position']}"),
+        ("not applied", "" if channel["lag_bytes"] is None else f"{channel['lag_bytes']:,} bytes"),
+        ("lag", "" if channel["lag_seconds"] is None else f"{channel['lag_seconds']:.1f} s"),
+        ("retrieved GTIDs", channel["retrieved_gtids"]),
+        ("executed GTIDs", channel["executed_gtids"]),
+        ("I/O error", channel["io_error"]),
+        ("SQL error", channel["sql_error"]),
+        ("last I/O error", _past(channel["last_io_error"], channel["last_io_error_at"])),
+        ("last SQL error", _past(channel["last_sql_error"], channel["last_sql_error_at"])),
+        ("connections", _number(counters.get("connections"))),
+        ("bytes received", _number(counters.get("bytes_received"))),
+        (
+            "dropped by the master",
+            f"{counters['bytes_dropped']:,} bytes, {counters['events_dropped']:,} events",
+        ),
+        ("undecided events", _number(counters.get("events_undecided"))),
+        (
+            "errors",
+            f"{counters.get('io_errors', 0)} of the I/O thread, {counters.get('sql_errors', 0)} of the SQL thread",
+        ),
+        ("hits", " ".join(f"{kind}={count}" for kind, count in channel["hits"].items())),
+    ]
+
+
+def _past(error: str, at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC).isoformat(timespec='seconds')}: {error}" if error else ""
+
+
+def _facts(facts: Iterable[tuple[str, Any]], title: str = "") -> Table:
+    shown = [(name, printable(str(value), _LONGEST)) for name, value in facts if value not in ("", ":0")]
+    made = table(("", ""), shown, title=title)
+    made.show_header = False
+    made.columns[0].no_wrap = True
+    return made
+
+
+def _print_rows(
+    console: Console,
+    noun: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numbers: Sequence[str] = (),
+) -> None:
+    """Print rows as a table, or each row as a block of its own where the table is wider than the terminal.
+
+    People copy numbers and positions, so no value is cropped. A pipe has a width only where COLUMNS gives the width.
+    Without COLUMNS, a pipe gets the whole table.
+    """
+    used = [at for at in range(len(heads)) if any(row[at] for row in rows)]
+    whole = table(
+        [heads[at] for at in used],
+        [[printable(row[at], _LONGEST) for at in used] for row in rows],
+        title=f"{noun}s",
+        numbers=numbers,
+    )
+    width = console.measure(whole, options=console.options.update_width(_ANY_WIDTH)).maximum
+    if width <= console.width:
+        console.print(whole)
+    elif console.is_terminal or os.environ.get("COLUMNS"):
+        for row in rows:
+            console.print(_facts(list(zip(heads[1:], row[1:], strict=True)), title=f"{noun} {row[0]}"))
+    else:
+        Console(file=console.file, width=width, color_system=None, highlight=False).print(whole)

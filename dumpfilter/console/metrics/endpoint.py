@@ -1,0 +1,212 @@
+"""The HTTP endpoint that Prometheus scrapes.
+
+On loopback the endpoint speaks plain HTTP. On other addresses it speaks HTTPS, and Prometheus must show a certificate.
+prometheus_client's own server has no bounds and lets one silent client hold up a TLS server. Therefore this module has
+a server with bounds around prometheus_client's WSGI application.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from socketserver import TCPServer, ThreadingMixIn
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+import structlog
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.options.port_file import write_port
+from dumpfilter.base.security.endpoint import Endpoint
+from dumpfilter.base.security.exposure import Lack, check_listener, is_loopback
+from dumpfilter.base.security.listening import listening_error, reason_not_to_listen
+
+# At run time this import would load a large package that an endpoint without TLS does not need.
+if TYPE_CHECKING:
+    from dumpfilter.base.security.tls import TlsSource
+
+log = structlog.get_logger("dumpfilter.console.metrics")
+
+MAX_SCRAPES = 8
+"""The most connections at once. Further ones are closed."""
+
+SCRAPE_SECONDS = 30.0
+"""The time after which a connection is closed, seconds."""
+
+
+@dataclass(frozen=True)
+class MetricsEndpoint(Endpoint):
+    """The settings of the metrics' HTTP endpoint.
+
+    An address outside loopback needs the certificate and key of the process, or ``insecure``.
+    """
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether Prometheus must use HTTPS and show a certificate."""
+        return not is_loopback(self.host) and not self.insecure
+
+    def url(self, port: int) -> str:
+        """Return the address that Prometheus scrapes."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.uses_tls else 'http'}://{host}:{port}/metrics"
+
+    def check(self) -> None:
+        """Check that strangers on other machines cannot read the metrics. Raises Exposed."""
+        lacks = []
+        if self.insecure:
+            lacks.append(Lack("without TLS and without a login", "give --tls-cert, --tls-key and --tls-ca"))
+        elif self.tls is None:
+            lacks.append(Lack("without TLS", "give --tls-cert and --tls-key"))
+        if not self.insecure and (self.tls is None or self.tls.current().ca is None):
+            lacks.append(Lack("without a login", "give --tls-ca, the CA of Prometheus' certificate"))
+        warning = check_listener(
+            "the metrics' endpoint",
+            "--metrics-address",
+            self.host,
+            lacks,
+            insecure=self.insecure,
+            permit="--metrics-insecure",
+        )
+        if warning is not None:
+            log.warning("insecure", reason=warning)
+
+
+@contextmanager
+def serving_metrics(
+    endpoint: MetricsEndpoint | None, collectors: Callable[[], Iterable[Collector]]
+) -> Iterator[str | None]:
+    """Serve metrics as long as the ``with`` block runs, and yield the URL for Prometheus, or None without an endpoint.
+
+    ``collectors`` makes the program's collectors. Raises OptionError when the address cannot be used, and Exposed
+    when strangers could read the metrics.
+    """
+    if endpoint is None:
+        yield None
+        return
+    endpoint.check()
+    collected = CollectorRegistry(auto_describe=False)
+    collected.register(OneAtATime(collectors()))
+    try:
+        server = _Server(endpoint, collected)
+    except (OSError, OverflowError) as error:
+        reason = reason_not_to_listen(error) if isinstance(error, OSError) else str(error)
+        raise listening_error(
+            f"cannot serve metrics on {endpoint.host}:{endpoint.port}: {reason}; choose others with "
+            "--metrics-address and --metrics-port",
+            reason,
+        ) from None
+    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
+    try:
+        if endpoint.port_file is not None:
+            write_port(endpoint.port_file, server.server_port)
+        yield endpoint.url(server.server_port)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class OneAtATime(Collector):
+    """Several collectors as one, for one scrape at a time. A scrape that comes meanwhile waits."""
+
+    def __init__(self, collectors: Iterable[Collector]) -> None:
+        self._collectors = list(collectors)
+        self._lock = threading.Lock()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of all collectors."""
+        with self._lock:
+            for collector in self._collectors:
+                yield from collector.collect()
+
+
+class _Handler(WSGIRequestHandler):
+    """A handler of one HTTP request."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Write no line. Prometheus would cause one every few seconds."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """An HTTP server with a thread for each connection, and with bounds on connections and their time."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = MAX_SCRAPES
+
+    def __init__(self, endpoint: MetricsEndpoint, registry: CollectorRegistry) -> None:
+        self._tls = endpoint.tls if endpoint.uses_tls else None
+        self._places = threading.Semaphore(MAX_SCRAPES)
+        infos = socket.getaddrinfo(
+            endpoint.host or None, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        self.address_family = infos[0][0]
+        super().__init__((endpoint.host, endpoint.port), _Handler)
+        self.set_app(make_wsgi_app(registry))
+
+    def server_bind(self) -> None:
+        # HTTPServer would ask the name service for this machine's name, which can take seconds.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:
+            # The system refuses a thread. One scrape fails, and the server goes on.
+            self._places.release()
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        end = threading.Timer(SCRAPE_SECONDS, _cut, [request])
+        end.daemon = True
+        end.start()
+        try:
+            if self._tls is None:
+                super().finish_request(request, client_address)
+            else:
+                self._finish_with_tls(self._tls, request, client_address)
+        finally:
+            end.cancel()
+
+    def _finish_with_tls(self, tls: TlsSource, request: socket.socket, client_address: Any) -> None:
+        with tls.current().context.wrap_socket(request.dup(), server_side=True) as encrypted:
+            if not encrypted.getpeercert(binary_form=True):
+                log.warning(
+                    "metrics refused", peer=client_address[0], reason="the client shows no certificate"
+                )
+                return
+            super().finish_request(encrypted, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        error = sys.exception()
+        expected = isinstance(error, (OSError, ssl.SSLError, DumpfilterError))
+        (log.debug if expected else log.error)("scrape failed", peer=client_address[0], error=repr(error))
+
+
+def _cut(request: socket.socket) -> None:
+    try:
+        request.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        # The client has closed the connection, or the request is complete.
+        return

@@ -1,0 +1,166 @@
+"""Facts about a kind of thing: each is declared once, and rendered as column, metric and member of a JSON object.
+
+A console table, a scrape of Prometheus and docs/metrics.md read the same declarations. The product reads the values
+when a client asks. Counting therefore costs nothing beyond the counters that the product keeps anyway.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from operator import attrgetter
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from prometheus_client.core import Metric
+from prometheus_client.samples import Sample
+
+from dumpfilter.base.options.docstrings import attribute_texts
+from dumpfilter.console.metrics.latency import Latency
+from dumpfilter.console.sql.result import Column, ColumnType, Table
+
+T = TypeVar("T")
+
+_SAMPLES_A_TURN = 64
+"""The number of samples after which the scrape lets other threads run.
+
+A scrape of 5,000 slaves formats 65,000 samples. Without pauses the master's other threads would wait for the
+interpreter lock for 5 ms at a time.
+"""
+
+
+class Fact(NamedTuple):
+    """One fact about a thing."""
+
+    name: str
+    """The name of the column and of the JSON member. A fact without a name is a metric only."""
+    type: ColumnType | type[Latency] = ColumnType.INTEGER
+    """The type of the column, or ``Latency`` for a histogram. The value of a ``TIMESTAMP`` is a Unix time, seconds."""
+    read: Callable[[Any], Any] | str = ""
+    """Returns the value, or None without one. A text is the attribute, such as ``counts.bytes_sent``; default: name."""
+    metric: str = ""
+    """The name that Prometheus shows, so that a counter's ends with ``_total``. A fact without it is no metric."""
+    help: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The kind of the metric, with Prometheus' name."""
+        if self.type is Latency:
+            return "histogram"
+        return "counter" if self.metric.endswith("_total") else "gauge"
+
+    @property
+    def family(self) -> str:
+        """The name of the metric without ``_total``, which prometheus_client adds to the samples of a counter."""
+        return self.metric.removesuffix("_total")
+
+    @property
+    def reader(self) -> Callable[[Any], Any]:
+        """The function that reads the value from a thing."""
+        return self.read if callable(self.read) else attrgetter(self.read or self.name)
+
+
+_ATTRIBUTE = "*"
+"""Stands in a declaration for the name of the attribute."""
+
+
+def column(
+    read: Callable[[Any], Any] | str = "", type: ColumnType = ColumnType.INTEGER, *, metric: str = ""
+) -> Fact:
+    """Declare the column with the attribute's name in a class of facts, and the metric ``metric`` if there is one."""
+    return Fact(_ATTRIBUTE, type, read, metric)
+
+
+def metric(
+    read: Callable[[Any], Any] | str = _ATTRIBUTE, type: ColumnType | type[Latency] = ColumnType.INTEGER
+) -> Fact:
+    """Declare the metric with the attribute's name in a class of facts. There is no column of it."""
+    return Fact("", type, read, _ATTRIBUTE)
+
+
+def declared(body: type, prefix: str) -> tuple[Fact, ...]:
+    """Return the facts that the attributes of a class declare. The string literal after an attribute is the help.
+
+    ``prefix`` stands before the name of each metric.
+    """
+    texts = attribute_texts(body)
+    return tuple(
+        Fact(
+            name if fact.name else "",
+            fact.type,
+            name if fact.read == _ATTRIBUTE else fact.read,
+            f"{prefix}{fact.metric.replace(_ATTRIBUTE, name)}" if fact.metric else "",
+            texts.get(name, ""),
+        )
+        for name, fact in vars(body).items()
+        if isinstance(fact, Fact)
+    )
+
+
+@dataclass(frozen=True)
+class Facts(Generic[T]):
+    """All facts about one kind of thing, for example about a slave, in the order of the table's columns."""
+
+    facts: tuple[Fact, ...]
+    labels: Mapping[str, Callable[[T], str]] = field(default_factory=dict)
+    """The labels of the metrics, each with the function that reads the label's value from a thing."""
+
+    @cached_property
+    def metrics(self) -> tuple[Fact, ...]:
+        """The facts that are metrics, in the order of docs/metrics.md."""
+        return tuple(fact for fact in self.facts if fact.metric)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the table."""
+        return tuple(Column(fact.name, ColumnType(fact.type)) for fact in self.facts if fact.name)
+
+    @cached_property
+    def _readers(self) -> tuple[tuple[str, ColumnType | type[Latency], Callable[[T], Any]], ...]:
+        return tuple((fact.name, fact.type, fact.reader) for fact in self.facts if fact.name)
+
+    def table(self, things: Iterable[T]) -> Table:
+        """Return the table with one row for each thing."""
+        return Table(
+            self.columns,
+            [[_cell(kind, read(thing)) for _, kind, read in self._readers] for thing in things],
+        )
+
+    def document(self, thing: T, names: Container[str] | None = None) -> dict[str, Any]:
+        """Return named facts about one thing as values that JSON can represent. Times are Unix times, seconds.
+
+        With ``names`` the other facts are not read.
+        """
+        return {name: read(thing) for name, _, read in self._readers if names is None or name in names}
+
+    def families(self, things: Iterable[T]) -> Iterator[Metric]:
+        """Yield each metric with one sample for each thing that has a value."""
+        labelled = [({name: of(thing) for name, of in self.labels.items()}, thing) for thing in things]
+        for fact in self.metrics:
+            name, read = fact.metric, fact.reader
+            metric = Metric(fact.family, fact.help, fact.kind)
+            values = ((labels, read(thing)) for labels, thing in labelled)
+            if fact.type is Latency:
+                samples = [sample for labels, latency in values for sample in latency.samples(name, labels)]
+            else:
+                samples = [Sample(name, labels, value) for labels, value in values if value is not None]
+            metric.samples = _Samples(samples)
+            yield metric
+
+
+def _cell(kind: ColumnType | type[Latency], value: Any) -> Any:
+    if kind is ColumnType.TIMESTAMP and value is not None:
+        return datetime.fromtimestamp(value, UTC)
+    return int(value) if isinstance(value, bool) else value
+
+
+class _Samples(list[Sample]):
+    """A list of samples that lets other threads run while the scrape formats the samples."""
+
+    def __iter__(self) -> Iterator[Sample]:
+        for number, sample in enumerate(super().__iter__(), 1):
+            if number % _SAMPLES_A_TURN == 0:
+                time.sleep(0)
+            yield sample

@@ -1,0 +1,541 @@
+"""The statements about replication: what each says, and its values as a class.
+
+The class of a statement is its declaration: syntax, right, audit and documentation stand at the class. A master's and
+a slave's console have one method for each class that they carry out. :mod:`dumpfilter.console.sql.grammar` reads the
+syntax. A command only holds the values that the statement contains, and checks no channel or file for existence.
+
+The grammar is that of MySQL 9.7 (``sql_yacc.yy``). Three things are added: the older words MASTER and SLAVE, MariaDB
+10.11's forms with a connection name (``STOP SLAVE 'name'``), and the filter options that WL#2387 and WL#2516 propose.
+
+In all commands, a ``channel`` of None means that the statement has no FOR CHANNEL clause. The default channel is "".
+``old`` is true for a statement with the older words SLAVE or MASTER. The result then has the older column names.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import InitVar, dataclass
+from datetime import datetime
+from typing import Any, Literal, TypeVar, dataclass_transform
+
+from dumpfilter.binlog.statement.tokens import TokenKind
+from dumpfilter.console.sql.cursor import Cursor
+from dumpfilter.console.sql.datetimes import datetime_expression
+from dumpfilter.console.sql.filters import RuleOptions, filter_clauses
+from dumpfilter.console.sql.grammar import Grammar, Role
+from dumpfilter.console.sql.result import Note
+from dumpfilter.console.sql.server_errors import (
+    ER_BAD_REPLICA_UNTIL_COND,
+    ER_NOT_SUPPORTED_YET,
+    ER_SP_UNDECLARED_VAR,
+    ER_SQLTHREAD_WITH_SECURE_REPLICA,
+)
+from dumpfilter.console.sql.source_options import source_options
+from dumpfilter.filter.rules import FilterClause as FilterClause
+
+_LONG_AGO = datetime(1970, 1, 1)
+"""The time that PURGE BINARY LOGS BEFORE NULL uses. No binlog file is older, so that no file is purged."""
+
+
+class Threads(enum.Flag):
+    """The replication threads that a START REPLICA or STOP REPLICA statement names."""
+
+    IO = enum.auto()
+    SQL = enum.auto()
+    BOTH = IO | SQL
+
+
+@dataclass(frozen=True)
+class Until:
+    """The condition of ``START REPLICA … UNTIL``, at which the replication threads stop.
+
+    The condition is either a source's file and position, a relay log's file and position, or a GTID set. The fields of
+    the kinds of condition that the statement does not use stay empty.
+    """
+
+    source_file: str = ""
+    source_position: int = 0
+    relay_file: str = ""
+    relay_position: int = 0
+    gtids: str = ""
+    before_gtids: bool = False
+    after_gaps: bool = False
+
+
+@dataclass(frozen=True)
+class ReplicaChoice:
+    """The replicas that a DRAIN or UNDRAIN statement names: all, or those with one server id, UUID, user or host."""
+
+    by: Literal["all", "server_id", "uuid", "user", "host"] = "all"
+    value: str | int = ""
+    channel: str | None = None
+
+
+_THREADS = {"IO_THREAD": Threads.IO, "RELAY_THREAD": Threads.IO, "SQL_THREAD": Threads.SQL}
+_UNTIL_PLACE = {
+    "SOURCE_LOG_FILE": "source_file",
+    "MASTER_LOG_FILE": "source_file",
+    "SOURCE_LOG_POS": "source_position",
+    "MASTER_LOG_POS": "source_position",
+    "RELAY_LOG_FILE": "relay_file",
+    "RELAY_LOG_POS": "relay_position",
+}
+
+
+def _threads(cursor: Cursor) -> Threads:
+    threads = _THREADS[cursor.expect(*_THREADS)]
+    while cursor.accept(","):
+        threads |= _THREADS[cursor.expect(*_THREADS)]
+    return threads
+
+
+def _until(cursor: Cursor) -> Until:
+    until = Until(after_gaps=True)
+    if option := cursor.accept("SQL_BEFORE_GTIDS", "SQL_AFTER_GTIDS", "MASTER_GTID_POS"):
+        cursor.expect("=")
+        until = Until(gtids=cursor.line(), before_gtids=option == "SQL_BEFORE_GTIDS")
+    elif not cursor.accept("SQL_AFTER_MTS_GAPS"):
+        return _until_place(cursor)
+    if cursor.accept(","):
+        _until_place(cursor)
+        raise ER_BAD_REPLICA_UNTIL_COND()
+    return until
+
+
+def _until_place(cursor: Cursor) -> Until:
+    given: dict[str, int | str] = {}
+    while True:
+        name = _UNTIL_PLACE[cursor.expect(*_UNTIL_PLACE)]
+        cursor.expect("=")
+        given[name] = cursor.line() if name.endswith("file") else cursor.position()
+        if not cursor.accept(","):
+            break
+    match given:
+        case {"source_file": str(file), "source_position": int(position)} if len(given) == 2:
+            return Until(source_file=file, source_position=position)
+        case {"relay_file": str(file), "relay_position": int(position)} if len(given) == 2:
+            return Until(relay_file=file, relay_position=position)
+    raise ER_BAD_REPLICA_UNTIL_COND()
+
+
+def limit(cursor: Cursor) -> Mapping[str, int]:
+    """Consume ``[offset,] count`` or ``count OFFSET offset``, the numbers of a LIMIT clause."""
+    first = _count(cursor)
+    if cursor.accept(","):
+        return {"offset": first, "count": _count(cursor)}
+    return {"offset": _count(cursor) if cursor.accept("OFFSET") else 0, "count": first}
+
+
+def _count(cursor: Cursor) -> int:
+    # In LIMIT, the server's grammar (limit_option) takes a name for a variable of a stored program. The console has no
+    # stored programs.
+    if cursor.token.kind in (TokenKind.WORD, TokenKind.QUOTED):
+        raise ER_SP_UNDECLARED_VAR(cursor.identifier())
+    return cursor.integer()
+
+
+def _moment(cursor: Cursor) -> Mapping[str, Any]:
+    warnings: list[Note] = []
+    before = datetime_expression(cursor, cursor.now or datetime.now(), warnings)
+    return {"before": before or _LONG_AGO, "warnings": tuple(warnings)}
+
+
+def _source(cursor: Cursor) -> Mapping[str, Any]:
+    options, clauses = source_options(cursor)
+    return {"options": options, "clauses": clauses}
+
+
+def _effective(cursor: Cursor) -> tuple[FilterClause, ...]:
+    rules = RuleOptions()
+    while True:
+        if not rules.read(cursor, classic=False):
+            cursor.fail()
+        if not cursor.accept(","):
+            return rules.clauses
+
+
+def _replica_id(cursor: Cursor) -> Mapping[str, Any]:
+    return {"uuid": cursor.line()} if cursor.at_string() else {"server_id": cursor.integer()}
+
+
+def _choice(cursor: Cursor) -> ReplicaChoice:
+    if cursor.accept("ALL"):
+        cursor.expect("REPLICAS", "SLAVES")
+        return ReplicaChoice(channel=_for_channel(cursor))
+    cursor.expect("REPLICA", "SLAVE")
+    match cursor.accept("USER", "HOST"):
+        case "USER":
+            return ReplicaChoice("user", cursor.line(), _for_channel(cursor))
+        case "HOST":
+            return ReplicaChoice("host", cursor.line(), _for_channel(cursor))
+    ((by, value),) = _replica_id(cursor).items()
+    return ReplicaChoice("uuid" if by == "uuid" else "server_id", value, _for_channel(cursor))
+
+
+def _for_channel(cursor: Cursor) -> str | None:
+    if not cursor.accept("FOR"):
+        return None
+    cursor.expect("CHANNEL")
+    return cursor.line().lower()
+
+
+GRAMMAR = Grammar(
+    {
+        "choice": _choice,
+        "effective": _effective,
+        "filters": filter_clauses,
+        "integer": Cursor.integer,
+        "limit": limit,
+        "line": Cursor.line,
+        "moment": _moment,
+        "name": lambda cursor: cursor.line().lower(),
+        "position": Cursor.position,
+        "replica_id": _replica_id,
+        "source": _source,
+        "string": Cursor.string,
+        "threads": _threads,
+        "until": _until,
+    },
+    {"threads": tuple(_THREADS)},
+)
+"""The declared statements."""
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def _statement(
+    name: str, role: Role, *forms: str | tuple[str, Mapping[str, Any]], changes: bool = False
+) -> Callable[[type[T]], type[T]]:
+    """Declare a statement at the class of its values, which becomes a frozen dataclass."""
+    declare = GRAMMAR.statement(name, role, *forms, changes=changes)
+    return lambda made: declare(dataclass(frozen=True)(made))
+
+
+_FOR_CHANNEL = "[FOR CHANNEL channel:name]"
+_EVENTS = "EVENTS [IN file:string] [FROM position:position] [LIMIT *:limit]"
+_OLD = {"old": True}
+_EVERY = {"every": True}
+
+
+@dataclass(frozen=True)
+class Command:
+    """The base class of all commands that a client's statement can be parsed into."""
+
+
+@_statement(
+    "CHANGE REPLICATION FILTER",
+    Role.REPLICATE_ADMIN,
+    f"CHANGE REPLICATION FILTER clauses:filters {_FOR_CHANNEL}",
+    changes=True,
+)
+class ChangeReplicationFilter(Command):
+    """The statement ``CHANGE REPLICATION FILTER`` (WL#7057, WL#7361).
+
+    ``clauses`` are in the order of the statement. If two clauses set the same kind of rule (such as
+    REPLICATE_DO_DB), the last of them wins.
+    """
+
+    clauses: tuple[FilterClause, ...]
+    channel: str | None = None
+
+
+@_statement(
+    "CHANGE REPLICATION FILTER … FOR REPLICA",
+    Role.ALL,
+    "CHANGE REPLICATION FILTER clauses:filters FOR REPLICA|SLAVE user:line [SERVER_ID server_id:integer] "
+    f"{_FOR_CHANNEL}",
+    changes=True,
+)
+class ChangeReplicaFilter(Command):
+    """The statement ``CHANGE REPLICATION FILTER … FOR REPLICA 'user' [SERVER_ID n] [FOR CHANNEL 'name']``.
+
+    This product's statement changes the filter that a master holds for a user's real replicas. User, server id and
+    channel name one ``[[replica]]`` of the master's configuration.
+    """
+
+    clauses: tuple[FilterClause, ...]
+    user: str
+    server_id: int | None = None
+    channel: str | None = None
+
+
+@_statement(
+    "CHANGE REPLICATION SOURCE TO",
+    Role.REPLICATE_ADMIN,
+    f"CHANGE REPLICATION SOURCE TO *:source {_FOR_CHANNEL}",
+    (f"CHANGE MASTER [channel:name] TO *:source {_FOR_CHANNEL}", _OLD),
+    changes=True,
+)
+class ChangeSource(Command):
+    """The statement ``CHANGE MASTER TO`` or ``CHANGE REPLICATION SOURCE TO``.
+
+    WL#2387 and WL#2516 extend the statement by filter rules, which are in ``clauses``. Each entry of ``options`` is
+    an option's name and value. The name is the newer one (SOURCE instead of MASTER) without the prefix SOURCE_. The
+    slave carries out these options.
+
+    - ``HOST``, ``PORT``, ``USER``, ``PASSWORD``, ``LOG_FILE``, ``LOG_POS``, ``AUTO_POSITION``,
+    - ``CONNECT_RETRY``, ``RETRY_COUNT``, ``HEARTBEAT_PERIOD``, ``USE_GTID``,
+    - ``IGNORE_SERVER_IDS``, ``DO_DOMAIN_IDS``, ``IGNORE_DOMAIN_IDS``: tuples of int,
+    - ``FILTER_ON``: ``MASTER``, ``SLAVE`` or ``BOTH``, an option of this product. It chooses which side filters.
+
+    The parser accepts the server's other options too, and the slave answers that it does not support them.
+    """
+
+    options: tuple[tuple[str, str | int | float | tuple[int, ...] | None], ...]
+    clauses: tuple[FilterClause, ...] = ()
+    """The filter rules of the statement. Each clause replaces all rules of one kind that the channel had before.
+
+    ``REPLICATE-DO-DB='a', REPLICATE-DO-DB='b'`` is one clause of two rules.
+    """
+    channel: str | None = None
+    old: bool = False
+
+
+@_statement(
+    "CHANGE BINLOG",
+    Role.ALL,
+    "CHANGE BINLOG name:line TO clauses:effective",
+    changes=True,
+)
+class ChangeBinlog(Command):
+    """The statement ``CHANGE BINLOG 'bar' TO DO='db1.%', IGNORE='%_backup.table2'``.
+
+    WL#2516 proposes this statement to set the filter rules of a named binlog.
+    """
+
+    name: str
+    clauses: tuple[FilterClause, ...]
+
+
+@_statement(
+    "START REPLICA",
+    Role.REPLICATE_ADMIN,
+    "START REPLICA|SLAVE [channel:name] [threads:threads] [UNTIL until:until] [USER = user:line] "
+    "[PASSWORD = password:line] [DEFAULT_AUTH = default_auth:line] [PLUGIN_DIR = plugin_dir:line] "
+    f"{_FOR_CHANNEL}",
+    ("START ALL SLAVES|REPLICAS [threads:threads]", _EVERY),
+    changes=True,
+)
+class StartReplica(Command):
+    """The statement ``START {SLAVE|REPLICA}``.
+
+    ``every`` is true for MariaDB's START ALL SLAVES, which starts all channels.
+    """
+
+    threads: Threads = Threads.BOTH
+    channel: str | None = None
+    until: Until | None = None
+    user: str | None = None
+    password: str | None = None
+    every: bool = False
+    default_auth: InitVar[str | None] = None
+    plugin_dir: InitVar[str | None] = None
+
+    def __post_init__(self, default_auth: str | None, plugin_dir: str | None) -> None:
+        login = (self.user, self.password, default_auth, plugin_dir)
+        if self.threads is Threads.SQL and any(value is not None for value in login):
+            raise ER_SQLTHREAD_WITH_SECURE_REPLICA()
+        if self.until is not None and self.until.after_gaps:
+            raise ER_NOT_SUPPORTED_YET("START REPLICA UNTIL SQL_AFTER_MTS_GAPS")
+
+
+@_statement(
+    "STOP REPLICA",
+    Role.REPLICATE_ADMIN,
+    f"STOP REPLICA|SLAVE [channel:name] [threads:threads] {_FOR_CHANNEL}",
+    ("STOP ALL SLAVES|REPLICAS [threads:threads]", _EVERY),
+    changes=True,
+)
+class StopReplica(Command):
+    """The statement ``STOP {SLAVE|REPLICA}``.
+
+    ``every`` is true for MariaDB's STOP ALL SLAVES, which stops all channels.
+    """
+
+    threads: Threads = Threads.BOTH
+    channel: str | None = None
+    every: bool = False
+
+
+@_statement(
+    "RESET REPLICA",
+    Role.REPLICATE_ADMIN,
+    f"RESET REPLICA|SLAVE [channel:name] [all:ALL] {_FOR_CHANNEL}",
+    changes=True,
+)
+class ResetReplica(Command):
+    """The statement ``RESET {SLAVE|REPLICA} [ALL]``, which deletes the relay log and the position in the source's log.
+
+    With ALL it also deletes the connection settings of the channel.
+    """
+
+    all: bool = False
+    channel: str | None = None
+
+
+@_statement(
+    "SHOW REPLICA STATUS",
+    Role.READ,
+    f"SHOW REPLICA [channel:name] STATUS {_FOR_CHANNEL}",
+    (f"SHOW SLAVE [channel:name] STATUS {_FOR_CHANNEL}", _OLD),
+    ("SHOW ALL REPLICAS STATUS", _EVERY),
+    ("SHOW ALL SLAVES STATUS", _OLD | _EVERY),
+)
+class ShowReplicaStatus(Command):
+    """The statement ``SHOW {SLAVE|REPLICA} STATUS``.
+
+    ``every`` is true for MariaDB's SHOW ALL SLAVES STATUS, which shows all channels.
+    """
+
+    channel: str | None = None
+    old: bool = False
+    every: bool = False
+
+
+@_statement(
+    "SHOW REPLICAS",
+    Role.READ,
+    "SHOW REPLICAS",
+    "SHOW REPLICA HOSTS",
+    ("SHOW SLAVE HOSTS", _OLD),
+)
+class ShowReplicas(Command):
+    """The statement ``SHOW SLAVE HOSTS`` or ``SHOW REPLICAS``, which lists the slaves of a master."""
+
+    old: bool = False
+
+
+@_statement(
+    "SHOW BINARY LOG STATUS",
+    Role.READ,
+    "SHOW BINARY LOG STATUS",
+    "SHOW BINLOG STATUS",
+    ("SHOW MASTER STATUS", _OLD),
+)
+class ShowBinaryLogStatus(Command):
+    """The statement ``SHOW MASTER STATUS`` or ``SHOW BINARY LOG STATUS``."""
+
+    old: bool = False
+
+
+@_statement(
+    "SHOW BINARY LOGS",
+    Role.READ,
+    "SHOW BINARY|MASTER LOGS",
+)
+class ShowBinaryLogs(Command):
+    """The statement ``SHOW {BINARY|MASTER} LOGS``."""
+
+
+@_statement(
+    "SHOW BINLOG EVENTS, SHOW RELAYLOG EVENTS",
+    Role.REPLICATE_ADMIN,
+    f"SHOW BINLOG {_EVENTS}",
+    (f"SHOW RELAYLOG [channel:name] {_EVENTS} {_FOR_CHANNEL}", {"relay_log": True}),
+)
+class ShowBinlogEvents(Command):
+    """The statement ``SHOW BINLOG EVENTS [IN 'file'] [FROM position] [LIMIT [offset,] count]``.
+
+    If ``relay_log`` is true, the statement is ``SHOW RELAYLOG EVENTS … [FOR CHANNEL]``. Only that one has a channel.
+    """
+
+    file: str | None = None
+    position: int = 4
+    offset: int = 0
+    count: int | None = None
+    relay_log: bool = False
+    channel: str | None = None
+
+
+@_statement(
+    "PURGE BINARY LOGS",
+    Role.ALL,
+    "PURGE BINARY|MASTER LOGS TO to:string",
+    "PURGE BINARY|MASTER LOGS BEFORE *:moment",
+    changes=True,
+)
+class PurgeBinaryLogs(Command):
+    """The statement ``PURGE {BINARY|MASTER} LOGS {TO 'file' | BEFORE datetime}``.
+
+    Either ``to`` (a file name) or ``before`` is set, and the other is None.
+    """
+
+    to: str | None = None
+    before: datetime | None = None
+    """The time after BEFORE in the statement, usually a local time without a time zone.
+
+    The server purges binlog files that are older.
+
+    If the statement names a time zone, the datetime has it. NULL and texts that are no datetime become the beginning
+    of 1970, so that no file is purged.
+    """
+    warnings: tuple[Note, ...] = ()
+    """The parser's warnings about the datetime in ``before``. The client sees them before any warnings of the purge."""
+
+
+@_statement(
+    "FLUSH PRIVILEGES",
+    Role.ALL,
+    "FLUSH [LOCAL|NO_WRITE_TO_BINLOG] PRIVILEGES",
+    changes=True,
+)
+class FlushPrivileges(Command):
+    """The statement ``FLUSH [LOCAL | NO_WRITE_TO_BINLOG] PRIVILEGES``, which reads the configuration of users again."""
+
+
+@_statement(
+    "UNREGISTER REPLICA",
+    Role.ALL,
+    f"UNREGISTER REPLICA|SLAVE *:replica_id {_FOR_CHANNEL}",
+    changes=True,
+)
+class UnregisterReplica(Command):
+    """The statement ``UNREGISTER REPLICA {server_id | 'uuid'} [FOR CHANNEL 'name']`` of this product.
+
+    It ends the registrations of a slave with a master. Either ``server_id`` or ``uuid`` is set. A channel of None means
+    all channels.
+    """
+
+    server_id: int | None = None
+    uuid: str | None = None
+    channel: str | None = None
+
+
+@_statement(
+    "DRAIN",
+    Role.ALL,
+    "DRAIN choice:choice [REASON reason:line]",
+    changes=True,
+)
+class DrainReplicas(Command):
+    """The statement ``DRAIN {REPLICA … | ALL REPLICAS} [FOR CHANNEL 'name'] [REASON 'text']`` of this product.
+
+    The dumps of these replicas end between two transactions, and the master refuses the replicas until UNDRAIN.
+    """
+
+    choice: ReplicaChoice
+    reason: str = ""
+
+
+@_statement(
+    "UNDRAIN",
+    Role.ALL,
+    "UNDRAIN choice:choice",
+    changes=True,
+)
+class UndrainReplicas(Command):
+    """The statement ``UNDRAIN {REPLICA … | ALL REPLICAS} [FOR CHANNEL 'name']`` of this product."""
+
+    choice: ReplicaChoice
+
+
+@dataclass(frozen=True)
+class Query(Command):
+    """A statement that is not about replication, such as SELECT, SET, USE or SHOW VARIABLES.
+
+    The parser keeps only the ``text``, without checking it. The client's session answers the statement.
+    """
+
+    text: str

@@ -1,0 +1,169 @@
+"""The cursor with which the parser reads a client's statement, token by token.
+
+The cursor raises the server's syntax error at the first token that the grammar does not allow.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import NoReturn
+
+from dumpfilter.binlog.statement.reader import TokenReader
+from dumpfilter.binlog.statement.tokens import Token, TokenKind
+from dumpfilter.console.sql.reserved import RESERVED
+from dumpfilter.console.sql.server_errors import ER_WRONG_ARGUMENT_LF, syntax_error
+
+MAX_UNSIGNED = 2**64 - 1
+_MAX_DIGITS = len(str(MAX_UNSIGNED))
+_MAX_HEX_DIGITS = 16
+_NUMBERS = frozenset({TokenKind.INTEGER, TokenKind.DECIMAL, TokenKind.FLOAT, TokenKind.HEX})
+_LEADING_DIGITS = re.compile(r"[0-9]*")
+
+
+class Cursor(TokenReader):
+    """A cursor over the tokens of a client's statement.
+
+    "Consume" means: check that the next token has the wanted form, return it, and move behind it. A method that
+    consumes raises SqlError (ER_PARSE_ERROR, at the next token) if the token has another form.
+    """
+
+    def __init__(self, text: str, now: datetime | None = None) -> None:
+        super().__init__(text)
+        self.now = now
+        """The value of NOW() in the statement, a local time without a time zone. None: the present time."""
+
+    @property
+    def at_end(self) -> bool:
+        """Whether all tokens of the statement have been consumed."""
+        return self.token.kind is TokenKind.END
+
+    def fail(self) -> NoReturn:
+        """Raise SqlError (ER_PARSE_ERROR), which quotes the statement from the next token on."""
+        raise syntax_error(self.text, self.token.start)
+
+    def expect(self, *words: str) -> str:
+        """Consume the next token, which must be one of these keywords or symbols, and return it.
+
+        Raises a syntax error for any other token.
+        """
+        return self.accept(*words) or self.fail()
+
+    def take(self, pattern: re.Pattern[str]) -> Token:
+        """Consume the text that ``pattern`` matches at the start of the next token, and return it as one token.
+
+        Unquoted option values such as ``127.0.0.1`` need this, since they consist of several SQL tokens. Raises a
+        syntax error where the pattern does not match.
+        """
+        taken = self._lexer.take(pattern, self.token.start)
+        if taken is None:
+            self.fail()
+        self.token = self._lexer.next()
+        return taken
+
+    def peek(self, pattern: re.Pattern[str]) -> str:
+        """Return the text that ``pattern`` matches at the start of the next token, or "", without consuming it."""
+        match = pattern.match(self.text, self.token.start)
+        return "" if match is None else match[0]
+
+    def end(self) -> None:
+        """Check that at most a semicolon follows the tokens consumed so far. Raises a syntax error for other text."""
+        self.accept(";")
+        if not self.at_end:
+            self.fail()
+
+    def at_string(self) -> bool:
+        """Tell whether the next token is a string in quotes."""
+        return self.token.kind is TokenKind.STRING
+
+    def string(self) -> str:
+        """Consume a string in quotes (TEXT_STRING_sys in the server's grammar), and return its value.
+
+        Raises a syntax error for any other token.
+        """
+        if not self.at_string():
+            self.fail()
+        return self.advance().value
+
+    def line(self) -> str:
+        """Consume a string in quotes that has no line feed, and return its value.
+
+        The server's grammar calls such a string TEXT_STRING_sys_nonewline. Raises ER_WRONG_VALUE for a string with a
+        line feed, and a syntax error for any other token.
+        """
+        value = self.line_ahead()
+        self.advance()
+        return value
+
+    def line_ahead(self) -> str:
+        """Return the value of the next token, a string without line feeds, without consuming the token.
+
+        A caller uses this method to check the value first. An error then quotes the statement from this token on.
+        Raises ER_WRONG_VALUE for a string with a line feed, and a syntax error for any other token.
+        """
+        if not self.at_string():
+            self.fail()
+        value = self.token.value
+        if "\n" in value:
+            raise ER_WRONG_ARGUMENT_LF(value.partition("\0")[0])
+        return value
+
+    def identifier(self) -> str:
+        """Consume the name of a database, table or similar (``ident`` in the server's grammar), and return it.
+
+        A name is a word that is not reserved, or any text in backticks. Raises a syntax error for any other token.
+        """
+        token = self.token
+        if token.kind not in (TokenKind.NAME, TokenKind.QUOTED) and (
+            token.kind is not TokenKind.WORD or token.word in RESERVED
+        ):
+            self.fail()
+        return self.advance().value
+
+    def unsigned(self) -> int:
+        """Consume a number (``ulong_num`` in the server's grammar), and return it as an integer.
+
+        The server cuts off a fraction and an exponent, and reduces larger values to 2**64 - 1. Hexadecimal numbers
+        are allowed. Raises a syntax error for any other token.
+        """
+        if self.token.kind not in _NUMBERS:
+            self.fail()
+        return _number(self.advance())
+
+    def position(self) -> int:
+        """Consume a number that is not hexadecimal (``ulonglong_num`` in the server's grammar), and return an integer.
+
+        The server cuts off a fraction and an exponent, and reduces larger values to 2**64 - 1. Raises a syntax error
+        for any other token.
+        """
+        if self.token.kind not in _NUMBERS or self.token.kind is TokenKind.HEX:
+            self.fail()
+        return _number(self.advance())
+
+    def integer(self) -> int:
+        """Consume an unsigned integer of at most 64 bits, and return it. Raises a syntax error for any other token."""
+        if self.token.kind is not TokenKind.INTEGER or not _fits(self.token.value):
+            self.fail()
+        return _number(self.advance())
+
+    def real(self) -> float:
+        """Consume a number that may have a fraction and an exponent, and return it as a float.
+
+        Raises a syntax error for any other token, also for a hexadecimal number.
+        """
+        if self.token.kind not in _NUMBERS or self.token.kind is TokenKind.HEX:
+            self.fail()
+        return float(self.advance().value)
+
+
+def _fits(digits: str) -> bool:
+    return len(significant := digits.lstrip("0")) <= _MAX_DIGITS and int(significant or "0") <= MAX_UNSIGNED
+
+
+def _number(token: Token) -> int:
+    if token.kind is TokenKind.HEX:
+        digits = token.value[2:].lstrip("0")
+        return int(digits or "0", 16) if len(digits) <= _MAX_HEX_DIGITS else MAX_UNSIGNED
+    match = _LEADING_DIGITS.match(token.value)
+    assert match is not None, "the pattern matches the empty string, too"
+    return int(match[0].lstrip("0") or "0") if _fits(match[0]) else MAX_UNSIGNED

@@ -1,0 +1,111 @@
+"""The errors and warnings that a console sends to its clients.
+
+They stand in the table ``server_errors.tsv``. Each has the name, number and text of MySQL 9.7.
+
+>>> str(MESSAGES["ER_REPLICA_CHANNEL_DOES_NOT_EXIST"]("ch1"))
+"ERROR 3074 (HY000): Replica channel 'ch1' does not exist."
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import resources
+
+from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.console.sql.result import Note
+
+
+class SqlError(DumpfilterError):
+    """The error that ends a statement. A client shows it as ``ERROR number (sqlstate): message``."""
+
+    def __init__(self, number: int, sqlstate: str, message: str) -> None:
+        super().__init__(message)
+        self.number = number
+        self.sqlstate = sqlstate
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"ERROR {self.number} ({self.sqlstate}): {self.message}"
+
+
+@dataclass(frozen=True)
+class Message:
+    """A server's error message with placeholders. A call of the object fills them in and returns an exception."""
+
+    number: int
+    sqlstate: str
+    text: str
+    """The server's text with C's placeholders, such as ``%d`` and ``%.64s`` (at most 64 bytes)."""
+
+    def __call__(self, *values: object) -> SqlError:
+        """Return the exception to raise, with ``values`` in place of the text's placeholders."""
+        return SqlError(self.number, self.sqlstate, self._format(values))
+
+    def note(self, *values: object) -> Note:
+        """Return the message, filled with ``values``, as a row of SHOW WARNINGS with the level Note."""
+        return Note("Note", self.number, self._format(values))
+
+    def warning(self, *values: object) -> Note:
+        """Return the message, filled with ``values``, as a row of SHOW WARNINGS with the level Warning."""
+        return Note("Warning", self.number, self._format(values))
+
+    def _format(self, values: tuple[object, ...]) -> str:
+        # The precision in "%.64s" counts bytes in the server's texts, but characters in Python's.
+        limits = [int(precision or 0) for precision in _CONVERSION.findall(self.text)]
+        cut = [
+            _first_bytes(str(value), limit) if limit else value
+            for value, limit in zip(values, limits, strict=True)
+        ]
+        return self.text % tuple(cut)
+
+
+_CONVERSION = re.compile(r"%(?:\.([0-9]+))?[sd]")
+
+
+def _first_bytes(text: str, limit: int) -> str:
+    # The server handles the text as a C string, which ends at its first NUL. Where the server cuts a character of
+    # several bytes in two, it sends each byte of the first half as a character.
+    text, _, _ = text[:limit].partition("\0")
+    data = text.encode("utf-8", "surrogatepass")[:limit]
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as half:
+        return data[: half.start].decode("utf-8", "surrogatepass") + data[half.start :].decode("latin-1")
+
+
+def _read_table() -> dict[str, Message]:
+    lines = (
+        resources.files("dumpfilter.console.sql")
+        .joinpath("server_errors.tsv")
+        .read_text("utf-8")
+        .splitlines()
+    )
+    rows = (line.split("\t") for line in lines if not line.startswith("#"))
+    return {name: Message(int(number), state, text) for number, state, name, text in rows}
+
+
+MESSAGES = _read_table()
+"""The messages by their names, such as ``ER_PARSE_ERROR``. Each is an attribute of this module, too."""
+
+
+def __getattr__(name: str) -> Message:
+    try:
+        return MESSAGES[name]
+    except KeyError:
+        raise AttributeError(name) from None
+
+
+_CHECK_THE_MANUAL = (
+    "You have an error in your SQL syntax; check the manual that corresponds to your MySQL server version for the "
+    "right syntax to use"
+)
+
+
+def syntax_error(text: str, position: int) -> SqlError:
+    """Return the server's syntax error (ER_PARSE_ERROR) for the statement ``text``.
+
+    ``position`` is the index of the first character that the grammar does not allow. The message quotes the statement
+    from this character on, and gives the number of its line, counted from 1.
+    """
+    return MESSAGES["ER_PARSE_ERROR"](_CHECK_THE_MANUAL, text[position:], text.count("\n", 0, position) + 1)

@@ -1,0 +1,57 @@
+"""The functions of SELECT that wait for a replica, with their arguments."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dumpfilter.console.sql.result import Note
+
+Value = int | float | str | None
+
+_MISSING: Any = object()
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A call of a function that waits, with the values of its arguments."""
+
+    name: str
+    """The name of the function in lower case."""
+    arguments: tuple[Value, ...]
+
+    def argument(self, number: int) -> Value:
+        """Return an argument, or None for one that is missing."""
+        return self.arguments[number] if number < len(self.arguments) else None
+
+
+class Waited(NamedTuple):
+    """The end of a wait: the function's value, and the warnings for the client."""
+
+    value: int | None
+    notes: Sequence[Note] = ()
+
+
+def wait_functions(wait: Callable[[Wait], int | None]) -> Mapping[str, Callable[..., int | None]]:
+    """Return the functions that wait, by their names in lower case. Each calls ``wait`` with its arguments."""
+
+    def for_position(
+        name: str, file: Value, position: Value, timeout: Value = _MISSING, channel: Value = _MISSING
+    ) -> int | None:
+        return wait(Wait(name, _given(file, position, timeout, channel)))
+
+    def for_gtids(name: str, gtids: Value, timeout: Value = _MISSING) -> int | None:
+        return wait(Wait(name, _given(gtids, timeout)))
+
+    return {
+        "source_pos_wait": functools.partial(for_position, "source_pos_wait"),
+        "master_pos_wait": functools.partial(for_position, "master_pos_wait"),
+        "wait_for_executed_gtid_set": functools.partial(for_gtids, "wait_for_executed_gtid_set"),
+        "master_gtid_wait": functools.partial(for_gtids, "master_gtid_wait"),
+    }
+
+
+def _given(*arguments: Value) -> tuple[Value, ...]:
+    return tuple(argument for argument in arguments if argument is not _MISSING)

@@ -1,0 +1,199 @@
+# mypy: ignore-errors
+"""Compiled loops over a chunk's events: into packets of the client/server protocol, and with stand-ins between them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dumpfilter.base.compiler.kernels import njit
+from dumpfilter.binlog.crc32 import crc32
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
+from dumpfilter.binlog.native import copy_bytes, load_u8, load_u32, store_u8, store_u32
+
+_U = np.uintp
+_HEADER = HEADER_LENGTH
+_TYPE_AT = 4
+_SERVER_ID_AT = 5
+_SIZE_AT = 9
+_END_LOG_POS_AT = 13
+
+PACKET_HEADER = 4
+"""The length of a packet's header: 3 bytes of length and the sequence number."""
+
+LARGEST = 0xFFFFFF
+"""The length of a packet's payload that says that the payload goes on in the next packet, bytes."""
+
+GOOD = 0
+PLACE_WRONG = 1
+"""The result of :func:`weave` for a stand-in that does not lie in the chunk, or before the stand-in before."""
+GTID_WRONG = 2
+"""The result of :func:`weave` when the bytes of a Gtid event are none."""
+
+OK_BYTE = 0
+"""The first byte of the payload of each event."""
+
+_TYPES = np.arange(256)
+_IS_GTID = np.isin(_TYPES, (EventType.GTID, EventType.GTID_TAGGED))
+"""For each event type, whether it is a Gtid event of MySQL, which nothing but its transaction may follow."""
+_IS_OUTSIDE = _IS_GTID | np.isin(
+    _TYPES,
+    (
+        EventType.ANONYMOUS_GTID,
+        EventType.ROTATE,
+        EventType.STOP,
+        EventType.FORMAT_DESCRIPTION,
+        EventType.HEARTBEAT,
+        EventType.HEARTBEAT_V2,
+        EventType.PREVIOUS_GTIDS,
+    ),
+)
+"""For each event type, whether the event cannot stand inside a transaction of MySQL."""
+_MARIADB_GTID = int(EventType.MARIADB_GTID)
+
+
+class Measured(NamedTuple):
+    """The facts about some events that :func:`measure` returns."""
+
+    room: int
+    """The size of the events' packets, bytes."""
+    wrong: int
+    """The offset of the first event with an impossible length, at which the walk ends; -1 if there is none."""
+    alone: int
+    """The offset of the first event that cannot follow a Gtid event of MySQL directly, but does; -1 for none."""
+    last: int
+    """The offset of the last whole event."""
+    end_log_pos: int
+    """``end_log_pos`` of the last event that has one; 0 for none."""
+
+
+@njit(cache=True, nogil=True)
+def measure(events, left_out):
+    """Return the facts about some events. Events of the type ``left_out`` get no packet."""
+    base = _U(events.ctypes.data)
+    at = np.int64(0)
+    room = np.int64(0)
+    wrong = np.int64(-1)
+    alone = np.int64(-1)
+    last = np.int64(0)
+    end_log_pos = np.int64(0)
+    is_after_gtid = False
+    while at < events.size:
+        size = np.int64(load_u32(base + _U(at + _SIZE_AT))) if at + _HEADER <= events.size else np.int64(0)
+        if size < _HEADER or at + size > events.size:
+            wrong = at
+            break
+        kind = load_u8(base + _U(at + _TYPE_AT))
+        if is_after_gtid and _IS_OUTSIDE[kind] and alone < 0:
+            alone = at
+        is_after_gtid = _IS_GTID[kind]
+        if kind != left_out:
+            payload = size + 1
+            room += payload + PACKET_HEADER * (1 + payload // LARGEST)
+        position = np.int64(load_u32(base + _U(at + _END_LOG_POS_AT)))
+        end_log_pos = position if position else end_log_pos
+        last = at
+        at += size
+    return Measured(room, wrong, alone, last, end_log_pos)
+
+
+@njit(cache=True, nogil=True)
+def frame(events, sequence, left_out, out):
+    """Write each event as one packet to ``out``, and return the sequence number after the last packet.
+
+    :func:`measure` has checked the events and told the size of ``out``. Events of the type ``left_out`` get no
+    packet.
+    """
+    source = _U(events.ctypes.data)
+    target = _U(out.ctypes.data)
+    at = np.int64(0)
+    seq = np.uint32(sequence)
+    while at < events.size:
+        size = np.int64(load_u32(source + _U(at + _SIZE_AT)))
+        if load_u8(source + _U(at + _TYPE_AT)) == left_out:
+            at += size
+            continue
+        length = size + 1
+        first = min(length, np.int64(LARGEST))
+        store_u32(target, np.uint32(first) | (seq << np.uint32(24)))
+        seq = (seq + np.uint32(1)) & np.uint32(0xFF)
+        target += _U(PACKET_HEADER)
+        store_u8(target, np.uint8(OK_BYTE))
+        target += _U(1)
+        piece = first - 1
+        copy_bytes(target, source + _U(at), _U(piece))
+        target += _U(piece)
+        done = piece
+        rest = length - first
+        last = first
+        # A payload of exactly LARGEST bytes, or a multiple of them, ends with an empty packet.
+        while last == LARGEST:
+            last = min(rest, np.int64(LARGEST))
+            store_u32(target, np.uint32(last) | (seq << np.uint32(24)))
+            seq = (seq + np.uint32(1)) & np.uint32(0xFF)
+            target += _U(PACKET_HEADER)
+            if last:
+                copy_bytes(target, source + _U(at + done), _U(last))
+            target += _U(last)
+            done += last
+            rest -= last
+        at += size
+    return np.int64(seq)
+
+
+@njit(cache=True, nogil=True)
+def seal(events):
+    """Write the checksum of each of some whole events."""
+    at = _U(events.ctypes.data)
+    end = at + _U(events.size)
+    while at < end:
+        size = _U(load_u32(at + _U(_SIZE_AT)))
+        content = size - _U(CHECKSUM_LENGTH)
+        store_u32(at + content, crc32(at, content))
+        at += size
+
+
+@njit(cache=True, nogil=True)
+def weave(events, place, end, gtids, gtid_at, gtid_size, tail, checksum, out):
+    """Copy ``events`` to ``out`` with a Gtid event and the events of ``tail`` at each place.
+
+    The events of ``tail`` get the time and the server id of the Gtid event, and the last of them ends at ``end``.
+    ``out`` has room for all. Return GOOD, PLACE_WRONG or GTID_WRONG. The events of a stand-in are written together or
+    not at all, because a replica crashes at a Gtid event that nothing follows.
+    """
+    source, target = _U(events.ctypes.data), _U(out.ctypes.data)
+    done = np.int64(0)
+    for k in range(place.size):
+        size = place[k] - done
+        if size < 0 or place[k] > events.size:
+            return PLACE_WRONG
+        copy_bytes(target, source + _U(done), _U(size))
+        target += _U(size)
+        done = place[k]
+        size = gtid_size[k]
+        if size < _HEADER or gtid_at[k] < 0 or gtid_at[k] + size > gtids.size:
+            return GTID_WRONG
+        gtid = _U(gtids.ctypes.data) + _U(gtid_at[k])
+        kind = load_u8(gtid + _U(_TYPE_AT))
+        is_gtid = _IS_GTID[kind] or kind == _MARIADB_GTID
+        if not is_gtid or np.int64(load_u32(gtid + _U(_SIZE_AT))) != size:
+            return GTID_WRONG
+        copy_bytes(target, gtid, _U(size))
+        target += _U(size)
+        copy_bytes(target, _U(tail.ctypes.data), _U(tail.size))
+        left = np.int64(tail.size)
+        while left:
+            size = np.int64(load_u32(target + _U(_SIZE_AT)))
+            left -= size
+            store_u32(target, load_u32(gtid))
+            store_u32(target + _U(_SERVER_ID_AT), load_u32(gtid + _U(_SERVER_ID_AT)))
+            store_u32(
+                target + _U(_END_LOG_POS_AT), np.uint32(np.uint64(end[k] - left) & np.uint64(0xFFFFFFFF))
+            )
+            if checksum:
+                content = _U(size - CHECKSUM_LENGTH)
+                store_u32(target + content, crc32(target, content))
+            target += _U(size)
+    copy_bytes(target, source + _U(done), _U(events.size - done))
+    return GOOD

@@ -1,0 +1,379 @@
+"""Stand-ins of dropped transactions: small transactions without changes, which leave the GTIDs with a real replica.
+
+A replica that filters for itself receives every transaction, so every GTID ends in ``gtid_executed`` or
+``gtid_slave_pos``. A replica behind a filter that drops transactions must have these GTIDs, too. A stand-in gives the
+replica a GTID without the changes:
+
+- MySQL needs the GTID of each dropped transaction. Its stand-in is the transaction's Gtid event as the binlog has it,
+  a Query event BEGIN and an Xid event. The Gtid event keeps ``sequence_number`` and ``last_committed``, on which
+  parallel appliers rely. Without BEGIN a replica would have the same GTIDs. Its I/O thread would then write two
+  warnings for each stand-in into the error log (10445 and 10590, tried with MySQL 9.7).
+- MariaDB needs only the last GTID of each domain. Its stand-in is an empty Gtid event and an Xid event. Each run of
+  dropped transactions between two sent ones has a stand-in for each of its domains. So the replica's GTID position is
+  right at each place, even at one where its applier stops.
+
+A Gtid event is never written without the other events of its stand-in. A real mysqld dies of signal 11 when a Gtid
+event stands alone (tried with MySQL 9.7).
+
+The writer is the server that wrote the binlog of a slave's master. In the slave's relay log a Gap event stands for the
+transactions that the master dropped. The Gap event tells their GTIDs and the writer's position after them, and nothing
+else. The Gtid events of their stand-ins are synthesized (:mod:`dumpfilter.dump.packets.synthesis`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
+from dumpfilter.binlog.format import Family, FormatDescription
+from dumpfilter.binlog.gtid_events import FL_ALLOW_PARALLEL, FL_TRANSACTIONAL
+from dumpfilter.binlog.gtid_sources import SourceKey
+from dumpfilter.binlog.writer import make_event
+from dumpfilter.dump.chunk import ChunkPlan, ReadAt, Window
+from dumpfilter.dump.packets import _kernels as K
+from dumpfilter.dump.packets.framing import Bytes, as_array
+from dumpfilter.dump.packets.synthesis import GtidSynthesis, layout
+from dumpfilter.dump.stand_ins import MARIADB_GTID_LENGTH, XID_LENGTH
+from dumpfilter.index.segment import Segment
+
+Integers = npt.NDArray[np.int64]
+KeyOf = Callable[[int], SourceKey]
+"""A function that returns the GTID source with a number."""
+
+_READ_COST = 16 << 10
+"""The number of bytes that can be read from a file in the time of one system call."""
+
+_NONE: Integers = np.empty(0, np.int64)
+
+
+class Dropped(NamedTuple):
+    """The dropped transactions of which a replica gets stand-ins, in the order of the stream.
+
+    All fields are arrays, int64 of shape (n,). A row has consecutive GTIDs of one source. It has one GTID if the
+    transaction is in the file, and may have several if a Gap event tells them.
+    """
+
+    place: Integers
+    """The bytes of the chunk's events that come before."""
+    transaction: Integers
+    """The number of the transaction in the segment, or of the Gap event."""
+    source: Integers
+    """The number of the GTID source."""
+    first: Integers
+    last: Integers
+    begin: Integers
+    """The writer's position before the Gap event. In a server's binlog it means nothing."""
+    end: Integers
+    """The writer's position at which the row's last stand-in ends."""
+    time: Integers
+    """The time of the transaction, or of the newest event before the Gap event, Unix seconds."""
+    sequence: Integers
+    """The first ``sequence_number`` of GTIDs that a Gap event tells. 0 for a transaction in the file."""
+    offset: Integers
+    """The offset of the Gtid event of a transaction in the file."""
+    size: Integers
+    """The length of this Gtid event, bytes."""
+
+    @property
+    def length(self) -> Integers:
+        """The number of GTIDs in each row."""
+        return self.last - self.first + 1
+
+    @property
+    def gtid_span(self) -> tuple[int, int]:
+        """The offset of the first Gtid event, and the end of the last one, if all transactions are in the file."""
+        return int(self.offset.min()), int((self.offset + self.size).max())
+
+    def take(self, rows: Integers | npt.NDArray[np.bool_]) -> Dropped:
+        """Return some rows."""
+        return Dropped(*(column[rows] for column in self))
+
+    def pages(self, most: int) -> Iterator[Dropped]:
+        """Yield the rows with at most ``most`` GTIDs at a time.
+
+        A Gap event of a few bytes may tell millions of GTIDs.
+        """
+        stops = np.cumsum(self.length)
+        if not len(stops) or stops[-1] <= most:
+            yield self
+            return
+        for low in range(0, int(stops[-1]), most):
+            has = (stops - self.length < low + most) & (stops > low)
+            page, stop = self.take(has), stops[has]
+            skipped = np.maximum(low - (stop - page.length), 0)
+            cut = np.maximum(stop - (low + most), 0)
+            yield page._replace(
+                first=page.first + skipped,
+                last=page.last - cut,
+                end=np.where(cut > 0, page.begin, page.end),
+                sequence=page.sequence + skipped,
+            )
+
+
+NOTHING_DROPPED = Dropped(*[_NONE] * len(Dropped._fields))
+"""The dropped transactions of a chunk in which the master drops none."""
+
+
+@dataclass(slots=True, eq=False)
+class Empties:
+    """The stand-ins of one chunk's dropped transactions, in the order of the stream. Nobody changes the fields.
+
+    The arrays are int64 of shape (n,).
+    """
+
+    place: Integers
+    """The bytes of the chunk's events that come before each stand-in."""
+    end: Integers
+    """The position in the binlog file after each dropped transaction."""
+    gtid_offset: Integers
+    """The offset of each transaction's Gtid event in ``gtids``."""
+    gtid_size: Integers
+    """The length of each transaction's Gtid event, bytes."""
+    gtids: Bytes
+    """Bytes with the Gtid events."""
+    family: Family = "mysql"
+    """The family of the server that wrote the binlog."""
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+    def size(self, checksum: bool) -> int:
+        """Return the number of bytes that the stand-ins add to the chunk's events.
+
+        ``checksum`` tells whether the events of the binlog file end in a CRC32.
+        """
+        return int(self.gtid_size.sum()) + len(self) * len(_tail(self.family, checksum))
+
+
+@functools.cache
+def _tail(family: Family, checksum: bool) -> npt.NDArray[np.uint8]:
+    """Return the events of a stand-in after its Gtid event."""
+    xid = make_event(EventType.XID, bytes(XID_LENGTH - HEADER_LENGTH), checksum=checksum)
+    begin = make_event(EventType.QUERY, bytes(14) + b"BEGIN", checksum=checksum)
+    return as_array(begin + xid if family == "mysql" else xid)
+
+
+@functools.cache
+def _mariadb_gtid(checksum: bool) -> bytes:
+    """Return an empty Gtid event of MariaDB."""
+    body = bytes(12) + bytes([FL_TRANSACTIONAL | FL_ALLOW_PARALLEL]) + bytes(6)
+    return make_event(EventType.MARIADB_GTID, body, checksum=checksum)
+
+
+def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, key_of: KeyOf) -> Dropped:
+    """Return the transactions in a plan's gaps of which a replica gets stand-ins.
+
+    Parameters:
+        plan: a plan as a dump thread made it from this segment, before it absorbed another one.
+        resume: the last boundary at or before the position at which planning began. A transaction that is open there
+            begins at this boundary, so its Gtid event lies there and not in the segment.
+        read: a function that reads the binlog file.
+    """
+    if not len(plan.gaps.runs):
+        return NOTHING_DROPPED
+    source, told = plan.reported
+    (own,) = np.nonzero(source >= 0)
+    number = segment.txn_number[own]
+    entries = np.stack((own, source[own], number, number, np.zeros(len(own), np.int64)))
+    if segment.writer is not None and len(told.runs):
+        gap = np.repeat(np.arange(len(told.transaction)), np.diff(told.until, prepend=0))
+        sequence = segment.writer.sequence[gap] + told.ordinal + 1
+        entries = np.concatenate((entries, (told.transaction[gap], *told.runs.T, sequence)), axis=1)
+        entries = entries[:, np.argsort(entries[0], kind="stable")]
+    gaps = plan.gaps
+    begin = np.searchsorted(entries[0], gaps.first)
+    count = np.searchsorted(entries[0], np.searchsorted(segment.txn_start, gaps.end)) - begin
+    found = np.repeat(begin - np.cumsum(count) + count, count) + np.arange(count.sum())
+    transaction, source, first, last, sequence = entries.take(found, axis=1)
+    event = segment.txn_event[transaction]
+    position = segment.positions_of(np.append(segment.txn_start, segment.end))
+    time, end = segment.time[event].astype(np.int64), position[transaction + 1]
+    begin = end
+    if segment.writer is not None:
+        gap = np.searchsorted(told.transaction, transaction)
+        time = np.where(sequence > 0, np.append(segment.writer.time, 0)[gap], time)
+        begin = position[transaction]
+    offset, size = segment.offset[event], segment.size[event]
+    if segment.continues and transaction[0] == 0:
+        # The transaction began in an earlier segment.
+        head = EventHeader.unpack(read(resume, HEADER_LENGTH))
+        if head.type not in (EventType.GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID):
+            raise BinlogCorrupt(NOT_A_GTID, file=segment.file, position=resume)
+        offset[0], size[0], time[0] = resume, head.size, head.timestamp
+    dropped = Dropped(
+        np.repeat(gaps.offset, count),
+        transaction,
+        source,
+        first,
+        last,
+        begin,
+        end,
+        time,
+        sequence,
+        offset,
+        size,
+    )
+    fd = segment.format_description
+    if fd.family == "mariadb":
+        return _of_mariadb(dropped, fd, key_of)
+    return dropped if segment.writer is None else _of_mysql(dropped)
+
+
+def _of_mysql(dropped: Dropped) -> Dropped:
+    """Return the dropped transactions for a MySQL replica, which needs each GTID.
+
+    A Gap event tells a position after the last of its transactions alone.
+    """
+    is_followed = np.append(np.diff(dropped.transaction) == 0, False)
+    return dropped._replace(end=np.where(is_followed, dropped.begin, dropped.end))
+
+
+def _of_mariadb(dropped: Dropped, fd: FormatDescription, key_of: KeyOf) -> Dropped:
+    """Return the dropped transactions for a MariaDB replica, which needs the last GTID of each domain at each place.
+
+    A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end
+    one after another, and the last of them ends at the position that the Gap event tells.
+    """
+    order = np.lexsort((_keys(dropped, key_of)[:, 0], dropped.place))
+    places, domains = dropped.place[order], _keys(dropped, key_of)[order, 0]
+    is_last = np.append((places[1:] != places[:-1]) | (domains[1:] != domains[:-1]), True)
+    needed = dropped.take(np.sort(order[is_last]))
+    row = np.arange(len(needed.place))
+    last_of_gap = np.append(np.flatnonzero(np.diff(needed.transaction)), len(row) - 1)
+    later = last_of_gap[np.searchsorted(last_of_gap, row)] - row
+    size = MARIADB_GTID_LENGTH + XID_LENGTH + 2 * fd.checksum_length
+    return needed._replace(first=needed.last, end=needed.end - later * size)
+
+
+def _keys(dropped: Dropped, key_of: KeyOf) -> Integers:
+    """Return the domain id and the server id of each row of MariaDB, of shape (n, 2)."""
+    sources, of_source = np.unique(dropped.source, return_inverse=True)
+    return np.array([key_of(number) for number in sources.tolist()], np.int64).reshape(-1, 2)[of_source]
+
+
+def make_empties(
+    dropped: Dropped, fd: FormatDescription, key_of: KeyOf, read: ReadAt, window: Window | None = None
+) -> Empties:
+    """Return the stand-ins of dropped transactions, with their Gtid events.
+
+    Parameters:
+        fd: the format description event of the file.
+        read: a function that reads the binlog file.
+        window: bytes of the file. If they contain all Gtid events, nothing is read.
+
+    Raises BinlogError if the Gtid events cannot be read.
+    """
+    if not len(dropped.place):
+        return Empties(_NONE, _NONE, _NONE, _NONE, b"")
+    if fd.family == "mariadb":
+        keys = _keys(dropped, key_of)
+        return mariadb_empties(
+            dropped.place, dropped.end, keys, dropped.last, dropped.time, checksum=fd.checksum
+        )
+    if not dropped.sequence.any():
+        gtids, at = _gtids_in(dropped, window) or _read_gtids(dropped, read)
+        return Empties(dropped.place, dropped.end, at, dropped.size, gtids)
+    row = np.repeat(np.arange(len(dropped.place)), dropped.length)
+    is_last = np.append(np.diff(row) > 0, True)
+    synthesis = GtidSynthesis(fd)
+    parts: list[bytes | memoryview] = []
+    sizes = []
+    columns = (dropped.source, dropped.first, dropped.length, dropped.sequence, dropped.time, dropped.begin)
+    runs = zip(*(column.tolist() for column in columns), strict=True)
+    own = zip(dropped.offset.tolist(), dropped.size.tolist(), strict=True)
+    for (source, first, length, sequence, time, begin), (offset, size) in zip(runs, own, strict=True):
+        if sequence:
+            events, lengths = synthesis.gtids(key_of(source), first, length, sequence, time, begin)
+        else:
+            events, lengths = read(offset, size), size
+        parts.append(events)
+        sizes.append(np.full(length, lengths))
+    gtid_size = np.concatenate(sizes)
+    return Empties(
+        dropped.place[row],
+        np.where(is_last, dropped.end[row], dropped.begin[row]),
+        np.cumsum(gtid_size) - gtid_size,
+        gtid_size,
+        b"".join(parts),
+    )
+
+
+def mariadb_empties(
+    place: Integers, end: Integers, keys: Integers, number: Integers, time: Integers, *, checksum: bool
+) -> Empties:
+    """Return stand-ins for a replica of MariaDB, with synthesized Gtid events.
+
+    Parameters:
+        keys: the domain id and the server id of each GTID, of shape (n, 2).
+        number: the seq_no of each GTID.
+        time: the time in each header, Unix seconds.
+    """
+    event, n = _mariadb_gtid(checksum), len(place)
+    header = {"timestamp": (0, "<u4"), "server": (5, "<u4"), "end": (13, "<u4")}
+    body = {"number": (HEADER_LENGTH, "<u8"), "domain": (HEADER_LENGTH + 8, "<u4")}
+    made = np.frombuffer(bytearray(event * n), layout(len(event), **header, **body))
+    made["timestamp"], made["number"] = time, number
+    made["domain"], made["server"] = keys.T
+    made["end"] = (end - len(_tail("mariadb", checksum))) & 0xFFFFFFFF
+    gtids = made.view(np.uint8)
+    if checksum:
+        K.seal(gtids)
+    return Empties(place, end, np.arange(n) * len(event), np.full(n, len(event)), gtids, "mariadb")
+
+
+NOT_A_GTID = (
+    "the Gtid event of a dropped transaction is not here; the file was changed, copy it again from the server"
+)
+"""The text of the error for a Gtid event that is not where the index has seen it."""
+
+
+def with_empties(events: Bytes, empties: Empties, fd: FormatDescription) -> Bytes:
+    """Return a chunk's events with the stand-ins of dropped transactions at their places.
+
+    ``events`` are the bytes of the chunk's events, and ``fd`` is the file's format description event. Raises
+    BinlogCorrupt if a Gtid event is none, or if a place lies outside of the chunk.
+    """
+    data, gtids = as_array(events), as_array(empties.gtids)
+    out = np.empty(len(data) + empties.size(fd.checksum), np.uint8)
+    columns = (empties.place, empties.end, gtids, empties.gtid_offset, empties.gtid_size)
+    result = K.weave(data, *columns, _tail(empties.family, fd.checksum), fd.checksum, out)
+    if result == K.GTID_WRONG:
+        raise BinlogCorrupt(NOT_A_GTID)
+    if result == K.PLACE_WRONG:
+        raise BinlogCorrupt("a chunk is shorter than the places of its dropped transactions")
+    return out.data
+
+
+def _gtids_in(dropped: Dropped, window: Window | None) -> tuple[Bytes, Integers] | None:
+    """Return a window's bytes and the offset of each Gtid event in them, or None if an event is not in the window."""
+    if window is None:
+        return None
+    low, high = dropped.gtid_span
+    if low < window.offset or high > window.offset + window.data.size:
+        return None
+    return window.data, dropped.offset - window.offset
+
+
+def _read_gtids(dropped: Dropped, read: ReadAt) -> tuple[Bytes, Integers]:
+    """Return bytes that contain the Gtid events, and the offset of each event in them.
+
+    Events near one another are read together with the bytes between them.
+    """
+    offset, end = dropped.offset, dropped.offset + dropped.size
+    distance = offset[1:] - end[:-1]
+    breaks = np.flatnonzero((distance > _READ_COST) | (distance < 0)) + 1
+    firsts = np.concatenate([[0], breaks])
+    lasts = np.append(breaks, len(offset)) - 1
+    begins, lengths = offset[firsts], end[lasts] - offset[firsts]
+    pieces = [read(begin, length) for begin, length in zip(begins.tolist(), lengths.tolist(), strict=True)]
+    piece_at = np.cumsum(lengths) - lengths
+    data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    shift = np.repeat(piece_at - begins, lasts - firsts + 1)
+    return data, offset + shift

@@ -1,0 +1,125 @@
+"""The conversion between gaps, the places at which the master dropped transactions, and their gRPC message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.base.errors import StreamDamaged
+from dumpfilter.binlog.gap_events import GapColumns, source_bytes
+from dumpfilter.binlog.gtid_sources import SourceKey
+from dumpfilter.filter.convert import kind_from_number, kind_number
+from dumpfilter.filter.hits import KINDS, Hits
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+
+if TYPE_CHECKING:
+    from dumpfilter.dump.gaps import Gaps
+
+Integers = npt.NDArray[np.int64]
+
+_KIND_NUMBERS = np.array([kind_number(kind) for kind in KINDS], np.int64)
+
+
+def gaps_to_proto(gaps: Gaps, key_of: Callable[[int], SourceKey]) -> pb.Gaps:
+    """Return the gRPC message for a chunk's gaps. ``key_of`` returns the GTID source with a number."""
+    source, first, last = gaps.runs.T
+    numbers = source.tolist()
+    places = {number: place for place, number in enumerate(dict.fromkeys(numbers))}
+    # An end of 0 is not known, and the next step begins at the last known end.
+    end_steps = np.where(gaps.end > 0, _steps(np.maximum.accumulate(gaps.end)), 0)
+    return pb.Gaps(
+        source=[source_bytes(key_of(number)) for number in places],
+        offset=_steps(gaps.offset).tolist(),
+        end=end_steps.tolist(),
+        runs=_steps(gaps.runs_until).tolist(),
+        run_source=map(places.__getitem__, numbers),
+        run_first=_steps(first, last).tolist(),
+        run_length=(last - first + 1).tolist(),
+        hits=_steps(gaps.hits_until).tolist(),
+        hit_kind=_KIND_NUMBERS[gaps.hits[:, 0]].tolist() if len(gaps.hits) else (),
+        hit_count=gaps.hits[:, 1].tolist(),
+    )
+
+
+def _steps(numbers: Integers, before: Integers | None = None) -> Integers:
+    """Return the distance of each number from the number before, and of the first number from 0.
+
+    ``before`` has other numbers, whose elements count instead as those before.
+    """
+    steps = numbers.copy()
+    steps[1:] -= (numbers if before is None else before)[:-1]
+    return steps
+
+
+def gaps_from_proto(message: pb.Gaps) -> GapColumns:
+    """Return the gaps of a chunk from the gRPC message.
+
+    Raises StreamDamaged for a message whose lists contradict each other.
+    """
+    try:
+        columns = {name: np.array(getattr(message, name), np.int64) for name in _COLUMNS}
+    except OverflowError:
+        raise StreamDamaged("the gaps of a chunk have impossible numbers") from None
+    n = len(columns["offset"])
+    runs_until, hits_until = np.cumsum(columns["runs"]), np.cumsum(columns["hits"])
+    steps = columns["end"]
+    n_runs, n_hits = len(columns["run_source"]), len(columns["hit_kind"])
+    first = columns["run_first"]
+    if n_runs and len(columns["run_length"]) == len(first) == n_runs:
+        # A run is told by its distance from the end of the run before.
+        first = np.cumsum(first + np.concatenate([[0], columns["run_length"][:-1] - 1]))
+    is_sound = (
+        len(steps) == len(runs_until) == len(hits_until) == n
+        and len(first) == len(columns["run_length"]) == n_runs
+        and len(columns["hit_count"]) == n_hits
+        and (int(runs_until[-1]) if n else 0) == n_runs
+        and (int(hits_until[-1]) if n else 0) == n_hits
+        and all(int(columns[name].min(initial=0)) >= 0 for name in _COLUMNS if name != "run_first")
+        and int(columns["run_source"].max(initial=-1)) < len(message.source)
+        and int(columns["run_length"].min(initial=1)) > 0
+        and int(first.min(initial=1)) > 0
+        and all(len(key) == 8 or 16 <= len(key) <= 255 for key in message.source)
+    )
+    if not is_sound:
+        raise StreamDamaged("the gaps of a chunk contradict each other")
+    return GapColumns(
+        sources=tuple(message.source),
+        offset=np.cumsum(columns["offset"]),
+        end=np.where(steps > 0, np.cumsum(steps), 0),
+        runs_until=runs_until,
+        run_source=columns["run_source"],
+        run_first=first,
+        run_last=first + columns["run_length"] - 1,
+        hits_until=hits_until,
+        hit_kind=columns["hit_kind"],
+        hit_count=columns["hit_count"],
+    )
+
+
+_COLUMNS = (
+    "offset",
+    "end",
+    "runs",
+    "run_source",
+    "run_first",
+    "run_length",
+    "hits",
+    "hit_kind",
+    "hit_count",
+)
+
+
+def hits_from_numbers(counts: dict[int, int]) -> Hits:
+    """Return hits by kind of rule from counts by the kinds' numbers in the protocol.
+
+    The function leaves out kinds that only a newer master knows.
+    """
+    found: Hits = Hits()
+    for number, count in counts.items():
+        kind = kind_from_number(number)
+        if kind is not None:
+            found[kind] += count
+    return found

@@ -1,0 +1,174 @@
+"""The definition of an experiment, and the file ``EXPERIMENT.toml`` that holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic.dataclasses import dataclass as written
+
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.near import did_you_mean
+from dumpfilter.base.options.toml_file import Model, load_toml
+from dumpfilter.simulation.results import Variant
+from dumpfilter.topology import parse_toml_topology, topology_from
+from dumpfilter.topology.model import Rate, Texts, Time, Topology
+
+MICROSECONDS = 1_000_000
+
+VARIANTS = (Variant.MASTER, Variant.SLAVE, Variant.NONE, Variant.REPLICA)
+"""The variants that can be run for real. A simulation has more."""
+
+
+STRICT = ConfigDict(extra="forbid")
+
+
+@written(frozen=True, config=STRICT)
+class Load:
+    """The table ``[load.NODE]``: statements that run on a server, one by one, from the first phase to the last."""
+
+    sql: Texts
+    """The statements, which take turns. ``{n}`` stands for the number of the statement, from 1."""
+    every: Time
+    """The time from the begin of one statement to the begin of the next, seconds."""
+
+
+@written(frozen=True, config=STRICT)
+class Change:
+    """A table below ``[phase.links]``: other properties of a link during a phase. None: as in the topology."""
+
+    rate: Rate | None = None
+    delay: Time | None = None
+    jitter: Time | None = None
+
+
+@written(frozen=True, config=STRICT)
+class Phase:
+    """The table ``[[phase]]``: a span of time of an experiment, with the faults that last for it."""
+
+    name: str
+    seconds: Annotated[Time, Field(alias="for")]
+    cut: Texts = ()
+    """The links that are cut."""
+    silent: Texts = ()
+    """The links over which no byte passes, and whose connections stay open."""
+    killed: Texts = ()
+    """The nodes that are killed at the begin, and started again at the end."""
+    links: dict[str, Change] = Field(default_factory=dict)
+    """Other properties of links."""
+
+    @property
+    def only_cuts(self) -> bool:
+        """Whether the phase has no faults but cut links, which a simulation knows, too."""
+        return not self.silent and not self.killed and not self.links
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A topology, what happens to it, and the variants that are compared."""
+
+    name: str
+    topology: Topology
+    phases: tuple[Phase, ...] = ()
+    loads: Mapping[str, Load] = field(default_factory=dict)
+    """The statements that run on each server, by the node's name."""
+    variants: tuple[Variant, ...] = (Variant.MASTER,)
+    repetitions: int = 1
+    limit: int = MICROSECONDS
+    """The limit of the lag, microseconds."""
+    patience: float = 300.0
+    """The longest time after the last phase until all nodes have caught up, seconds."""
+
+
+def _named(phases: object) -> object:
+    """Return the tables of the phases, each with a name."""
+    if not isinstance(phases, list):
+        return phases
+    return tuple(
+        {"name": f"phase {number}", **one} if isinstance(one, dict) else one
+        for number, one in enumerate(phases, start=1)
+    )
+
+
+class _File(Model):
+    name: str | None = None
+    topology: str
+    variants: tuple[Variant, ...] = (Variant.MASTER,)
+    repetitions: Annotated[int, Field(ge=1, le=1000)] = 1
+    limit: Time = 1.0
+    patience: Time = 300.0
+    phase: Annotated[tuple[Phase, ...], BeforeValidator(_named)] = ()
+    load: dict[str, Load] = Field(default_factory=dict)
+
+
+def load_experiment(path: Path) -> Experiment:
+    """Read an experiment from a TOML file. Raises OptionError that names the file and the key."""
+    file = load_toml(path, _File)
+    try:
+        experiment = Experiment(
+            file.name or path.stem,
+            _topology(file.topology, path),
+            file.phase,
+            file.load,
+            file.variants,
+            file.repetitions,
+            round(file.limit * MICROSECONDS),
+            file.patience,
+        )
+        check(experiment)
+    except OptionError as error:
+        raise OptionError(f"{path}: {error}") from None
+    return experiment
+
+
+def _topology(text: str, path: Path) -> Topology:
+    """Return the topology of a short string, of a file beside the experiment's, or of a text in TOML."""
+    if "[node." in text:
+        return parse_toml_topology(text, file="topology", directory=path.parent, name=path.stem)
+    beside = path.parent / text
+    return topology_from(beside if text.endswith(".toml") and ">>" not in text else text)
+
+
+def check(experiment: Experiment) -> None:
+    """Check that an experiment can be run. Raises OptionError that names the key."""
+    topology = experiment.topology
+    links = [link.name for link in topology.links]
+    nodes = [node.name for node in topology.nodes]
+    for number, phase in enumerate(experiment.phases, start=1):
+        named: tuple[tuple[str, tuple[str, ...], list[str], str], ...] = (
+            ("cut", phase.cut, links, "link"),
+            ("silent", phase.silent, links, "link"),
+            ("links", tuple(phase.links), links, "link"),
+            ("killed", phase.killed, nodes, "node"),
+        )
+        for key, names, known, what in named:
+            for name in names:
+                if name not in known:
+                    near = did_you_mean(name, known)
+                    raise OptionError(f"phase[{number}].{key}: there is no {what} {name!r}{near}")
+        if phase.seconds <= 0:
+            raise OptionError(f"phase[{number}].for: a phase takes time; write more than 0s")
+    for node, load in experiment.loads.items():
+        _check_load(node, load, topology, nodes)
+    for variant in experiment.variants:
+        if variant not in VARIANTS:
+            raise OptionError(
+                f"variants: {variant} can only be simulated; these can be run: {', '.join(VARIANTS)}"
+            )
+    if not experiment.loads and not any(node.is_files for node in topology.nodes):
+        raise OptionError("load: nothing would be written; add [load.NODE] with sql, or read from a workload")
+
+
+def _check_load(node: str, load: Load, topology: Topology, nodes: list[str]) -> None:
+    key = f"load.{node}"
+    if node not in nodes:
+        raise OptionError(f"{key}: there is no node {node!r}{did_you_mean(node, nodes)}")
+    if topology[node].kind not in ("server", "running"):
+        raise OptionError(f"{key}: {node} is no server, and takes no SQL; name a node with server = …")
+    if not load.sql:
+        raise OptionError(f"{key}.sql: write at least one statement")
+    if load.every <= 0:
+        raise OptionError(f"{key}.every: write more than 0s")

@@ -1,0 +1,149 @@
+"""The transactions in a log: their identities, their bytes, and the offsets at which they end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from dumpfilter.base.errors import BinlogTruncated
+from dumpfilter.binlog.context_events import decode_rotate
+from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_RELAY_LOG_F, EventType
+from dumpfilter.binlog.gap_events import is_gap_event
+from dumpfilter.binlog.gtid_events import decode_gtid
+from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.simulation.traffic import Ints
+from dumpfilter.testbed.experiment.growth import Growth
+
+Key = tuple[str, int] | str
+"""The identity of a transaction: its GTID, or the origin's file and the position after the transaction."""
+
+_GTIDS = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)
+_OF_FILES = (
+    EventType.ROTATE,
+    EventType.PREVIOUS_GTIDS,
+    EventType.GTID_LIST,
+    EventType.STOP,
+    EventType.BINLOG_CHECKPOINT,
+    EventType.HEARTBEAT,
+    EventType.HEARTBEAT_V2,
+)
+"""Types of events that belong to a file, and that stand between transactions."""
+
+
+class Logged(NamedTuple):
+    """One transaction of a log."""
+
+    key: Key
+    path: Path
+    end: int
+    """The offset in the file after the transaction."""
+    bytes: int
+    """The bytes of the transaction's events, and of the events between this transaction and the next one."""
+    events: int
+
+
+@dataclass
+class Log:
+    """The content of a log."""
+
+    transactions: list[Logged]
+    bytes_before: int = 0
+    """The bytes of events of the source before the first transaction."""
+    events_before: int = 0
+
+    def keys(self) -> dict[Key, int]:
+        """Return the number of each transaction. A transaction that came twice has the number of the first one."""
+        found: dict[Key, int] = {}
+        for number, transaction in enumerate(self.transactions):
+            found.setdefault(transaction.key, number)
+        return found
+
+    def reached(self, growth: Mapping[Path, Growth]) -> Ints:
+        """Return the time at which each transaction was complete in its file. -1: it never was."""
+        found = np.full(len(self.transactions), -1, np.int64)
+        ends = np.array([one.end for one in self.transactions], np.int64)
+        paths = [one.path for one in self.transactions]
+        for path in dict.fromkeys(paths):
+            if path in growth:
+                numbers = np.array([number for number, one in enumerate(paths) if one == path], np.int64)
+                found[numbers] = growth[path].reached(ends[numbers])
+        return found
+
+
+def read_log(paths: Iterable[Path]) -> Log:
+    """Read the transactions of consecutive files of a binlog or relay log."""
+    reading = _Reading(Log([]))
+    for path in paths:
+        reading.read(path)
+    reading.finish()
+    return reading.log
+
+
+class _Reading:
+    """The reading of a log. A transaction is complete when the next one begins."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self._key: Key | None = None
+        self._place: tuple[Path, int] | None = None
+        """The file and the offset of the end of the present transaction."""
+        self._origin: tuple[str, int] = ("", 0)
+        """The origin's file and position after the present transaction."""
+        self._bytes = 0
+        self._events = 0
+
+    def read(self, path: Path) -> None:
+        source_file = path.name
+        is_inside = False
+        with path.open("rb") as file:
+            for event in _whole_events(file, path):
+                kind = event.type
+                if kind == EventType.ROTATE and event.header.flags & LOG_EVENT_ARTIFICIAL_F:
+                    # It stands at the head of a relay log file, or where the next file of the source begins.
+                    source_file = decode_rotate(event.body).name
+                    continue
+                if kind == EventType.FORMAT_DESCRIPTION or is_gap_event(kind, event.body):
+                    continue
+                if event.header.flags & LOG_EVENT_RELAY_LOG_F and kind in _OF_FILES:
+                    continue
+                if kind in _GTIDS:
+                    self.finish()
+                    self._key = _gtid(event)
+                    is_inside = True
+                elif kind in _OF_FILES:
+                    is_inside = False
+                end = event.offset + len(event.raw)
+                if is_inside:
+                    self._place = path, end
+                    self._origin = source_file, event.header.end_log_pos
+                self._bytes += len(event.raw)
+                self._events += 1
+
+    def finish(self) -> None:
+        """Add the present transaction to the log."""
+        if self._place is None:
+            self.log.bytes_before += self._bytes
+            self.log.events_before += self._events
+        else:
+            path, end = self._place
+            key = self._key or self._origin
+            self.log.transactions.append(Logged(key, path, end, self._bytes, self._events))
+        self._place = None
+        self._bytes = self._events = 0
+
+
+def _whole_events(file: object, path: Path) -> Iterator[Event]:
+    """Yield the events of a file up to the first one that is not complete."""
+    try:
+        yield from iter_events(file, file=str(path), verify=False)  # type: ignore[arg-type]
+    except BinlogTruncated:
+        return
+
+
+def _gtid(event: Event) -> str | None:
+    found = decode_gtid(event.header, event.body).gtid
+    return None if found is None else str(found)

@@ -1,0 +1,191 @@
+"""The figures of a run, from the logs that the nodes wrote and the times at which the logs grew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dumpfilter.simulation.evaluate import PACKET_BYTES, Content, content
+from dumpfilter.simulation.flow import (
+    Arrived,
+    Flow,
+    Group,
+    LinkOutcome,
+    Outcome,
+    link_figures,
+    node_figures,
+    outages_of,
+    outcome_of,
+    series_of,
+    window_of,
+)
+from dumpfilter.simulation.lag import Window
+from dumpfilter.simulation.plan import Channel, Plan, PlannedNode
+from dumpfilter.simulation.results import Method, NodeFigures, Run, Setting
+from dumpfilter.simulation.route import Form, Route, Router
+from dumpfilter.simulation.traffic import Ints, SetTraffic
+from dumpfilter.testbed.experiment.logged import Key, Log
+from dumpfilter.topology.links.records import Counters, Span
+
+
+@dataclass(frozen=True, eq=False)
+class Committed:
+    """The transactions of one origin, with measured times of commits."""
+
+    traffic: SetTraffic
+    keys: Mapping[Key, int]
+    """The number of each transaction."""
+    is_whole: bool = True
+    """Whether the transactions are all of the binlog set. Those before the run are left out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Received:
+    """The log of one channel of a node."""
+
+    log: Log
+    time: Ints
+    """The time at which each transaction of the log was complete, on the clock of the commits. -1: never."""
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """The counters of a link after a run, and its outages."""
+
+    counters: Counters
+    outages: tuple[tuple[float, float | None], ...] = ()
+    """The start and end of each outage, seconds since the first commit."""
+    spans: tuple[Span, ...] = ()
+    """The bytes that passed the link over time. The times are seconds since the first commit."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Everything that one run left to be evaluated."""
+
+    plan: Plan
+    setting: Setting
+    committed: Mapping[str, Committed]
+    """By the name of the origin."""
+    received: Mapping[tuple[str, str], Received]
+    """By the names of the node and of the source that it reads."""
+    crossings: Mapping[str, Crossing]
+    """By the name of the link."""
+    limit: int
+    repetition: int = 1
+
+
+def figures(measured: Measured) -> Run:
+    """Return the figures of a run."""
+    router = Router({key: number for number, key in enumerate(measured.plan.filters)})
+    groups = [Group(router.routes(node, measured.setting), (node,)) for node in measured.plan.nodes]
+    flows = [_flows(measured, group) for group in groups]
+
+    def outcomes(window: Window | None = None) -> list[Outcome]:
+        return [
+            outcome_of([route.origin for route in group.routes], each, limit=measured.limit, window=window)
+            for group, each in zip(groups, flows, strict=True)
+        ]
+
+    duration = max(outcome.duration for outcome in outcomes())
+    window = window_of(duration)
+    found = list(zip(groups, outcomes(window), strict=True))
+    # The channels of a node that read several origins of one source share a link.
+    links = {link.name: link for group, outcome in found for link in link_figures(group, outcome)}
+    nodes: list[NodeFigures] = []
+    for group, outcome in found:
+        names = {channel.legs[-1].link for channel in group.nodes[0].channels}
+        nodes += node_figures(group, outcome, sum(links[name].bytes for name in names))
+    return Run(
+        method=Method.MEASURED,
+        setting=measured.setting,
+        repetition=measured.repetition,
+        duration=duration,
+        links=tuple(links.values()),
+        nodes=tuple(nodes),
+        series=series_of(window, [(group.nodes[0], outcome) for group, outcome in found]),
+    )
+
+
+def _flows(measured: Measured, group: Group) -> list[Flow]:
+    (node,) = group.nodes
+    return [
+        _flow(measured, node, channel, route)
+        for channel, route in zip(node.channels, group.routes, strict=True)
+    ]
+
+
+def _flow(measured: Measured, node: PlannedNode, channel: Channel, route: Route) -> Flow:
+    leg, last = channel.legs[-1], route.passages[-1]
+    traffic = measured.committed[channel.origin].traffic
+    crossing = measured.crossings[leg.link]
+    crossed = content(traffic, last.form, last.filter)
+    arrived = _arrived(measured, node, channel, crossed)
+    sizes = np.zeros(len(traffic), np.int64)
+    sizes[crossed.transaction] = crossed.bytes
+    nbytes, events = _crossed(measured, node, channel)
+    # A real replica in place of a slave reads MySQL's protocol, too.
+    nbytes += PACKET_BYTES * events if last.form in (Form.PACKETS, Form.STAND_INS) else 0
+    outages = [
+        (_microseconds(start), None if end is None else _microseconds(end)) for start, end in crossing.outages
+    ]
+    link = LinkOutcome(
+        nbytes,
+        len(arrived.transaction),
+        overhead=crossing.counters.down - nbytes,
+        outages=outages_of(arrived, outages),
+    )
+    return Flow(
+        arrived,
+        link,
+        (arrived.committed, sizes[arrived.transaction]),
+        _carried(crossing.spans, leg.shape.delay),
+    )
+
+
+def _carried(found: Sequence[Span], delay: float) -> tuple[Ints, Ints, Ints]:
+    """Return the bytes that left the source over a link, with those of the protocol."""
+    ends = np.array([_microseconds(one.start + one.seconds - delay) for one in found], np.int64)
+    sizes = np.array([one.down for one in found], np.int64)
+    lengths = np.array([_microseconds(one.seconds) for one in found], np.int64)
+    inside = ends > lengths
+    return ends[inside], sizes[inside], lengths[inside]
+
+
+def _arrived(measured: Measured, node: PlannedNode, channel: Channel, crossing: Content) -> Arrived:
+    """Return the transactions of one origin that a channel received, with their times."""
+    origin = measured.committed[channel.origin]
+    received = measured.received[node.name, channel.name]
+    expected = crossing.transaction if crossing.counts is None else crossing.transaction[crossing.counts]
+    times = np.full(len(origin.traffic), -1, np.int64)
+    for key, number in received.log.keys().items():
+        if key in origin.keys:
+            times[origin.keys[key]] = received.time[number]
+    start = int(origin.traffic.time[0]) if len(origin.traffic) else 0
+    came = expected[times[expected] >= 0]
+    return Arrived(
+        came,
+        origin.traffic.time[came] - start,
+        np.maximum.accumulate(times[came]) - start,
+        len(expected) - len(came),
+    )
+
+
+def _crossed(measured: Measured, node: PlannedNode, channel: Channel) -> tuple[int, int]:
+    """Return the bytes and the number of the events that crossed a link in a run."""
+    origins = [
+        measured.committed[one.origin] for one in node.channels if one.legs[-1].link == channel.legs[-1].link
+    ]
+    log = measured.received[node.name, channel.name].log
+    is_whole = all(one.is_whole for one in origins)
+    counted = [one for one in log.transactions if any(one.key in origin.keys for origin in origins)]
+    return (
+        sum(one.bytes for one in counted) + (log.bytes_before if is_whole else 0),
+        sum(one.events for one in counted) + (log.events_before if is_whole else 0),
+    )
+
+
+def _microseconds(seconds: float) -> int:
+    return round(seconds * 1e6)

@@ -1,0 +1,32 @@
+"""Real MariaDB and MySQL servers: their programs, their start and end, replicas, and the comparison of their data."""
+
+from dumpfilter.testbed.servers.data import Difference
+from dumpfilter.testbed.servers.dialect import SourceAddress
+from dumpfilter.testbed.servers.programs import Family, Program, find_program
+from dumpfilter.testbed.servers.reference import References, Route
+from dumpfilter.testbed.servers.replica import Channel, ReplicaStatus, replica_status, wait_for_gtids
+from dumpfilter.testbed.servers.server import Process, Server, Spawn, end_servers, free_port
+from dumpfilter.testbed.servers.session import Account, Place, RunningServer, SqlServer
+
+__all__ = [
+    "Account",
+    "Channel",
+    "Difference",
+    "Family",
+    "Place",
+    "Process",
+    "Program",
+    "References",
+    "ReplicaStatus",
+    "Route",
+    "RunningServer",
+    "Server",
+    "SourceAddress",
+    "Spawn",
+    "SqlServer",
+    "end_servers",
+    "find_program",
+    "free_port",
+    "replica_status",
+    "wait_for_gtids",
+]

@@ -1,0 +1,165 @@
+"""The search for the programs of MariaDB and MySQL servers."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from dumpfilter.base.errors import ServerMissing
+
+Family = Literal["mariadb", "mysql"]
+
+OLDEST: Mapping[Family, tuple[int, int]] = {"mariadb": (10, 5), "mysql": (8, 4)}
+"""The oldest versions that dumpfilter can start."""
+
+VARIABLE: Mapping[Family, str] = {"mariadb": "DUMPFILTER_MARIADBD", "mysql": "DUMPFILTER_MYSQLD"}
+"""The environment variables that name a program."""
+
+SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
+"""The directories of Debian's daemons, which the PATH of a plain user does not name."""
+
+_NAME: Mapping[Family, str] = {"mariadb": "mariadbd", "mysql": "mysqld"}
+_TITLE: Mapping[Family, str] = {"mariadb": "MariaDB", "mysql": "MySQL"}
+_PACKAGE: Mapping[Family, str] = {"mariadb": "mariadb-server", "mysql": "mysql-server"}
+_ARCHIVE: Mapping[Family, str] = {
+    "mariadb": "mariadb.org/download",
+    "mysql": "dev.mysql.com/downloads/mysql",
+}
+_INSTALL = "mariadb-install-db"
+_BESIDE = (".", "../bin", "../scripts")
+"""The directories in which ``mariadb-install-db`` is looked for, from the directory of ``mariadbd``."""
+
+_VERSION_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class Program:
+    """The program of a server, with its version."""
+
+    family: Family
+    path: str
+    version: str
+    """The version, such as ``10.11.6``."""
+    install: str = ""
+    """The program that makes a data directory. Empty if the server itself makes its data directory."""
+    root: str = ""
+    """The root of another system, whose libraries and files the program uses. Empty: those of this machine."""
+
+    @property
+    def command(self) -> list[str]:
+        """The beginning of the server's command line."""
+        base = [f"--basedir={self.root}/usr"] if self.root else []
+        return [*command_in(self.root, self.path), "--no-defaults", *base]
+
+    @property
+    def title(self) -> str:
+        """The family and the version, for people."""
+        return f"{_TITLE[self.family]} {self.version}"
+
+    @property
+    def number(self) -> tuple[int, int]:
+        """The first two numbers of the version."""
+        first, second, *_ = self.version.split(".")
+        return int(first), int(second)
+
+
+def command_in(root: str, program: str) -> list[str]:
+    """Return the command line that runs a program of another system with the libraries there.
+
+    The dynamic loader of that system is the prefix. ``root`` is empty for a program of this machine. Raises
+    ServerMissing.
+    """
+    if not root:
+        return [program]
+    loader = next(Path(root).glob("lib*/ld-linux*.so*"), None)
+    if loader is None:
+        raise ServerMissing(f"{root}: has no lib*/ld-linux*.so, the loader of a Linux system: name its root")
+    libraries = [*Path(root).glob("usr/lib/*-linux-gnu"), Path(root, "usr/lib/mysql/private")]
+    return [str(loader), "--library-path", ":".join(map(str, libraries)), program]
+
+
+def find_program(family: Family, named: str | None = None, root: str = "") -> Program:
+    """Return the program of a family: the named one, that of the environment variable, or the one on the PATH.
+
+    With ``root`` the program is ``usr/sbin/mysqld`` of another system, such as one that debootstrap has made. Raises
+    ServerMissing.
+    """
+    named = str(Path(root, "usr/sbin", _NAME[family])) if root else named or os.environ.get(VARIABLE[family])
+    path = shutil.which(named) if named else _which(_NAME[family])
+    cure = f"{_how_to_install(family)}, or name its program with the variable {VARIABLE[family]}"
+    if family == "mysql":
+        cure += ", or install it into another system and name the system with root = DIR"
+    if path is None and named:
+        raise ServerMissing(f"{named}: no such program: name the program of a {_TITLE[family]} server")
+    if path is None:
+        raise ServerMissing(f"this machine has no {_NAME[family]}: {cure}")
+    status = os.stat(path)
+    version = _version(family, tuple(command_in(root, path)), status.st_mtime_ns, status.st_size)
+    if version is None:
+        raise ServerMissing(f"{path} is no {_TITLE[family]} server: {cure}")
+    install = ""
+    if family == "mariadb":
+        install = _install(path) or ""
+        if not install:
+            raise ServerMissing(f"this machine has no {_INSTALL} beside {path} or on the PATH: {cure}")
+    program = Program(family, path, version, install, root)
+    if program.number < OLDEST[family]:
+        oldest = ".".join(map(str, OLDEST[family]))
+        raise ServerMissing(f"{path} is {program.title}, and dumpfilter needs {oldest} or later: {cure}")
+    return program
+
+
+def _how_to_install(family: Family) -> str:
+    """Return the way to get the server of a family without losing the other family's, whose packages exclude it."""
+    other: Family = "mariadb" if family == "mysql" else "mysql"
+    if _which(_NAME[other]) is not None:
+        return (
+            f"unpack {_TITLE[family]}'s tar archive for Linux ({_ARCHIVE[family]}), since its packages would remove "
+            f"{_TITLE[other]}, which this machine has"
+        )
+    return f"install {_TITLE[family]} (apt-get install {_PACKAGE[family]})"
+
+
+def _which(program: str) -> str | None:
+    return shutil.which(program) or shutil.which(program, path=SBIN)
+
+
+@functools.cache
+def _version(family: Family, command: tuple[str, ...], modified: int, size: int) -> str | None:
+    """Return the version that a program tells, or None if the program is no server of this family.
+
+    A program with another time of change or another size is asked again.
+    """
+    del modified, size
+    try:
+        told = subprocess.run(
+            [*command, "--no-defaults", "--version"],
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=_VERSION_TIMEOUT,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ServerMissing(f"{command[-1]}: cannot be run: {error}") from None
+    found = re.search(r"Ver (\d+\.\d+\.\d+)(-MariaDB)?", told)
+    if found is None or (found[2] is not None) != (family == "mariadb"):
+        return None
+    return found[1]
+
+
+def _install(server: str) -> str | None:
+    """Return the path of ``mariadb-install-db``: the one that belongs to the server, or the one on the PATH."""
+    directory = Path(server).resolve().parent
+    for beside in _BESIDE:
+        found = shutil.which(_INSTALL, path=str(directory / beside))
+        if found is not None:
+            return str(Path(found).resolve())
+    return _which(_INSTALL)

@@ -1,0 +1,196 @@
+"""A channel of a real replica: its source, its threads, its status, and the wait for a GTID set."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dumpfilter.analyse.report.text import human_seconds
+from dumpfilter.base.errors import ReplicaBehind, ServerError
+from dumpfilter.testbed.servers.dialect import SourceAddress
+from dumpfilter.testbed.servers.session import Place, SqlServer
+
+_TURN = 1.0
+"""The seconds of one wait for GTIDs. After each wait the threads' errors are looked at."""
+
+
+@dataclass(frozen=True)
+class ThreadError:
+    """The last error of a thread of a replica."""
+
+    number: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"error {self.number}: {self.text}"
+
+
+@dataclass(frozen=True)
+class ReplicaStatus:
+    """The status of one channel, in the same words for both families."""
+
+    channel: str
+    io_state: str
+    """``Yes``, ``No``, ``Connecting`` or ``Preparing``."""
+    sql_running: bool
+    received: Place
+    applied: Place
+    io_error: ThreadError | None
+    sql_error: ThreadError | None
+    received_gtids: str
+    seconds_behind: int | None
+    raw: Mapping[str, Any] = field(repr=False, default_factory=dict)
+    """All columns of SHOW REPLICA STATUS, as the server names them."""
+
+    @property
+    def errors(self) -> str:
+        """The errors of both threads as a text. Empty if there are none."""
+        found = []
+        if self.io_error is not None:
+            found.append(f"I/O thread: {self.io_error}")
+        if self.sql_error is not None:
+            found.append(f"SQL thread: {self.sql_error}")
+        return "; ".join(found)
+
+    @property
+    def sql_state(self) -> str:
+        """``Yes`` or ``No``."""
+        return "Yes" if self.sql_running else "No"
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of both threads' errors."""
+        return tuple(error.text for error in (self.io_error, self.sql_error) if error is not None)
+
+    def __str__(self) -> str:
+        return f"I/O thread {self.io_state}, SQL thread {self.sql_state}{''.join(f'; {text}' for text in self.texts)}"
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether a thread has stopped for good, so that waiting is in vain."""
+        return self.io_state == "No" or not self.sql_running
+
+
+class Channel:
+    """One channel of a real replica. The name of the default channel is empty."""
+
+    def __init__(self, server: SqlServer, name: str = "", rules: Sequence[str] = ()) -> None:
+        """Take the channel's filter rules, which the server also has on its command line."""
+        self.server = server
+        self.name = name
+        self._rules = rules
+
+    def follow(self, source: SourceAddress, *, place: Place | None = None, start: bool = True) -> None:
+        """Point the channel at a source, and start its threads.
+
+        Without ``place`` the channel follows by GTID, from what the server has applied. Raises ServerError.
+        """
+        words = self.server.dialect
+        position = None if place is None else (place.file, place.position)
+        if self.status() is not None:
+            self._control("STOP")
+        self.server.sql(
+            words.follow(self.name, source, position), *words.new_channel_rules(self.name, self._rules)
+        )
+        if start:
+            self._control("START")
+
+    def start(self, thread: str = "") -> None:
+        """Start both threads, or one of ``IO_THREAD`` and ``SQL_THREAD``."""
+        self._control("START", thread)
+
+    def stop(self, thread: str = "") -> None:
+        """Stop both threads, or one of ``IO_THREAD`` and ``SQL_THREAD``."""
+        self._control("STOP", thread)
+
+    def _control(self, verb: str, thread: str = "") -> None:
+        self.server.sql(self.server.dialect.control(verb, self.name, thread))
+
+    def set_delay(self, seconds: int, *, applies: bool = True) -> None:
+        """Let the channel apply each transaction so many seconds after its time at the source. 0: at once.
+
+        Without ``applies`` the SQL thread, which stands still, is not started.
+        """
+        self.server.sql(*self.server.dialect.delay(self.name, seconds, applies=applies))
+
+    def status(self) -> ReplicaStatus | None:
+        """Return the channel's status, or None of a channel that has no source."""
+        return next((status for status in replica_status(self.server) if status.channel == self.name), None)
+
+
+def replica_status(server: SqlServer) -> tuple[ReplicaStatus, ...]:
+    """Return the status of all channels of a server. A server that is no replica has none."""
+    return tuple(_status(server.dialect.channel_of(row), row) for row in server.rows(server.dialect.status()))
+
+
+def _status(channel: str, raw: Mapping[str, Any]) -> ReplicaStatus:
+    named = {key.replace("Slave", "Replica").replace("Master", "Source"): value for key, value in raw.items()}
+    behind = named["Seconds_Behind_Source"]
+    return ReplicaStatus(
+        channel,
+        str(named["Replica_IO_Running"]),
+        named["Replica_SQL_Running"] == "Yes",
+        Place(named["Source_Log_File"], int(named["Read_Source_Log_Pos"])),
+        Place(named["Relay_Source_Log_File"], int(named["Exec_Source_Log_Pos"])),
+        _error(named["Last_IO_Errno"], named["Last_IO_Error"]),
+        _error(named["Last_SQL_Errno"], named["Last_SQL_Error"]),
+        str(named.get("Retrieved_Gtid_Set") or named.get("Gtid_IO_Pos") or "").replace("\n", ""),
+        None if behind is None else int(behind),
+        raw,
+    )
+
+
+def _error(number: object, text: object) -> ThreadError | None:
+    return ThreadError(int(str(number)), str(text)) if int(str(number)) else None
+
+
+def wait_for_gtids(
+    server: SqlServer, gtids: str, timeout: float, *, held: Callable[[], str] = lambda: ""
+) -> None:
+    """Wait until a replica has applied a GTID set.
+
+    ``held`` returns why somebody holds the replica's threads still, or nothing. The threads of a held replica may
+    start again, so that the wait goes on to its limit. Raises ReplicaBehind when the time is over, or when a thread
+    of the replica has stopped.
+    """
+    if not gtids:
+        return
+    deadline = time.monotonic() + timeout
+    stopped_before = False
+    while True:
+        left = max(deadline - time.monotonic(), 0.0)
+        try:
+            if server.sql(server.dialect.wait(gtids, min(left, _TURN))) == [(0,)]:
+                return
+            channels = replica_status(server)
+        except ServerError as error:
+            raise ReplicaBehind(f"{server.name}: cannot be waited for: {error}") from None
+        # A thread without an error may be about to start, after a restart of the server or a change of its delay.
+        reason = held()
+        stopped = not reason and any(status.has_stopped for status in channels)
+        has_failed = stopped and (stopped_before or any(status.errors for status in channels))
+        stopped_before = stopped
+        if has_failed or not channels or left == 0.0:
+            if reason:
+                raise ReplicaBehind(
+                    f"{server.name}: {reason}: did not reach within {human_seconds(timeout)} {gtids}, and is at "
+                    f"{server.applied_gtids() or 'no GTID'}"
+                )
+            raise ReplicaBehind(_behind(server, gtids, channels, timeout, has_stopped=has_failed))
+
+
+def _behind(
+    server: SqlServer, gtids: str, channels: tuple[ReplicaStatus, ...], timeout: float, *, has_stopped: bool
+) -> str:
+    if not channels:
+        return f"{server.name}: is no replica: point it at a source"
+    states = "; ".join(
+        f"channel {status.channel!r}: I/O thread {status.io_state}, "
+        f"SQL thread {status.sql_state}, "
+        f"applied up to {status.applied}{', ' if status.errors else ''}{status.errors}"
+        for status in channels
+    )
+    why = "has stopped before" if has_stopped else f"did not reach within {human_seconds(timeout)}"
+    return f"{server.name}: {why} {gtids}, and is at {server.applied_gtids() or 'no GTID'}; {states}"

@@ -1,0 +1,422 @@
+"""A real MariaDB or MySQL server as a process of its own: its files, its accounts, its start and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import pymysql
+
+from dumpfilter.base.errors import ConnectionLost, ServerError, ServerFailed
+from dumpfilter.testbed.servers.dialect import Rules, SourceAddress, quoted
+from dumpfilter.testbed.servers.programs import Program
+from dumpfilter.testbed.servers.replica import Channel
+from dumpfilter.testbed.servers.session import Account, SqlServer
+from dumpfilter.testbed.servers.template import as_root, make_data
+
+ADDRESS = "127.0.0.1"
+"""The address on which servers listen."""
+
+START_TIMEOUT = 120.0
+STOP_TIMEOUT = 60.0
+_ANSWER_TIMEOUT = 3
+"""The longest wait for one answer, seconds. A process that is no server may listen on the port, and never answer."""
+
+_POLL = 0.01
+_LOG_SHOWN = 2000
+_MOST_STARTS = 5
+
+ADMIN = "root"
+REPLICATION = "repl"
+
+_LOWEST_PORT = 10_000
+_EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_MOST_TRIES = 1000
+
+
+class Process(Protocol):
+    """A process that a :data:`Spawn` has started. ``subprocess.Popen`` is one."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None of a process that runs."""
+
+    def send_signal(self, sig: int, /) -> None:
+        """Send a signal."""
+
+
+Spawn = Callable[[Sequence[str], Mapping[str, str]], Process]
+"""A function that starts a process with a command line and an environment, without its output."""
+
+
+def spawn_here(command: Sequence[str], environment: Mapping[str, str]) -> Process:
+    """Start a process as a child of this one. Ctrl-C in a terminal does not reach the process."""
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+class Server(SqlServer):
+    """A server with its data in a directory of its own, which can be stopped, killed and started again.
+
+    The server listens on a port of 127.0.0.1. It has two accounts with random passwords: ``account`` may do
+    everything, and ``replication`` may read the binlog. Neither is in the binlog. The server also listens on
+    ``data/socket``, where root needs no password.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        directory: Path,
+        *,
+        name: str,
+        server_id: int,
+        options: Sequence[str] = (),
+        rules: Rules | None = None,
+        init: Sequence[str] = (),
+        is_replica: bool = False,
+        domain: int = 0,
+        port: int = 0,
+        log: Path | None = None,
+        spawn: Spawn = spawn_here,
+    ) -> None:
+        """Describe a server, which does not run yet.
+
+        Parameters:
+            program: the server's program.
+            directory: the directory for the server's files. A directory that has the data of an earlier run is used
+                again, with the accounts that it has.
+            name: the server's name in errors.
+            server_id: its server id.
+            options: further options of the command line. They win over the others.
+            rules: its own filter rules, by channel.
+            init: statements that run once, when the server is new. Those of a source are in its binlog, and those of
+                a replica are not.
+            is_replica: whether the server reads from another node.
+            domain: the domain of MariaDB's GTIDs, so that sources of one replica have different ones.
+            port: the port, or 0 for a free one.
+            log: the file for the error log. None: ``error.log`` in the directory.
+            spawn: the function that starts the server's process.
+        """
+        super().__init__(name, program.family, ADDRESS, port, Account(ADMIN, ""))
+        self.program = program
+        self.directory = directory
+        self.server_id = server_id
+        self.data = directory / "data"
+        self.log = log or directory / "error.log"
+        self.replication = Account(REPLICATION, "")
+        self.process: Process | None = None
+        self._spawn = spawn
+        self._init = init
+        self._is_replica = is_replica
+        self._starts = 0
+        self._start_options: list[str] = []
+        """The options of the present start alone."""
+        self._log_start = 0
+        """The size of the error log at the last start."""
+        self._options = [
+            *self.dialect.small,
+            *self.dialect.options,
+            *self.dialect.identity(domain),
+            *self.dialect.rule_options(rules or {}),
+            *(option if option.startswith("-") else f"--{option}" for option in options),
+        ]
+        self._given = options
+        self._rules = rules or {}
+
+    # -- files
+
+    @property
+    def replication_password_file(self) -> Path:
+        """The file with the password of ``replication`` alone, for ``mysql://…?password-file=FILE``."""
+        return self.directory / "replication.password"
+
+    @property
+    def replication_address(self) -> SourceAddress:
+        """The server's address and account for a replica."""
+        return SourceAddress(self.host, self.port, self.replication.user, self.replication.password)
+
+    @property
+    def _admin_password_file(self) -> Path:
+        return self.directory / "admin.password"
+
+    @property
+    def socket(self) -> Path:
+        """The path of the socket file."""
+        # The server binds a path relative to its data directory, since a long path cannot be bound.
+        return self.data / "socket"
+
+    @property
+    def _first_statements(self) -> Path:
+        return self.directory / "first.sql"
+
+    @property
+    def _is_new(self) -> bool:
+        return self._first_statements.exists()
+
+    def prepare(self) -> None:
+        """Make the data directory and the passwords, if the server has none. Raises ServerFailed."""
+        if not self.data.exists():
+            self.directory.mkdir(parents=True, exist_ok=True)
+            (self.directory / "tmp").mkdir(exist_ok=True)
+            for path in (self._admin_password_file, self.replication_password_file):
+                _write_secret(path, secrets.token_urlsafe(12))
+            self._read_passwords()
+            _write_secret(self._first_statements, "".join(f"{each};\n" for each in self._accounts()))
+            # A copy that somebody interrupts is no data directory.
+            making = self.directory / "data.new"
+            shutil.rmtree(making, ignore_errors=True)
+            make_data(self.program, making, self.dialect.small, self._given)
+            making.rename(self.data)
+        self._read_passwords()
+
+    def _read_passwords(self) -> None:
+        self.account = Account(ADMIN, self._admin_password_file.read_text())
+        self.replication = Account(REPLICATION, self.replication_password_file.read_text())
+
+    def _accounts(self) -> list[str]:
+        admin, replication = f"'{ADMIN}'@'{ADDRESS}'", f"'{REPLICATION}'@'{ADDRESS}'"
+        return [
+            self.dialect.without_binlog,
+            f"CREATE USER IF NOT EXISTS {admin} IDENTIFIED BY {quoted(self.account.password)}",
+            f"GRANT ALL ON *.* TO {admin} WITH GRANT OPTION",
+            f"CREATE USER IF NOT EXISTS {replication} IDENTIFIED BY {quoted(self.replication.password)}",
+            f"GRANT {self.dialect.privileges} ON *.* TO {replication}",
+        ]
+
+    # -- the process
+
+    def start(self) -> None:
+        """Start the server and wait until it answers. Raises ServerFailed."""
+        self.launch()
+        self.wait_until_ready()
+
+    def launch(self, *, replicates: bool = True) -> None:
+        """Start the server's process. :meth:`wait_until_ready` waits for it. Raises ServerFailed.
+
+        Without ``replicates`` the threads of a replica stand still until they are started.
+        """
+        if self.is_running:
+            return
+        try:
+            self.prepare()
+        except OSError as error:
+            raise ServerFailed(f"{self.name}: its files cannot be made: {error}") from None
+        self._starts = 0
+        self._start_options = [] if replicates else [self.dialect.without_replication]
+        self._launch()
+
+    def _launch(self) -> None:
+        self._starts += 1
+        if self.port == 0 or (self._is_new and self._starts > 1):
+            self.port = free_port()
+        self._log_start = self.log.stat().st_size if self.log.exists() else 0
+        first = [f"--init-file={self._first_statements.resolve()}"] if self._is_new else []
+        try:
+            self.process = self._spawn(
+                [*self.command(), *self._start_options, *first],
+                {**os.environ, "TMPDIR": str((self.directory / "tmp").resolve())},
+            )
+        except OSError as error:
+            raise ServerFailed(f"{self.name}: {self.program.path} cannot be run: {error}") from None
+
+    def command(self) -> list[str]:
+        """Return the command line of the server's process."""
+        directory = self.directory.resolve()
+        return [
+            *self.program.command,
+            f"--datadir={directory / 'data'}",
+            f"--tmpdir={directory / 'tmp'}",
+            "--socket=socket",
+            f"--pid-file={directory / 'pid'}",
+            f"--log-error={self.log.resolve()}",
+            f"--server-id={self.server_id}",
+            f"--bind-address={ADDRESS}",
+            f"--port={self.port}",
+            *as_root(),
+            *self._options,
+        ]
+
+    def wait_until_ready(self, timeout: float = START_TIMEOUT) -> None:
+        """Wait until the server answers, and let a new server run its first statements.
+
+        Raises ServerFailed with the end of the error log.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                pymysql.connect(
+                    host=self.host,
+                    port=self.port,
+                    user=self.account.user,
+                    password=self.account.password,
+                    ssl_disabled=True,
+                    connect_timeout=_ANSWER_TIMEOUT,
+                    read_timeout=_ANSWER_TIMEOUT,
+                ).close()
+            except (pymysql.Error, OSError) as error:
+                self._bear(error, deadline)
+                time.sleep(_POLL)
+                continue
+            if self.is_running:
+                break
+            self._bear(OSError("another process answers on its port"), deadline)
+        if self._is_new:
+            self._run_init()
+            self._first_statements.unlink()
+
+    def _bear(self, error: Exception, deadline: float) -> None:
+        """Start a server again that lost its port to another process. Raise ServerFailed for other failures."""
+        if self.is_running and time.monotonic() < deadline:
+            return
+        if self.process is not None and not self.is_running:
+            if self._starts < _MOST_STARTS and "already in use" in self._told():
+                self._launch()
+                return
+            code = self.process.poll()
+            raise ServerFailed(
+                f"{self.name}: {self.program.title} did not start (exit code {code}):\n{self._told()[-_LOG_SHOWN:]}"
+            )
+        self.kill()
+        raise ServerFailed(
+            f"{self.name}: {self.program.title} does not answer ({error}):\n{self._told()[-_LOG_SHOWN:]}"
+        )
+
+    def _run_init(self) -> None:
+        if not self._init:
+            return
+        statements = [self.dialect.without_binlog] if self._is_replica else []
+        try:
+            self.sql(*statements, *self._init)
+        except ServerError as error:
+            self.kill()
+            raise ServerFailed(f"{error}: correct the statement in init") from None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the server's process runs."""
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the server's process, or None of a server that does not run."""
+        return self.process.pid if self.process is not None and self.is_running else None
+
+    def stop(self, timeout: float = STOP_TIMEOUT) -> None:
+        """Stop the server in order, and wait for its end. A server that does not end is killed."""
+        self.ask_to_stop()
+        self._wait_for_end(timeout)
+
+    def ask_to_stop(self) -> None:
+        """Tell the server to stop. :meth:`stop` also waits for its end."""
+        if self.process is None or not self.is_running:
+            return
+        if self._is_new:
+            # A server that is still starting can lose the signal of a request to end, and it has nothing to lose.
+            self.process.send_signal(signal.SIGKILL)
+            return
+        self._end_dumps()
+        self.process.send_signal(signal.SIGTERM)
+
+    def _end_dumps(self) -> None:
+        """End MySQL's dump threads, which would hold up the server's end for about ten seconds."""
+        if self.family != "mysql":
+            return
+        with contextlib.suppress(ServerError, ConnectionLost):
+            # Without the limit a replica would be back before the server ends. The administrator may always connect.
+            self.sql("SET GLOBAL max_connections = 1")
+            for number, command in self.sql("SELECT id, command FROM information_schema.processlist"):
+                if str(command).startswith("Binlog Dump"):
+                    self.sql(f"KILL {number}")
+
+    def kill(self) -> None:
+        """Kill the server, as a crash does."""
+        self.ask_to_die()
+        self._wait_for_end(STOP_TIMEOUT)
+
+    def ask_to_die(self) -> None:
+        """Kill the server without a wait for its end."""
+        if self.process is not None and self.is_running:
+            self.process.send_signal(signal.SIGKILL)
+
+    def _wait_for_end(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while self.process is not None and self.is_running:
+            if time.monotonic() > deadline:
+                self.process.send_signal(signal.SIGKILL)
+            time.sleep(_POLL)
+
+    def restart(self) -> None:
+        """Stop the server and start it again with the same data. Raises ServerFailed."""
+        self.stop()
+        self.start()
+
+    def remove(self) -> None:
+        """Remove the files of a server that has ended."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def log_text(self) -> str:
+        """Return the error log."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def _told(self) -> str:
+        """Return the error log since the last start."""
+        return self.log.read_bytes()[self._log_start :].decode(errors="replace") if self.log.exists() else ""
+
+    def channel(self, name: str = "") -> Channel:
+        """Return a channel of the server as a replica. The name of the default channel is empty."""
+        return Channel(self, name, self._rules.get(name, ()))
+
+    def connect(self, **more: Any) -> pymysql.Connection[Any]:
+        if not self.is_running:
+            raise ServerFailed(f"{self.name}: the server does not run: start it")
+        return super().connect(**more)
+
+
+def end_servers(servers: Sequence[Server]) -> None:
+    """End servers whose data nobody needs any more, all at once."""
+    for server in servers:
+        server.ask_to_die()
+    for server in servers:
+        server.kill()
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that no process listens on now.
+
+    The port is below the ones that the system gives to outgoing connections. So none of them takes it while a server
+    is stopped.
+    """
+    highest = 32_768
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        highest = int(_EPHEMERAL.read_text().split()[0])
+    chance = random.SystemRandom()
+    for _ in range(_MOST_TRIES if highest > _LOWEST_PORT else 0):
+        port = chance.randrange(_LOWEST_PORT, highest)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((ADDRESS, port))
+            return port
+    with socket.socket() as probe:
+        probe.bind((ADDRESS, 0))
+        return int(probe.getsockname()[1])
+
+
+def _write_secret(path: Path, text: str) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)

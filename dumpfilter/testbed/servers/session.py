@@ -1,0 +1,155 @@
+"""SQL on a real server: connections, statements, and what a server tells about its binlog."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import pymysql
+
+from dumpfilter.base.errors import ConnectionLost, StatementRefused
+from dumpfilter.testbed.servers.dialect import DIALECTS, Dialect
+from dumpfilter.testbed.servers.programs import Family
+
+CONNECT_TIMEOUT = 10.0
+READ_TIMEOUT = 600.0
+_LONGEST_STATEMENT = 200
+
+
+@dataclass(frozen=True)
+class Account:
+    """A user of a server, with the password."""
+
+    user: str
+    password: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """A binlog file and a position in it."""
+
+    file: str
+    position: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.position}"
+
+
+class SqlServer:
+    """A server that statements can be sent to over TCP."""
+
+    wants_tls = False
+    """Whether connections use TLS if the server has it. For TLS, PyMySQL reads all authorities' certificates."""
+
+    def __init__(self, name: str, family: Family, host: str, port: int, account: Account) -> None:
+        self.name = name
+        self.family = family
+        self.host = host
+        self.port = port
+        self.account = account
+        """The account of :meth:`connect`."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """The words of the server's family."""
+        return DIALECTS[self.family]
+
+    @property
+    def url(self) -> str:
+        """The address for SQL clients, ``mysql://USER[:PASSWORD]@HOST:PORT/``."""
+        password = f":{quote(self.account.password, safe='')}" if self.account.password else ""
+        return f"mysql://{quote(self.account.user, safe='')}{password}@{self.host}:{self.port}/"
+
+    def connect(self, **more: Any) -> pymysql.Connection[Any]:
+        """Return a connection. ``more`` has further arguments of ``pymysql.connect``. Raises ConnectionLost."""
+        arguments: dict[str, Any] = {
+            "host": self.host,
+            "port": self.port,
+            "user": self.account.user,
+            "password": self.account.password,
+            "charset": "utf8mb4",
+            "autocommit": True,
+            "ssl_disabled": not self.wants_tls,
+            "connect_timeout": CONNECT_TIMEOUT,
+            "read_timeout": READ_TIMEOUT,
+        }
+        try:
+            return pymysql.connect(**{**arguments, **more})
+        except (pymysql.Error, OSError) as error:
+            raise ConnectionLost(f"{self.name}: no connection to {self.host}:{self.port}: {error}") from None
+
+    def sql(
+        self, *statements: str, arguments: Any = None, database: str | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Run statements over a new connection, and return the rows of the last one.
+
+        ``arguments`` are those of PyMySQL's ``Cursor.execute``, and ``database`` is the current database. Raises
+        ConnectionLost and StatementRefused.
+        """
+        rows: list[tuple[Any, ...]] = []
+        with contextlib.closing(self.connect(database=database)) as connection:
+            for statement in statements:
+                with self._refusals(statement), connection.cursor() as cursor:
+                    cursor.execute(statement, arguments)
+                    rows = list(cursor.fetchall())
+        return rows
+
+    def rows(self, statement: str) -> list[dict[str, Any]]:
+        """Run one statement, and return its rows by column. Raises ConnectionLost and StatementRefused."""
+        with (
+            contextlib.closing(self.connect(cursorclass=pymysql.cursors.DictCursor)) as connection,
+            self._refusals(statement),
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(statement)
+            return [dict(row) for row in cursor.fetchall()]
+
+    @contextlib.contextmanager
+    def _refusals(self, statement: str) -> Iterator[None]:
+        try:
+            yield
+        except pymysql.Error as error:
+            number = int(error.args[0]) if error.args and isinstance(error.args[0], int) else 0
+            text = error.args[1] if len(error.args) > 1 else str(error)
+            shown = (
+                statement if len(statement) <= _LONGEST_STATEMENT else f"{statement[:_LONGEST_STATEMENT]}…"
+            )
+            refused = StatementRefused(f"{self.name}: error {number}: {text}: {shown}")
+            refused.number = number
+            raise refused from None
+
+    def value(self, expression: str) -> str:
+        """Return the value of an SQL expression as text, and an empty text for NULL."""
+        ((found,),) = self.sql(f"SELECT {expression}")
+        return "" if found is None else str(found).replace("\n", "")
+
+    def binlog_end(self) -> Place:
+        """Return the end of the newest binlog file. Raises StatementRefused for a server without a binlog."""
+        rows = self.sql(self.dialect.binlog_status)
+        if not rows:
+            raise StatementRefused(f"{self.name}: has no binlog: start the server with --log-bin")
+        return Place(str(rows[0][0]), int(rows[0][1]))
+
+    def binlog_gtids(self) -> str:
+        """Return the GTID set of everything in the server's binlog."""
+        return self.value(self.dialect.binlog_gtids)
+
+    def applied_gtids(self) -> str:
+        """Return the GTID set that the server has applied as a replica."""
+        return self.value(self.dialect.applied_gtids)
+
+
+class RunningServer(SqlServer):
+    """A server that runs already, which nobody here starts or stops."""
+
+    wants_tls = True
+
+    def __init__(self, name: str, host: str, port: int, account: Account) -> None:
+        super().__init__(name, "mysql", host, port, account)
+        version = self.value("VERSION()")
+        if "MariaDB" in version:
+            self.family = "mariadb"
+        self.version = version.partition("-")[0]

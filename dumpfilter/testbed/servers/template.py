@@ -1,0 +1,191 @@
+"""Data directories of new servers, copied from a template that is made once for each program.
+
+The template is in the user's cache directory. Processes that need the template at the same time wait for one another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from dumpfilter.base.errors import ServerFailed
+from dumpfilter.testbed.servers.programs import Program
+
+CACHE_VARIABLE = "DUMPFILTER_CACHE"
+"""The environment variable that names another cache directory."""
+
+_FORM = 1
+"""The form of a template. A change of what a template holds needs a new number."""
+
+_TIMEOUT = 300.0
+_LOG_SHOWN = 2000
+_KEPT_SECONDS = 30 * 86_400.0
+"""The age at which a template that nobody used is removed."""
+
+_FICLONE = 0x40049409
+"""The request of ``ioctl`` that lets two files share their blocks, on Btrfs, XFS and other file systems."""
+
+_FIXED_AT_FIRST = (
+    "lower-case-table-names",
+    "innodb-page-size",
+    "innodb-undo-tablespaces",
+    "innodb-data-file-path",
+)
+"""Options that a data directory keeps from its making on."""
+
+
+def cache_directory() -> Path:
+    """Return the directory for files that dumpfilter can make again."""
+    named = os.environ.get(CACHE_VARIABLE)
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "dumpfilter"
+
+
+def make_data(program: Program, directory: Path, small: Sequence[str], options: Sequence[str] = ()) -> None:
+    """Make the data directory ``directory`` of a new server.
+
+    ``small`` has the options of the program's family with which each server runs. Of ``options``, those that a data
+    directory keeps from its making on are used. Raises ServerFailed if the program cannot make a data directory.
+    """
+    fixed = [*small, *(option for option in options if _name(option) in _FIXED_AT_FIRST)]
+    try:
+        with _template(program, fixed) as template:
+            copy_tree(template, directory)
+    except OSError as error:
+        if directory.exists():
+            raise ServerFailed(f"{directory}: the data directory cannot be made: {error}") from None
+        # A user without a usable cache directory waits a little longer.
+        _make(program, directory, fixed)
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """Copy a directory. The copy shares the blocks of the files with the original if the file system can do so."""
+    shutil.copytree(source, target, symlinks=True, copy_function=_copy_file)
+
+
+def _copy_file(source: str, target: str) -> None:
+    with open(source, "rb") as old, open(target, "wb") as new:
+        try:
+            fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
+        except OSError:
+            shutil.copyfileobj(old, new, 1 << 20)
+    shutil.copymode(source, target)
+
+
+def _name(option: str) -> str:
+    return option.lstrip("-").partition("=")[0].replace("_", "-")
+
+
+@contextlib.contextmanager
+def _template(program: Program, fixed: Sequence[str]) -> Iterator[Path]:
+    """Yield the template's data directory, and keep other processes from its removal inside the context."""
+    cache = cache_directory() / "servers"
+    cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+    home = cache / _key(program, fixed)
+    with open(f"{home}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not home.exists():
+            making = home.with_name(f"{home.name}.new")
+            shutil.rmtree(making, ignore_errors=True)
+            making.mkdir(mode=0o700)
+            try:
+                _make(program, making / "data", fixed)
+                making.rename(home)
+            except BaseException:
+                shutil.rmtree(making, ignore_errors=True)
+                raise
+            _remove_old(cache)
+        os.utime(home)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield home / "data"
+
+
+def _key(program: Program, fixed: Sequence[str]) -> str:
+    """Return a name that changes with the program, its options, and the form of templates."""
+    status = os.stat(program.path)
+    parts = [
+        _FORM,
+        program,
+        os.path.realpath(program.path),
+        status.st_size,
+        status.st_mtime_ns,
+        os.geteuid(),
+        *fixed,
+    ]
+    digest = hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()
+    return f"{program.family}-{program.version}-{digest[:16]}"
+
+
+def _remove_old(cache: Path) -> None:
+    """Remove templates that nobody used for a long time, and that nobody is copying."""
+    for lock_path in cache.glob("*.lock"):
+        home = lock_path.with_suffix("")
+        with contextlib.suppress(OSError), open(lock_path, "w") as lock:
+            if home.stat().st_mtime > time.time() - _KEPT_SECONDS:
+                continue
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def _make(program: Program, data: Path, fixed: Sequence[str]) -> None:
+    """Let the program make a data directory. Its only account is root, over the socket."""
+    temporary = data.with_name(f"{data.name}.tmp")
+    temporary.mkdir(parents=True)
+    common = [f"--datadir={data}", f"--tmpdir={temporary}", *as_root(), *fixed]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    try:
+        if program.family == "mariadb":
+            initialize = [program.install, "--no-defaults", *common, "--skip-test-db", "--skip-name-resolve"]
+            _run([*initialize, "--auth-root-authentication-method=normal"], environment)
+            _run([*program.command, *common, "--bootstrap"], environment, _WITHOUT_ROOT_OVER_TCP)
+        else:
+            _run([*program.command, *common, "--initialize-insecure"], environment)
+            # The file has the server's UUID. A server without the file makes a UUID of its own.
+            (data / "auto.cnf").unlink(missing_ok=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+_WITHOUT_ROOT_OVER_TCP = b"DELETE FROM mysql.global_priv WHERE User = 'root' AND Host <> 'localhost';\n"
+"""The statement for ``mariadbd --bootstrap``, since ``mariadb-install-db`` makes accounts without a password."""
+
+
+def _run(command: list[str], environment: dict[str, str], statements: bytes = b"") -> None:
+    """Run a program that may start others. Ctrl-C ends all of them. Raises ServerFailed."""
+    try:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ServerFailed(f"{command[0]}: cannot be run: {error}") from None
+    with process:
+        try:
+            told, _ = process.communicate(statements, timeout=_TIMEOUT)
+        except BaseException as error:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise ServerFailed(f"{command[0]} did not end within {_TIMEOUT:.0f} s") from None
+            raise
+    if process.returncode:
+        raise ServerFailed(f"{command[0]} failed:\n{told.decode(errors='replace')[-_LOG_SHOWN:]}")
+
+
+def as_root() -> list[str]:
+    """Return the option without which a server refuses to run as root."""
+    return ["--user=root"] if os.geteuid() == 0 else []

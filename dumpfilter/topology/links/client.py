@@ -1,0 +1,173 @@
+"""The process of a topology's links, as its caller sees it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from multiprocessing.connection import Pipe
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dumpfilter.base.errors import LinkError
+from dumpfilter.topology.links.records import Counters, History
+from dumpfilter.topology.links.shape import PLAIN, LinkShape
+
+ANSWER_TIMEOUT = 60.0
+"""The longest time for an answer of the process, seconds. A busy machine answers within milliseconds."""
+
+END_TIMEOUT = 10.0
+"""The longest time that the process may take to end by itself, seconds."""
+
+
+class LinkProcess:
+    """A process that carries the links of one topology. It ends with its caller, however the caller ends.
+
+    All methods may be called from any thread. They raise :class:`dumpfilter.base.errors.LinkError` when the process has
+    ended, or when it refuses a request.
+    """
+
+    def __init__(self, log: Path | None = None) -> None:
+        """Start the process. ``log`` is the file for its complaints."""
+        self._log = log
+        self._lock = threading.Lock()
+        self._connection, theirs = Pipe()
+        with theirs, open(log if log is not None else os.devnull, "ab") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "dumpfilter.topology.links", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
+    def open(
+        self, name: str, target_port: int, shape: LinkShape = PLAIN, *, host: str = "127.0.0.1", port: int = 0
+    ) -> int:
+        """Open a link to a source's port, and return the port of 127.0.0.1 at which the target connects.
+
+        ``target_port`` and ``host`` are the address at which the source listens. The source need not listen yet.
+        ``port`` is the link's own port; 0 lets the system choose one.
+        """
+        opened: int = self.ask(None, "open", name, (host, target_port), shape, port)
+        return opened
+
+    def __getitem__(self, name: str) -> OpenLink:
+        """Return a link. An error of the process tells whether the link exists."""
+        return OpenLink(self, name)
+
+    def counters(self) -> dict[str, Counters]:
+        """Return the counters of all links by name."""
+        found: dict[str, Counters] = self.ask(None, "counters")
+        return found
+
+    def history(self) -> dict[str, History]:
+        """Return the histories of all links by name."""
+        found: dict[str, History] = self.ask(None, "history")
+        return found
+
+    def close(self) -> None:
+        """End the process and all links. Calling the method again does nothing."""
+        with self._lock:
+            self._connection.close()
+            try:
+                self._process.wait(END_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def __enter__(self) -> LinkProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def ask(self, name: str | None, method: str, *arguments: Any) -> Any:
+        """Call a method of a link in the process, or with None a method of all links."""
+        with self._lock:
+            if self._connection.closed:
+                raise LinkError("the process of the links was closed")
+            try:
+                self._connection.send((method, name, arguments))
+                if not self._connection.poll(ANSWER_TIMEOUT):
+                    # A late answer would be taken for the answer to the next request.
+                    self._process.kill()
+                    raise LinkError(f"the process of the links gave no answer in {ANSWER_TIMEOUT:.0f} s")
+                answer = self._connection.recv()
+            except (OSError, EOFError) as error:
+                raise self._ended() from error
+        if isinstance(answer, LinkError):
+            raise answer
+        return answer
+
+    def _ended(self) -> LinkError:
+        """Return the error for a process that has ended."""
+        try:
+            status = str(self._process.wait(END_TIMEOUT))
+        except subprocess.TimeoutExpired:
+            status = "not ended yet"
+        told = "" if self._log is None else self._log.read_text(errors="replace")[-500:].strip()
+        return LinkError(f"the process of the links ended (status {status})" + (f": {told}" if told else ""))
+
+
+class OpenLink:
+    """A link of the process."""
+
+    def __init__(self, process: LinkProcess, name: str) -> None:
+        self.name = name
+        self._process = process
+
+    def retarget(self, target_port: int, *, host: str = "127.0.0.1") -> None:
+        """Lead new connections to another port of the source. Open connections stay as they are."""
+        self._process.ask(self.name, "retarget", (host, target_port))
+
+    def reshape(self, shape: LinkShape) -> None:
+        """Change the link's shape. The times of scheduled outages begin anew, at 0.
+
+        A shorter delay applies to the bytes under way, too.
+        """
+        self._process.ask(self.name, "set", shape)
+
+    def cut(self, seconds: float | None = None) -> None:
+        """Reset all connections and refuse new ones, for a time or until :meth:`heal`."""
+        self._process.ask(self.name, "cut", seconds)
+
+    def cut_after(self, nbytes: int, seconds: float | None = None) -> None:
+        """Cut the link when so many more bytes have reached the target, for a time or until :meth:`heal`."""
+        self._process.ask(self.name, "cut_after", nbytes, seconds)
+
+    def silence(self, seconds: float | None = None) -> None:
+        """Let no byte pass, and reset no connection, for a time or until :meth:`heal`."""
+        self._process.ask(self.name, "silence", seconds)
+
+    def drop_connections(self) -> None:
+        """Reset all connections. New ones are accepted at once."""
+        self._process.ask(self.name, "reset")
+
+    def heal(self) -> None:
+        """End a cut, a silence or an outage, and forget a cut that :meth:`cut_after` planned."""
+        self._process.ask(self.name, "heal")
+
+    @property
+    def counters(self) -> Counters:
+        """The bytes each way, and the connections."""
+        return self._process.counters()[self.name]
+
+    @property
+    def history(self) -> History:
+        """The link's latest changes, cuts and connections with their times, and its bytes over time."""
+        return self._process.history()[self.name]

@@ -1,0 +1,408 @@
+"""Links as proxies: each listens on a port, and passes bytes to and from a source, as its shape says."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from random import Random
+
+from dumpfilter.base.errors import LinkError
+from dumpfilter.topology.links.connection import Connection, End, prepare, receive_buffer
+from dumpfilter.topology.links.journal import Journal
+from dumpfilter.topology.links.line import Line, Mark
+from dumpfilter.topology.links.outages import Schedule
+from dumpfilter.topology.links.records import Counters, History, State
+from dumpfilter.topology.links.shape import LinkShape
+
+BACKLOG = 128
+"""The connections that may wait for being accepted."""
+
+READ_AT_ONCE = 0.002
+"""A socket with waiting bytes is read within this time after reading was resumed, seconds."""
+
+FLUSH_INTERVAL = 0.001
+"""The time between two looks whether the last bytes before a cut have left, seconds."""
+
+
+class _Direction:
+    """One direction of a link: a line, and the timer that empties it."""
+
+    def __init__(self, link: Link, line: Line[End], count: Callable[[int], None]) -> None:
+        self._link = link
+        self.line = line
+        self._count = count
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_full = False
+        self._resumed = (0.0, 0.0)
+        """The time until which bytes are taken for bytes that have waited, and the time since which they waited."""
+        self.limit: int | None = None
+        """The bytes that still may pass before the link is cut."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the direction accepts bytes now."""
+        return not self._is_full and self._link.passes
+
+    def room(self) -> int:
+        """Return the number of bytes that the direction accepts now."""
+        return self.line.room(self._link.loop.time())
+
+    def take(self, receiver: End, data: bytes, mark: Mark = Mark.BYTES) -> None:
+        """Accept bytes, or a mark, for an end."""
+        now = self._link.loop.time()
+        until, since = self._resumed
+        self.line.push(now, receiver, data, mark, since=since if now <= until else None)
+        if not self._is_full and self.line.is_full(now):
+            self._is_full = True
+            self._link.update_reading()
+        self.pump()
+
+    def pump(self) -> None:
+        """Pass on what has come out of the line, and set the timer for the rest."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._link.passes:
+            return
+        loop = self._link.loop
+        now = loop.time()
+        passed = 0
+        for delivery in self.line.pop(now, self.limit):
+            count = len(delivery.data)
+            if delivery.receiver.deliver(delivery):
+                passed += count
+            else:
+                self._link.lost += count
+        if passed:
+            self._count(passed)
+            if self.limit is not None:
+                self.limit -= passed
+        if self.limit == 0:
+            self._link.cut_when_flushed()
+            return
+        if self._is_full and self.line.has_much_room(now):
+            self._is_full = False
+            self._resumed = (now + READ_AT_ONCE, self.line.room_time())
+            self._link.update_reading()
+        times = [at for at in (self.line.next_time(), self._room_time(now)) if at is not None]
+        if times:
+            self._timer = loop.call_at(min(times), self.pump)
+
+    def _room_time(self, now: float) -> float | None:
+        at = self.line.room_time()
+        return at if self._is_full and at > now else None
+
+    def stop(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class Link:
+    """A link: its port, its connections, its shape and its faults."""
+
+    def __init__(self, name: str, address: tuple[str, int], shape: LinkShape, *, port: int = 0) -> None:
+        """Open a link in the running event loop. Raises LinkError for a wrong shape, and when the port is taken."""
+        _check(shape)
+        self.name = name
+        self.loop = asyncio.get_running_loop()
+        self.address = address
+        self._wall = time.time() - self.loop.time()
+        self._shape = shape
+        random = Random(name)
+        self._down = _Direction(self, Line(shape, random), self._count_down)
+        self._up = _Direction(self, Line(shape, random), self._count_up)
+        self._connections: set[Connection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._journal = Journal()
+        self._counted = {"down": 0, "up": 0, "connections": 0}
+        self.lost = 0
+        self._is_cut = False
+        self._is_scheduled_out = False
+        self._silent_since: float | None = None
+        self._end_of_fault: asyncio.TimerHandle | None = None
+        self._schedule_timer: asyncio.TimerHandle | None = None
+        self._listener: socket.socket | None = None
+        self._keeper = _bind(port)
+        self.port: int = self._keeper.getsockname()[1]
+        self._note("opened", f"to {address[0]}:{address[1]}, {_describe(shape)}")
+        self._listen()
+        self._begin_schedule()
+
+    @property
+    def passes(self) -> bool:
+        """Whether bytes pass at present."""
+        return self._silent_since is None
+
+    @property
+    def state(self) -> State:
+        """The link's state."""
+        if self._is_cut or self._is_scheduled_out:
+            return "cut"
+        return "up" if self.passes else "silent"
+
+    def counters(self) -> Counters:
+        """Return the counters since the link was opened."""
+        waiting = self._down.line.held + self._up.line.held
+        return Counters(
+            self.state,
+            self._counted["down"],
+            self._counted["up"],
+            self.lost,
+            waiting,
+            self._counted["connections"],
+            len(self._connections),
+        )
+
+    def history(self) -> History:
+        """Return the latest changes and faults, and the bytes over time."""
+        return self._journal.history()
+
+    def set(self, shape: LinkShape) -> None:
+        """Change the shape. The times of scheduled outages begin anew, at 0. Raises LinkError for a wrong shape."""
+        _check(shape)
+        now = self.loop.time()
+        if shape != self._shape or shape.outages:
+            self._note("shape", _describe(shape))
+        self._shape = shape
+        for direction in (self._down, self._up):
+            direction.line.change(now, shape)
+        size = receive_buffer(shape)
+        if size is not None:
+            for connection in self._connections:
+                for end in connection.ends:
+                    end.set_receive_buffer(size)
+        self._begin_schedule()
+        for direction in (self._down, self._up):
+            direction.pump()
+
+    def retarget(self, address: tuple[str, int]) -> None:
+        """Lead new connections to another address."""
+        self.address = address
+        self._note("shape", f"to {address[0]}:{address[1]}")
+
+    def cut(self, seconds: float | None = None) -> None:
+        """Reset all connections and refuse new ones, for a time or until the link is healed."""
+        self._forget_plans()
+        self._is_cut = True
+        self._go_down("cut", "" if seconds is None else f"for {seconds:g} s")
+        self._heal_after(seconds)
+
+    def cut_after(self, count: int, seconds: float | None = None) -> None:
+        """Cut the link when ``count`` more bytes have reached the target. Raises LinkError for a negative number."""
+        if count < 0:
+            raise LinkError(f"cut after {count} bytes: the number must be 0 or more")
+        self._forget_plans()
+        self._down.limit = count
+        self._cut_seconds = seconds
+        self._down.pump()
+
+    def cut_when_flushed(self) -> None:
+        """Cut the link as soon as the delivered bytes have left for the target."""
+        if self._down.limit is None:
+            return
+        if any(connection.target.unsent() for connection in self._connections):
+            self.loop.call_later(FLUSH_INTERVAL, self.cut_when_flushed)
+            return
+        self.cut(self._cut_seconds)
+
+    def silence(self, seconds: float | None = None) -> None:
+        """Let no byte pass, and reset nothing, for a time or until the link is healed."""
+        self._forget_plans()
+        if self._silent_since is None:
+            self._silent_since = self.loop.time()
+        self._note("silenced", "" if seconds is None else f"for {seconds:g} s")
+        self.update_reading()
+        self._heal_after(seconds)
+
+    def reset(self) -> None:
+        """Reset all connections. New ones are accepted at once."""
+        self._note("reset")
+        self._reset_connections()
+
+    def heal(self) -> None:
+        """End a cut, a silence or a scheduled outage, and forget a planned cut."""
+        self._forget_plans()
+        was_up = self.state == "up"
+        self._is_cut = self._is_scheduled_out = False
+        self._come_up(is_news=not was_up)
+
+    def close(self) -> None:
+        """Reset all connections, and give the port back."""
+        self._forget_plans()
+        if self._schedule_timer is not None:
+            self._schedule_timer.cancel()
+        self._stop_listening()
+        self._reset_connections()
+        self._keeper.close()
+
+    def update_reading(self) -> None:
+        """Read from the sockets only while their bytes have a place to go."""
+        for connection in tuple(self._connections):
+            connection.update_reading()
+
+    def _count_down(self, count: int) -> None:
+        self._counted["down"] += count
+        self._journal.count(self._wall + self.loop.time(), count, 0)
+
+    def _count_up(self, count: int) -> None:
+        self._counted["up"] += count
+        self._journal.count(self._wall + self.loop.time(), 0, count)
+
+    def _note(self, kind: str, detail: str = "") -> None:
+        self._journal.note(self._wall + self.loop.time(), kind, detail)
+
+    def _forget_plans(self) -> None:
+        self._down.limit = None
+        if self._end_of_fault is not None:
+            self._end_of_fault.cancel()
+            self._end_of_fault = None
+
+    def _heal_after(self, seconds: float | None) -> None:
+        if seconds is not None:
+            self._end_of_fault = self.loop.call_later(seconds, self._end_fault)
+
+    def _end_fault(self) -> None:
+        """End a cut or a silence whose time is over. A scheduled outage goes on."""
+        self._end_of_fault = None
+        self._is_cut = False
+        self._come_up()
+
+    def _begin_schedule(self) -> None:
+        if self._schedule_timer is not None:
+            self._schedule_timer.cancel()
+            self._schedule_timer = None
+        self._schedule = Schedule(self._shape.outages)
+        self._schedule_begin = self.loop.time()
+        self._follow_schedule(0.0)
+
+    def _follow_schedule(self, elapsed: float) -> None:
+        was_out, self._is_scheduled_out = self._is_scheduled_out, self._schedule.is_down(elapsed)
+        if self._is_scheduled_out and not was_out:
+            self._go_down("cut", "as scheduled")
+        elif was_out:
+            self._come_up()
+        after = self._schedule.next_change(elapsed)
+        if after is not None:
+            self._schedule_timer = self.loop.call_at(
+                self._schedule_begin + after, self._follow_schedule, after
+            )
+
+    def _go_down(self, kind: str, detail: str) -> None:
+        self._note(kind, detail)
+        self._silent_since = None
+        self._stop_listening()
+        self._reset_connections()
+
+    def _come_up(self, *, is_news: bool = True) -> None:
+        """Take connections and pass bytes again, as far as no other fault forbids it."""
+        if self._silent_since is not None:
+            silent = self.loop.time() - self._silent_since
+            self._silent_since = None
+            for direction in (self._down, self._up):
+                direction.line.shift(silent)
+        if self._is_cut or self._is_scheduled_out:
+            return
+        if is_news:
+            self._note("healed")
+        self._listen()
+        self.update_reading()
+        for direction in (self._down, self._up):
+            direction.pump()
+
+    def _reset_connections(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for connection in tuple(self._connections):
+            connection.reset()
+        for direction in (self._down, self._up):
+            direction.stop()
+            self.lost += direction.line.clear(self.loop.time())
+
+    def _listen(self) -> None:
+        if self._listener is None:
+            self._listener = _bind(self.port)
+            prepare(self._listener, self._shape)
+            self._listener.listen(BACKLOG)
+            self.loop.add_reader(self._listener, self._accept)
+
+    def _stop_listening(self) -> None:
+        if self._listener is not None:
+            self.loop.remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        try:
+            accepted, _ = self._listener.accept()
+        except OSError:
+            # The connection ended before it was accepted, or the process has no file descriptor left for it.
+            return
+        accepted.setblocking(False)
+        self._counted["connections"] += 1
+        self._note("connected")
+        connection = Connection(accepted, self._down, self._up, self._connection_ended)
+        self._connections.add(connection)
+        task = self.loop.create_task(self._run(connection))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, connection: Connection) -> None:
+        try:
+            await connection.run(*self.address, self._shape)
+        except OSError as error:
+            self._note("failed", f"{self.address[0]}:{self.address[1]}: {error}")
+            connection.reset()
+
+    def _connection_ended(self, connection: Connection) -> None:
+        if connection in self._connections:
+            self._connections.discard(connection)
+            self._note("ended")
+
+
+def _bind(port: int) -> socket.socket:
+    """Return a socket with a port of its own that does not listen.
+
+    Two sockets of a link share its port: one keeps it, and the other one listens. While a link is cut nobody else gets
+    the port, and the system refuses connections.
+    """
+    sock = socket.socket()
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sock.bind(("127.0.0.1", port))
+    except OSError as error:
+        sock.close()
+        raise LinkError(
+            f"port {port} of 127.0.0.1 cannot be had: {error.strerror}; choose another one"
+        ) from error
+    return sock
+
+
+def _describe(shape: LinkShape) -> str:
+    parts = [f"rate {shape.rate} bit/s" if shape.rate is not None else "no rate"]
+    if shape.delay:
+        parts.append(f"delay {shape.delay * 1e3:g} ms")
+    if shape.jitter:
+        parts.append(f"jitter {shape.jitter * 1e3:g} ms")
+    if shape.outages:
+        parts.append(f"{len(shape.outages)} outages")
+    return ", ".join(parts)
+
+
+def _check(shape: LinkShape) -> None:
+    """Raise LinkError for a shape that a link cannot have."""
+    if shape.rate is not None and shape.rate <= 0:
+        raise LinkError(f"rate {shape.rate}: give bits per second above 0, or no rate; `cut` stops a link")
+    if shape.delay < 0 or shape.jitter < 0:
+        raise LinkError(f"delay {shape.delay}, jitter {shape.jitter}: give seconds, 0 or more")
+    for outage in shape.outages:
+        if outage.start < 0 or (outage.end is not None and outage.end <= outage.start):
+            raise LinkError(
+                f"outage from {outage.start} s to {outage.end} s: the end must be after the start"
+            )

@@ -1,6 +1,0 @@
-"""The traffic of binlogs, counted once for any number of filters.
-
-:mod:`~dumpfilter.traffic.tally` counts the events of segments under conditions such as "this table is sent".
-:mod:`~dumpfilter.traffic.facts` is the result, which answers how much each filter sends.
-:mod:`~dumpfilter.traffic.transactions` counts by transaction instead of by time.
-"""

@@ -1,0 +1,281 @@
+"""Suggestions of filter rules for a binlog set: which tables weigh most, and which few rules save most bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from dumpfilter.analyse.lint.findings import Code
+from dumpfilter.analyse.lint.knowledge import SetKnowledge
+from dumpfilter.analyse.traffic.facts import flags_of
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.printable import replace_invalid_utf8
+from dumpfilter.filter import Filter, FilterSemantics
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
+from dumpfilter.filter.rules import Rule, RuleKind, make_rule
+from dumpfilter.index.subjects import Subjects, TableSubject
+from dumpfilter.spark_jobs.engines.runner import Amount, Runner
+from dumpfilter.spark_jobs.ranges.range_index import IndexedSet, ReadOptions, index_set
+from dumpfilter.spark_jobs.suggest.candidates import SYSTEM_SCHEMAS, escaped, option_line
+from dumpfilter.spark_jobs.suggest.results import (
+    OnlySchema,
+    Plan,
+    RejectedRule,
+    RuleStep,
+    Suggestions,
+    TableWeight,
+)
+from dumpfilter.spark_jobs.suggest.search import Check, Found, Search, Slave, Step, with_rule
+from dumpfilter.spark_jobs.suggest.traffic import GivenFilter, Traffic, measure
+from dumpfilter.topology.slaves_file import SlaveDefinition
+
+MOST_RULES = 3
+"""The default of ``--rules``: the most rules to suggest for a slave."""
+
+_MOST_SCHEMAS = 10
+"""The most schemas for which the traffic of a replica of this schema alone is shown."""
+
+_NOT_WHOLE = (
+    "the set has more changes of definitions than lint looks at: a suggested rule may have a fault that only a later "
+    "event shows"
+)
+
+NOBODY = SlaveDefinition("", (), FilterSemantics.CLASSIC, 0)
+"""A replica without rules, which takes the place of missing slaves."""
+
+
+@dataclass(frozen=True)
+class SuggestOptions(ReadOptions):
+    """The options of a search for rules."""
+
+    most_rules: int = MOST_RULES
+    keep: tuple[str, ...] = ()
+    """LIKE patterns for ``db.table``. No suggested rule drops a table that matches one of them."""
+
+
+def suggest(
+    source: str | Path | Sequence[str | Path],
+    definitions: Sequence[SlaveDefinition],
+    run: Runner,
+    options: SuggestOptions | None = None,
+    gather: Callable[[], SetKnowledge] | None = None,
+) -> Suggestions:
+    """Return the heaviest tables of a binlog set, and the rules that would save most bytes for each slave and for all.
+
+    Without ``definitions`` the suggestions are for one replica that takes everything. ``run`` runs the tasks.
+    ``gather`` reads the set for lint, which rejects rules that would break something. With None no rule is rejected.
+    Raises BinlogError with file and position for a damaged binlog, and OptionError for a bad pattern.
+    """
+    options = options or SuggestOptions()
+    indexed = index_set(source, run, options)
+    no_rules = Filter((), names=indexed.names)
+    origins = dict.fromkeys(one.origin for one in definitions) or {None: None}
+    measured = measure(indexed, [(no_rules, origin) for origin in origins], run, options, "measuring")
+    traffic = Traffic(measured)
+    slaves = _grouped(definitions or [NOBODY], traffic)
+    kept, unmatched = _kept(traffic, indexed, options.keep)
+    knowledge = None if gather is None else gather()
+    check = None if knowledge is None else Check(knowledge)
+    search = Search(traffic, indexed.names, kept, check)
+    served = [one for one in slaves if not traffic.nothing_passes(search.flags(one))]
+    groups = [[one] for one in served] + ([served] if len(served) > 1 else [])
+    found = run(
+        partial(search.plan, most=options.most_rules), groups, "searching for rules", amount=Amount("filters")
+    )
+    found_for = dict(zip(served, found[: len(served)], strict=True))
+    plans = [(one, found_for.get(one, Found((), ()))) for one in slaves]
+    together = found[-1] if len(served) > 1 else Found((), ())
+    schemas = [] if definitions else _heaviest_schemas(traffic)
+    alone = [_only_schema(schema, check, indexed) for schema in schemas]
+    planned = [
+        _with(one, plan.steps[:n])
+        for one, plan in (*plans, *((one, together) for one in served))
+        for n in range(len(plan.steps) + 1)
+    ]
+    exact = _exact([*planned, *(one for one, _ in alone)], traffic, search, indexed, run, options)
+    tables = _tables(traffic, slaves, search)
+    return Suggestions(
+        files=len(indexed.files),
+        checked=check is not None,
+        bytes=traffic.bytes(None, None),
+        server_version=replace_invalid_utf8(indexed.newest.server_version),
+        estimates=traffic.needs_exact_pass,
+        tables=tables,
+        plans=tuple(_plan([one], plan, exact, traffic, search) for one, plan in plans),
+        together=_plan(served, together, exact, traffic, search) if len(served) > 1 else None,
+        only_schemas=tuple(
+            OnlySchema(
+                schema_name=replace_invalid_utf8(schema),
+                option_lines=tuple(map(option_line, one.added)),
+                bytes=exact[one],
+                fault=fault,
+            )
+            for schema, (one, fault) in zip(schemas, alone, strict=True)
+        ),
+        without_reader=sum(one.bytes_with_parts for one in tables if not one.slaves),
+        warnings=(
+            *unmatched,
+            *indexed.warnings(),
+            *indexed.told_of_xa("sent to every slave"),
+            *([] if knowledge is None or knowledge.is_whole else [_NOT_WHOLE]),
+        ),
+    )
+
+
+def _grouped(definitions: Sequence[SlaveDefinition], traffic: Traffic) -> list[Slave]:
+    """Return the slaves, with those as one that are sent the same: equal rules, and the same origins in this set."""
+    groups: dict[tuple[object, ...], list[SlaveDefinition]] = {}
+    for one in definitions:
+        key = (one.rules, one.semantics, one.lower_case_table_names, traffic.wanted_origins(one.origin))
+        groups.setdefault(key, []).append(one)
+    return [Slave(tuple(one.name for one in group), group[0]) for group in groups.values()]
+
+
+def _kept(
+    traffic: Traffic, indexed: IndexedSet, patterns: Sequence[str]
+) -> tuple[list[TableSubject], list[str]]:
+    """Return the tables that the patterns of ``--keep`` match, and warnings about patterns that match none.
+
+    Raises OptionError for a pattern without a dot.
+    """
+    found: dict[TableSubject, None] = {}
+    warnings = []
+    for pattern in patterns:
+        if "." not in pattern:
+            raise OptionError(
+                f"--keep={pattern}: it is not in the form db_pattern.table_pattern; write --keep='{pattern}.%' for all "
+                "tables of a database"
+            )
+        rule = make_rule(RuleKind.WILD_DO_TABLE, pattern)
+        flags = TableFlags(Filter((rule,), names=indexed.names), Subjects())
+        matched = [table for table in traffic.tables if flags.bits(table) & FILTER_BINLOG_SEND_F]
+        found.update(dict.fromkeys(matched))
+        if not matched:
+            warnings.append(f"--keep={pattern}: no table of this set matches")
+    return list(found), warnings
+
+
+def _heaviest_schemas(traffic: Traffic) -> list[str]:
+    sums: dict[str, int] = {}
+    weights = traffic.weights(None, None)
+    for table in traffic.tables:
+        if table.database and table.database.lower() not in SYSTEM_SCHEMAS:
+            sums[table.database] = sums.get(table.database, 0) + int(weights[traffic.numbers[table]])
+    found = sorted(sums, key=lambda schema: -sums[schema])[:_MOST_SCHEMAS]
+    return found if len(sums) > 1 else []
+
+
+def _only_schema(schema: str, check: Check | None, indexed: IndexedSet) -> tuple[Slave, str]:
+    """Return a replica that needs one schema only, and the fault of its rules, which is empty if lint finds none."""
+    slave = Slave(("",), NOBODY, (make_rule(RuleKind.WILD_DO_TABLE, f"{escaped(schema)}.%"),))
+    if check is None:
+        return slave, ""
+    faults = check.faults(slave, slave.filter(indexed.names))
+    missing = [name for one in faults if one.code is Code.MISSING_DATABASE for name in one.names]
+    if missing:
+        more = tuple(make_rule(RuleKind.WILD_DO_TABLE, f"{escaped(name)}.") for name in missing)
+        slave = Slave(slave.names, slave.definition, (*slave.added, *more))
+        faults = check.faults(slave, slave.filter(indexed.names))
+    return slave, f"{faults[0].code.label}: {faults[0].what}. {faults[0].cure}" if faults else ""
+
+
+def _with(slave: Slave, steps: Sequence[Step]) -> Slave:
+    """Return a slave with those of the suggested rules that help it."""
+    for step in steps:
+        if slave.names in step.helped:
+            slave = with_rule(slave, step.candidate)
+    return slave
+
+
+def _exact(
+    slaves: Sequence[Slave],
+    traffic: Traffic,
+    search: Search,
+    indexed: IndexedSet,
+    run: Runner,
+    options: ReadOptions,
+) -> dict[Slave, int]:
+    """Return the bytes that one of the slaves in a group is sent, from a second pass if transactions must be cut."""
+    slaves = list(dict.fromkeys(slaves))
+    if not traffic.needs_exact_pass:
+        return {one: traffic.bytes(search.flags(one), one.definition.origin) for one in slaves}
+    filters: list[GivenFilter] = [(one.filter(indexed.names), one.definition.origin) for one in slaves]
+    tallied = measure(indexed, filters, run, options, "cutting transactions").tallied
+    found = {}
+    for number, (slave, (one, origin)) in enumerate(zip(slaves, filters, strict=True)):
+        flags = flags_of(TableFlags(one, Subjects()), tallied.subjects)
+        found[slave] = int(tallied.bytes[tallied.sent(flags, origin, number)].sum())
+    return found
+
+
+def _plan(
+    slaves: Sequence[Slave],
+    found: Found,
+    exact: Mapping[Slave, int],
+    traffic: Traffic,
+    search: Search,
+) -> Plan:
+    steps = found.steps
+
+    def total(n: int) -> int:
+        return sum(len(one.names) * exact[_with(one, steps[:n])] for one in slaves)
+
+    # Slaves with one filter lose the same tables.
+    shown_as = len(slaves[0].names) if len(slaves) == 1 else 1
+    semantics = slaves[0].definition.semantics
+    rules: list[Rule] = [step.candidate.rule(semantics) for step in steps]
+    flags = [(one, search.flags(one)) for one in slaves]
+    return Plan(
+        slaves=tuple(name for one in slaves for name in one.names if name),
+        semantics=semantics.value,
+        rules=slaves[0].definition.rules if len(slaves) == 1 else (),
+        bytes=total(0),
+        tables=sum(len(one.names) * traffic.count_tables(of_one) for one, of_one in flags) // shown_as,
+        nothing_passes=all(traffic.nothing_passes(of_one) for _, of_one in flags),
+        steps=tuple(
+            RuleStep(
+                rule=str(rule),
+                saving=total(n) - total(n + 1),
+                bytes_after=total(n + 1),
+                slaves=sum(len(names) for names in step.helped),
+                tables_dropped=(step.tables_before - step.tables_after) // shown_as,
+            )
+            for n, (rule, step) in enumerate(zip(rules, steps, strict=True))
+        ),
+        option_lines=tuple(option_line(rule) for rule in rules),
+        rejected=tuple(
+            RejectedRule(
+                rule=str(one.candidate.rule(semantics)),
+                saving=one.saving,
+                code=one.fault.code.label,
+                fault=one.fault.what,
+                cure=one.fault.cure,
+                event=str(one.fault.evidence[0]) if one.fault.evidence else "",
+            )
+            for one in found.rejected
+        ),
+    )
+
+
+def _tables(traffic: Traffic, slaves: Sequence[Slave], search: Search) -> tuple[TableWeight, ...]:
+    whole = traffic.by_name(None, None)
+    with_parts = traffic.by_name_with_parts(None, None)
+    readers: dict[str, int] = {}
+    for one in slaves:
+        flags = search.flags(one)
+        for name in traffic.by_name_with_parts(flags, one.definition.origin):
+            readers[name] = readers.get(name, 0) + len(one.names)
+    total = max(sum(whole.values()), 1)
+    found = [
+        TableWeight(
+            name=name,
+            bytes=whole.get(name, 0),
+            bytes_with_parts=with_parts.get(name, 0),
+            share=with_parts.get(name, 0) / total,
+            slaves=readers.get(name, 0),
+        )
+        for name in dict.fromkeys([*whole, *with_parts])
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.bytes_with_parts, -one.bytes, one.name)))

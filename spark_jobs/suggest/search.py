@@ -1,0 +1,340 @@
+"""The search for the few rules that save most: one rule after the other, always the best one that is left.
+
+A rule that drops everything saves everything. The search therefore weighs the saved bytes with the share of the tables
+that remain.
+
+The check of a rule compares the faults that lint finds in the same binlogs with and without the rule.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.analyse.lint.findings import Code, FilterWarning
+from dumpfilter.analyse.lint.knowledge import SetKnowledge
+from dumpfilter.analyse.lint.linting import lint
+from dumpfilter.analyse.traffic.facts import SubjectFlags
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.filter import make_filter, parse_option
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
+from dumpfilter.filter.rules import FilterSemantics, Rule
+from dumpfilter.index.subjects import TableSubject
+from dumpfilter.spark_jobs.engines.runner import step
+from dumpfilter.spark_jobs.suggest.candidates import Candidate, candidates
+from dumpfilter.spark_jobs.suggest.traffic import Traffic, tables_of
+from dumpfilter.topology.slaves_file import SlaveDefinition
+
+BREAKING = frozenset(
+    {
+        Code.FOREIGN_KEY,
+        Code.LEFT_TABLE,
+        Code.LOST_STATEMENT,
+        Code.LEFT_OBJECT,
+        Code.MISSING_DATABASE,
+        Code.MISSING_OBJECT,
+        Code.MISSING_TABLE,
+        Code.UNKNOWN,
+        Code.NOTHING_PASSES,
+        Code.READS_DROPPED,
+        Code.SCHEMA_DRIFT,
+        Code.TEMPORARY_TABLE,
+        Code.TRIGGER,
+        Code.ROUTINE,
+        Code.UNWANTED_STATEMENT,
+        Code.XA_DROPPED,
+    }
+)
+"""The faults that stop a replica or change its data. The others are about rules that are written in vain."""
+
+
+class Check:
+    """Compares what lint says about a filter with and without a suggested rule."""
+
+    def __init__(self, knowledge: SetKnowledge) -> None:
+        self._knowledge = knowledge
+        self._known: dict[object, list[FilterWarning]] = {}
+
+    def new_faults(
+        self, before: tuple[object, ReplicationFilter], after: tuple[object, ReplicationFilter]
+    ) -> list[FilterWarning]:
+        """Return the warnings about the filter ``after`` that the filter ``before`` does not have.
+
+        Each filter comes with a key under which its warnings are remembered. Only faults that break a replica count.
+        """
+        had = {(one.code, one.rules) for one in self.faults(*before)}
+        return [one for one in self.faults(*after) if (one.code, one.rules) not in had]
+
+    def faults(self, key: object, rule_filter: ReplicationFilter) -> list[FilterWarning]:
+        """Return the warnings about a filter that break a replica. They are remembered under the key."""
+        if key not in self._known:
+            self._known[key] = [one for one in lint(rule_filter, self._knowledge) if one.code in BREAKING]
+        return self._known[key]
+
+
+LEAST_SHARE = 0.01
+"""The share of the bytes that slaves are sent now. A rule must save more, weighed with the tables that remain."""
+
+_EQUAL = 0.001
+"""The relative difference up to which two rules count as equally good. The narrower one is then suggested."""
+
+_MOST_REJECTED = 20
+"""The most rules that are rejected before a search ends, because each costs a look at all statements."""
+
+_BY_CURRENT_DATABASE = 0.5
+"""The weight of ``--replicate-ignore-db``. Another rule for the same tables is better unless it saves less than half.
+
+``--replicate-ignore-db`` asks for the current database and misjudges statements that change another database.
+"""
+
+
+@dataclass(frozen=True)
+class Slave:
+    """One slave, or several with the same filter, and the rules that were added to the filter."""
+
+    names: tuple[str, ...]
+    definition: SlaveDefinition
+    added: tuple[Rule, ...] = ()
+
+    def filter(self, written_by: NameRules, more: Sequence[Rule] = ()) -> ReplicationFilter:
+        """Return the slave's filter with the added rules. ``written_by`` are the names' rules of the writing server."""
+        one = self.definition
+        rules = [parse_option(rule, one.semantics) for rule in one.rules]
+        names = written_by._replace(lower_case_table_names=one.lower_case_table_names)
+        return make_filter(one.semantics, [*rules, *self.added, *more], names=names)
+
+    def has(self, rule: Rule) -> bool:
+        """Tell whether the filter has a rule already."""
+        return rule in self.added or str(rule) in {
+            str(parse_option(own, self.definition.semantics)) for own in self.definition.rules
+        }
+
+
+@dataclass(frozen=True)
+class Step:
+    """One suggested rule."""
+
+    candidate: Candidate
+    helped: frozenset[tuple[str, ...]]
+    """The names of the slaves for which the rule saves bytes. The others need not have the rule."""
+    tables_before: int
+    """The tables that the slaves are sent without the rule, added up over all slaves."""
+    tables_after: int
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A rule that would save much and is not suggested, because of a fault that lint found."""
+
+    candidate: Candidate
+    saving: int
+    """The bytes that the rule would save for all slaves. With compressed transactions it is an estimate."""
+    fault: FilterWarning
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result of a search: the suggested rules, the best one first, and the rejected ones."""
+
+    steps: tuple[Step, ...]
+    rejected: tuple[Rejected, ...]
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """The effect of a candidate on several slaves."""
+
+    candidate: Candidate
+    saved: int
+    helped: frozenset[tuple[str, ...]]
+    score: float
+
+
+@dataclass
+class _State:
+    """A slave during the search, with the verdicts of its filter so far."""
+
+    slave: Slave
+    flags: SubjectFlags | None
+    nbytes: int
+    tables: int
+
+    @property
+    def count(self) -> int:
+        """The number of slaves."""
+        return len(self.slave.names)
+
+    def is_sent(self, number: int) -> bool:
+        """Tell whether the slave is sent a subject, given the subject's number."""
+        return self.flags is None or bool(self.flags[number] & FILTER_BINLOG_SEND_F)
+
+
+class Search:
+    """Finds rules for slaves.
+
+    Parameters:
+        traffic: the measurements.
+        written_by: the rules for names of the server that wrote the binlogs.
+        kept: tables that no suggested rule may drop.
+        check: finds the faults that a rule would bring. A rule with a new fault is rejected. None: rules are not
+            checked.
+    """
+
+    def __init__(
+        self,
+        traffic: Traffic,
+        written_by: NameRules,
+        kept: Sequence[TableSubject] = (),
+        check: Check | None = None,
+    ) -> None:
+        self._traffic = traffic
+        self._written_by = written_by
+        self._kept = kept
+        self._check = check
+        self._flags: dict[Slave, SubjectFlags | None] = {}
+        self._subjects_of_table: dict[TableSubject, list[int]] = defaultdict(list)
+        self._subjects_of_schema: dict[str, list[int]] = defaultdict(list)
+        for number, subject in enumerate(traffic.subjects):
+            for table in tables_of(subject):
+                self._subjects_of_table[table].append(number)
+            schemas = set(subject.schemas())
+            if not isinstance(subject, TableSubject) and subject.current_database:
+                schemas.add(subject.current_database)
+            for schema in schemas:
+                self._subjects_of_schema[schema].append(number)
+
+    def plan(self, slaves: Sequence[Slave], most: int) -> Found:
+        """Return at most ``most`` rules that together save most for these slaves, the best one first.
+
+        Each rule is added to the filter of every slave that it helps.
+        """
+        states = [self._state(one) for one in slaves]
+        steps: list[Step] = []
+        rejected: dict[Candidate, Rejected] = {}
+        least = LEAST_SHARE * sum(state.nbytes * state.count for state in states)
+        while len(steps) < most and len(rejected) < _MOST_REJECTED:
+            best = self._best(states, least, rejected)
+            if best is None:
+                break
+            fault = self._fault(states, best)
+            if fault is not None:
+                rejected[best.candidate] = Rejected(best.candidate, best.saved, fault)
+                continue
+            before = sum(state.tables * state.count for state in states)
+            states = [
+                self._state(with_rule(state.slave, best.candidate))
+                if state.slave.names in best.helped
+                else state
+                for state in states
+            ]
+            after = sum(state.tables * state.count for state in states)
+            steps.append(Step(best.candidate, best.helped, before, after))
+        return Found(tuple(steps), tuple(sorted(rejected.values(), key=lambda one: -one.saving)))
+
+    def _fault(self, states: Sequence[_State], trial: _Trial) -> FilterWarning | None:
+        """Return a fault that a rule would bring to one of the slaves that it helps; None without a fault."""
+        if self._check is None:
+            return None
+        for state in states:
+            if state.slave.names in trial.helped:
+                before = state.slave
+                after = with_rule(before, trial.candidate)
+                faults = self._check.new_faults(
+                    (before, before.filter(self._written_by)), (after, after.filter(self._written_by))
+                )
+                if faults:
+                    return faults[0]
+        return None
+
+    def flags(self, slave: Slave) -> SubjectFlags | None:
+        """Return the verdicts of a slave's filter about all subjects. Each filter is asked once."""
+        if slave not in self._flags:
+            self._flags[slave] = self._traffic.ask(slave.filter(self._written_by))
+        return self._flags[slave]
+
+    def _state(self, slave: Slave) -> _State:
+        flags = self.flags(slave)
+        nbytes = self._traffic.bytes(flags, slave.definition.origin)
+        return _State(slave, flags, nbytes, self._traffic.count_tables(flags))
+
+    def _best(self, states: Sequence[_State], least: float, rejected: Container[Candidate]) -> _Trial | None:
+        """Return the best rule to add, or None if no rule saves more than ``least`` bytes."""
+        tables = sum(state.tables * state.count for state in states)
+        best: _Trial | None = None
+        # The weight of a candidate is at least what the candidate saves, so most candidates need not be tried.
+        for candidate, weight in self._candidates(states):
+            if weight <= max(least, 0 if best is None else best.score * (1 - _EQUAL)):
+                break
+            if candidate in rejected:
+                continue
+            # A search reads nothing, and ends here after Ctrl-C.
+            step(0)
+            one = self._try(states, candidate, tables)
+            if one.score <= least:
+                continue
+            narrower = best is not None and candidate.breadth < best.candidate.breadth
+            if best is None or one.score > best.score * (1 - _EQUAL if narrower else 1 + _EQUAL):
+                best = one
+        return best
+
+    def _candidates(self, states: Sequence[_State]) -> list[tuple[Candidate, int]]:
+        """Return all candidates, each with a bound for what it saves, the largest bound first."""
+        of_subject: npt.NDArray[np.int64] = np.zeros(len(self._traffic.subjects), np.int64)
+        for state in states:
+            of_subject += state.count * self._traffic.weights(state.flags, state.slave.definition.origin)
+        weights = {
+            table: int(of_subject[numbers].sum()) for table, numbers in self._subjects_of_table.items()
+        }
+        found = []
+        for candidate, weight in candidates(weights, self._kept):
+            if candidate.table is None and candidate.database is not None:
+                # A rule for a database also drops statements without known tables.
+                weight = int(of_subject[self._subjects_of_schema[candidate.database]].sum())
+            found.append((candidate, weight))
+        return sorted(found, key=lambda pair: (-pair[1], pair[0].breadth))
+
+    def _changed_by(self, candidate: Candidate) -> Iterable[int]:
+        """Return the numbers of the subjects that a rule can drop."""
+        if candidate.table is None and candidate.database is not None:
+            return self._subjects_of_schema[candidate.database]
+        return sorted({number for table in candidate.tables for number in self._subjects_of_table[table]})
+
+    def _try(self, states: Sequence[_State], candidate: Candidate, tables: int) -> _Trial:
+        """Return the bytes that a rule saves for all slaves. ``tables`` are the tables that the slaves are sent now."""
+        saved = left = 0
+        helped = set()
+        for state in states:
+            saving, tables_left = self._tried(state, candidate)
+            # A slave that is sent nothing more is no slave.
+            if saving > 0 and tables_left:
+                saved += state.count * saving
+                left += state.count * tables_left
+                helped.add(state.slave.names)
+            else:
+                left += state.tables * state.count
+        score = saved * left / max(tables, 1) * (_BY_CURRENT_DATABASE if candidate.by_current_database else 1)
+        return _Trial(candidate, saved, frozenset(helped), score)
+
+    def _tried(self, state: _State, candidate: Candidate) -> tuple[int, int]:
+        """Return the bytes that a rule saves for a slave, and the tables that the slave is then sent."""
+        semantics = state.slave.definition.semantics
+        rule = candidate.rule(semantics)
+        classic_only = candidate.by_current_database or candidate.keeps_database
+        if state.slave.has(rule) or (classic_only and semantics is FilterSemantics.EFFECTIVE):
+            return 0, 0
+        changed = [number for number in self._changed_by(candidate) if state.is_sent(number)]
+        if not changed:
+            return 0, 0
+        flags = self._traffic.ask_about(state.slave.filter(self._written_by, [rule]), state.flags, changed)
+        nbytes = self._traffic.bytes(flags, state.slave.definition.origin)
+        return state.nbytes - nbytes, self._traffic.count_tables(flags)
+
+
+def with_rule(slave: Slave, candidate: Candidate) -> Slave:
+    """Return a slave with one more rule."""
+    return Slave(slave.names, slave.definition, (*slave.added, candidate.rule(slave.definition.semantics)))

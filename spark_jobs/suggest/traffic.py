@@ -1,0 +1,313 @@
+"""The bytes that a filter lets through, computed from the measurements without reading the binlogs again.
+
+The pass over the binlogs makes a tally. The tally does not tell the size of a compressed transaction of which a filter
+drops a part. The search for rules takes the part's share of the compressed bytes. The figures of the rules that are
+suggested come from a second, exact pass.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.analyse.report.headings import SEVERAL, Headings, heading_of
+from dumpfilter.analyse.traffic.facts import Facts, SubjectFlags, flags_of, merge, wants
+from dumpfilter.analyse.traffic.tally import Tally
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subject, Subjects, TableSubject, numbers_on_tables
+from dumpfilter.spark_jobs.bandwidth.evaluate import nothing_passes
+from dumpfilter.spark_jobs.engines.runner import Runner
+from dumpfilter.spark_jobs.ranges.range_index import IndexedSet, ReadOptions, ReadRanges, state_of_thread
+from dumpfilter.spark_jobs.ranges.ranges import Range, amount_of, grouped
+
+GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
+
+_BUCKET_SECONDS = 1 << 40
+"""The length of a time bucket, seconds. It is longer than any binlog, because suggestions have no use for times."""
+
+_MOST_MIXES = 20_000
+"""The most different sets of tables in compressed transactions whose parts are told apart.
+
+A transaction with another set counts whole as soon as one of its tables is sent.
+"""
+
+
+@dataclass
+class Mix:
+    """The compressed transactions that change the same tables and statements, added up."""
+
+    stored: int = 0
+    """The bytes of the transactions' Transaction_payload events."""
+    uncompressed: int = 0
+    """The bytes of all events inside, without compression."""
+    of_subject: dict[Subject, int] = field(default_factory=dict)
+    """The bytes of the events of each table and statement, without compression."""
+
+    def add(self, other: Mix) -> None:
+        """Add the bytes of other transactions with the same tables."""
+        self.stored += other.stored
+        self.uncompressed += other.uncompressed
+        for subject, nbytes in other.of_subject.items():
+            self.of_subject[subject] = self.of_subject.get(subject, 0) + nbytes
+
+
+Mixes = dict[frozenset[Subject], Mix]
+
+
+@dataclass
+class Measured:
+    """The measurements of a binlog set, or of a part of it."""
+
+    tallied: Facts
+    mixes: Mixes = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureRanges(ReadRanges):
+    """A task for threads of this process that tallies some ranges (parts of binlog files).
+
+    Each thread has a tally of its own, so that it asks each filter once about each table. Without ``filters`` the tally
+    holds for any filter whose slave wants the ``origins``.
+    """
+
+    job: str
+    filters: Sequence[GivenFilter]
+
+    def __call__(self, ranges: Iterable[Range]) -> Measured:
+        """Read the ranges and return their measurements. Raises BinlogError with file and position."""
+        subjects, sources, tally = state_of_thread(self.job, self._state)
+        mixes: Mixes = {}
+        tally.take()
+        for wanted in ranges:
+            with self.open(wanted.file) as file:
+                for block in self.blocks(file, wanted, subjects, sources):
+                    tally.add(block.segment, file.read)
+                    _add_mixes(block.segment, subjects, mixes)
+        return Measured(tally.take(), mixes)
+
+    def _state(self) -> tuple[Subjects, SourceNumbers, Tally]:
+        subjects, sources = Subjects(), SourceNumbers()
+        given = [(TableFlags(one, subjects), origin) for one, origin in self.filters]
+        return subjects, sources, Tally(subjects, sources, filters=given, bucket_seconds=_BUCKET_SECONDS)
+
+
+def _add_mixes(segment: Segment, subjects: Subjects, mixes: Mixes) -> None:
+    """Add up the parts of the compressed transactions of a segment that change several tables."""
+    for event, inner in segment.payloads.items():
+        owned = inner.subject >= 0
+        numbers = np.unique(inner.subject[owned])
+        if len(numbers) < 2:
+            continue
+        sizes = np.bincount(
+            np.searchsorted(numbers, inner.subject[owned]), weights=inner.size[owned], minlength=len(numbers)
+        )
+        of_subject: dict[Subject, int] = {}
+        for number, nbytes in zip(numbers.tolist(), sizes.tolist(), strict=True):
+            # The bytes of an XA COMMIT belong to a set of tables, and stay with the whole transaction.
+            if subjects.members(number) is None:
+                subject = subjects[number]
+                of_subject[subject] = of_subject.get(subject, 0) + int(nbytes)
+        key = frozenset(of_subject)
+        if len(key) > 1 and (key in mixes or len(mixes) < _MOST_MIXES):
+            mix = Mix(int(segment.size[event]), int(inner.size.sum()), of_subject)
+            mixes.setdefault(key, Mix()).add(mix)
+
+
+def measure(
+    indexed: IndexedSet, filters: Sequence[GivenFilter], run: Runner, options: ReadOptions, label: str
+) -> Measured:
+    """Tally a binlog set. ``run`` runs the tasks. Raises BinlogError with file and position.
+
+    The result holds for ``filters``, by their numbers. If no filter cuts a compressed transaction, it holds for all
+    filters.
+    """
+    task = MeasureRanges(
+        job=uuid.uuid4().hex,
+        files=indexed.files,
+        filters=filters,
+        verify=options.verify_ranges,
+        block_size=options.block_size,
+    )
+    groups = grouped(indexed.ranges, options.range_size)
+    parts = run(task, groups, label, amount=amount_of(indexed.ranges)) or [task([])]
+    found = Measured(merge([part.tallied for part in parts]))
+    for part in parts:
+        for key, mix in part.mixes.items():
+            found.mixes.setdefault(key, Mix()).add(mix)
+    return found
+
+
+def for_any_filter(tallied: Facts) -> Facts:
+    """Return a tally that was given filters without rules only, to be used with any filter.
+
+    A compressed transaction with several tables then counts whole as soon as a filter sends one of the tables.
+    """
+    return replace(tallied, given_only=False)
+
+
+Ints = npt.NDArray[np.int64]
+
+
+class Traffic:
+    """Answers how many bytes pass a filter, and which tables they belong to.
+
+    ``subjects`` are the tables and statements of the measurements. Tables that only statements name follow them, so
+    that a filter is also asked about their rows.
+    """
+
+    def __init__(self, measured: Measured) -> None:
+        self._tallied = for_any_filter(measured.tallied)
+        self.needs_exact_pass = bool(measured.mixes)
+        """Whether a compressed transaction has several tables, so that the bytes of a part of it are estimates."""
+        known = {subject for subject in self._tallied.subjects if isinstance(subject, TableSubject)}
+        named = dict.fromkeys(
+            table for subject in self._tallied.subjects for table in tables_of(subject) if table not in known
+        )
+        self.subjects: tuple[Subject, ...] = (*self._tallied.subjects, *named)
+        self.numbers: dict[Subject, int] = {subject: k for k, subject in enumerate(self.subjects)}
+        self.is_table: npt.NDArray[np.bool_] = np.array(
+            [isinstance(subject, TableSubject) for subject in self.subjects], np.bool_
+        )
+        self._mixes = _MixColumns(measured.mixes, self.numbers)
+        self._headings = Headings(self._tallied)
+        self._on_tables = np.array(numbers_on_tables(self._tallied.subjects), np.int64)
+
+    @property
+    def tables(self) -> list[TableSubject]:
+        """All tables that rows events or statements change."""
+        return [subject for subject in self.subjects if isinstance(subject, TableSubject)]
+
+    def wanted_origins(self, origin: OriginFilter | None) -> tuple[bool, ...]:
+        """Tell for each server and domain of the set whether a slave with an origin filter wants its transactions."""
+        return tuple(wants(origin, each) for each in self._tallied.origins)
+
+    def ask(self, one: ReplicationFilter) -> SubjectFlags | None:
+        """Ask a filter about all tables and statements. Return None for a filter without rules."""
+        return flags_of(TableFlags(one, Subjects()), self.subjects)
+
+    def ask_about(
+        self, one: ReplicationFilter, before: SubjectFlags | None, changed: Sequence[int]
+    ) -> SubjectFlags:
+        """Ask a filter about some subjects, and take the other verdicts from a filter with one rule less."""
+        flags = TableFlags(one, Subjects())
+        if before is None:
+            found = np.full(len(self.subjects), FILTER_BINLOG_SEND_F, np.uint32)
+        else:
+            found = before.copy()
+        for number in changed:
+            found[number] = flags.bits(self.subjects[number])
+        return found
+
+    def bytes(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> int:
+        """Return the bytes that a slave is sent. A part of a compressed transaction is an estimate."""
+        tallied = self._tallied
+        sent = tallied.sent(self._of_tally(flags), origin)
+        return int(tallied.bytes[sent].sum()) - self._mixes.dropped(self._sent(flags))
+
+    def count_tables(self, flags: SubjectFlags | None) -> int:
+        """Return the number of tables whose rows a slave is sent."""
+        return int(np.count_nonzero(self._sent(flags) & self.is_table))
+
+    def nothing_passes(self, flags: SubjectFlags | None) -> bool:
+        """Return whether a filter with these verdicts drops all rows and all statements on tables."""
+        return nothing_passes(flags, self._on_tables)
+
+    def weights(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> Ints:
+        """Return for each subject at most how many of the sent bytes would be saved without its events.
+
+        The bytes of a transaction with several subjects count for each of them.
+        """
+        tallied = self._tallied
+        sent = tallied.sent(self._of_tally(flags), origin)
+        of_condition = np.bincount(
+            tallied.condition[sent], weights=tallied.bytes[sent], minlength=len(tallied.conditions)
+        )
+        found: npt.NDArray[np.float64] = np.zeros(len(self.subjects))
+        conditions = tallied.conditions
+        lengths = np.diff(conditions.start)
+        if len(conditions.member):
+            among = conditions.member >= 0
+            np.add.at(found, conditions.member[among], np.repeat(of_condition, lengths)[among])
+        required = conditions.required >= 0
+        np.add.at(found, conditions.required[required], of_condition[required])
+        found[~self._sent(flags)] = 0
+        return np.ceil(found).astype(np.int64)
+
+    def by_name(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> dict[str, int]:
+        """Return the sent bytes by name, mostly ``schema.table``, as the command ``bandwidth`` counts them.
+
+        A compressed transaction with several tables counts as a whole for :data:`SEVERAL`.
+        """
+        sent = self._tallied.sent(self._of_tally(flags), origin)
+        found = self._headings.sums(self._tallied.bytes, sent).tolist()
+        return {name: nbytes for name, nbytes in zip(self._headings.names, found, strict=True) if nbytes}
+
+    def by_name_with_parts(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> dict[str, int]:
+        """Return the sent bytes by name. A table has its share of compressed transactions, which is an estimate."""
+        found: dict[str, float] = dict(self.by_name(flags, origin))
+        for number, share in self._mixes.shares(self._sent(flags)):
+            name = heading_of(self.subjects[number]).name
+            found[name] = found.get(name, 0) + share
+        if SEVERAL in found:
+            found[SEVERAL] = max(0.0, found[SEVERAL] - self._mixes.all_shares(self._sent(flags)))
+        return {name: round(nbytes) for name, nbytes in found.items() if round(nbytes)}
+
+    def _of_tally(self, flags: SubjectFlags | None) -> SubjectFlags | None:
+        return None if flags is None else flags[: len(self._tallied.subjects)]
+
+    def _sent(self, flags: SubjectFlags | None) -> npt.NDArray[np.bool_]:
+        if flags is None:
+            return np.ones(len(self.subjects), np.bool_)
+        sent: npt.NDArray[np.bool_] = flags & FILTER_BINLOG_SEND_F != 0
+        return sent
+
+
+class _MixColumns:
+    """The parts of compressed transactions as columns, with an entry for each table of each mix."""
+
+    def __init__(self, mixes: Mixes, numbers: dict[Subject, int]) -> None:
+        member, share, start = [], [], [0]
+        for mix in mixes.values():
+            for subject, nbytes in mix.of_subject.items():
+                member.append(numbers[subject])
+                share.append(mix.stored * nbytes / max(mix.uncompressed, 1))
+            start.append(len(member))
+        self._member: Ints = np.array(member, np.int64)
+        self._share: npt.NDArray[np.float64] = np.array(share, np.float64)
+        self._start: Ints = np.array(start[:-1], np.int64)
+        self._mix: Ints = np.repeat(np.arange(len(self._start)), np.diff(start)).astype(np.int64)
+
+    def dropped(self, sent: npt.NDArray[np.bool_]) -> int:
+        """Return the bytes that are cut out of transactions that are sent in part."""
+        if not len(self._member):
+            return 0
+        of_member = sent[self._member]
+        any_sent = np.logical_or.reduceat(of_member, self._start)
+        return int(self._share[~of_member & any_sent[self._mix]].sum())
+
+    def shares(self, sent: npt.NDArray[np.bool_]) -> Iterator[tuple[int, float]]:
+        """Yield the number of each sent subject of a mix with its share of the compressed bytes."""
+        keep = sent[self._member] if len(self._member) else np.zeros(0, np.bool_)
+        sums = np.bincount(self._member[keep], weights=self._share[keep])
+        for number in np.flatnonzero(sums).tolist():
+            yield number, float(sums[number])
+
+    def all_shares(self, sent: npt.NDArray[np.bool_]) -> float:
+        """Return the sum of the shares of all subjects in transactions of which any part is sent."""
+        if not len(self._member):
+            return 0.0
+        any_sent = np.logical_or.reduceat(sent[self._member], self._start)
+        return float(self._share[any_sent[self._mix]].sum())
+
+
+def tables_of(subject: Subject) -> list[TableSubject]:
+    """Return the tables that a subject changes, as far as its text tells them."""
+    return [TableSubject(table.database, table.table) for table in subject.tables() if table.database]

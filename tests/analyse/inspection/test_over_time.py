@@ -1,0 +1,97 @@
+"""Tests of the bytes over time that ``dumpfilter inspect --over-time`` shows."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from dumpfilter.analyse.inspection import by_heading
+from dumpfilter.analyse.inspection.by_heading import MOST_PERIODS, OverTime, OverTimeOptions
+from dumpfilter.analyse.inspection.inspection import inspect_set
+from dumpfilter.analyse.inspection.text import render_inspection
+from dumpfilter.analyse.report.periods import Division
+from dumpfilter.binlog.workload.generate import START, Span, generate
+from dumpfilter.index.fileset import BinlogSet
+from tests.commands.in_process import run
+from tests.support import DATA, RECORDED_SETS, recording_id
+
+ROWS = DATA / "oracle" / "mysql-row"
+
+
+def _totals(found: OverTime) -> Counter[str]:
+    return sum((Counter(one) for one in found.periods.values()), Counter())
+
+
+@pytest.mark.parametrize("path", RECORDED_SETS, ids=recording_id)
+@pytest.mark.every_recording
+def test_the_periods_add_up_to_the_totals(path: Path) -> None:
+    binlogs = BinlogSet.open(path)
+    found = inspect_set(binlogs, over_time=OverTimeOptions(Division.SCHEMA))
+    assert found.over_time is not None
+    assert 0 < len(found.over_time.periods) <= MOST_PERIODS
+    schemas = {name: volume.bytes for name, volume in found.schemas().items()}
+    for name, nbytes in _totals(found.over_time).items():
+        # Gap events and transactions that are not opened have no schema and no period.
+        assert nbytes == schemas[name] if not name.startswith("(no") else nbytes <= schemas[name]
+    times = [start for start in found.over_time.periods if start]
+    assert found.first_time is not None
+    assert found.last_time is not None
+    assert min(times) + found.over_time.seconds > found.first_time
+    assert max(times) <= found.last_time
+
+
+def test_tables_have_the_bytes_of_their_schema() -> None:
+    of_tables, of_schemas = (
+        inspect_set(BinlogSet.open(ROWS), over_time=OverTimeOptions(by, 60)).over_time
+        for by in (Division.TABLE, Division.SCHEMA)
+    )
+    assert of_tables is not None
+    assert of_schemas is not None
+    assert of_tables.seconds == of_schemas.seconds == 60
+    assert "shop.orders" in of_tables.names
+    for start, found in of_tables.periods.items():
+        shop = sum(n for name, n in found.items() if name.startswith(("shop.", "shop (")))
+        assert shop == of_schemas.periods[start].get("shop", 0)
+
+
+def test_memory_is_bounded_by_longer_periods(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    index = generate(tmp_path, 1 << 20, schemas=2, tables=2, span=Span(START, 60)).index
+    whole = inspect_set(BinlogSet.open(index), over_time=OverTimeOptions(Division.TABLE, 1)).over_time
+    monkeypatch.setattr(by_heading, "MOST_SUMS", 8)
+    monkeypatch.setattr(by_heading, "_SEGMENTS", 1)
+    monkeypatch.setattr(by_heading, "_MOST_CONDITIONS", 0)
+    coarse = inspect_set(BinlogSet.open(index), over_time=OverTimeOptions(Division.TABLE, 1)).over_time
+    assert whole is not None
+    assert coarse is not None
+    assert coarse.seconds > whole.seconds
+    assert _totals(coarse) == _totals(whole)
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_table_fits_the_terminal(width: int) -> None:
+    found = inspect_set(BinlogSet.open(ROWS), over_time=OverTimeOptions(Division.TABLE))
+    out = StringIO()
+    render_inspection(found, Console(file=out, width=width))
+    lines = out.getvalue().split("over time, ")[1].split("\n")
+    at = next(k for k, line in enumerate(lines) if line.startswith("Largest"))
+    shown = [line for line in lines[:at] if line.startswith("20")]
+    assert found.over_time is not None
+    assert len(shown) == len(found.over_time.periods)
+    assert max(map(len, lines[:at])) <= width
+    assert "more" in lines[1]
+
+
+def test_command() -> None:
+    made = json.loads(run("inspect", str(ROWS), "--over-time", "schema", "--period", "3600", "--json").stdout)
+    assert made["over_time"]["by"] == "schema"
+    assert made["over_time"]["period_seconds"] == 3600
+    shop = sum(one["bytes"].get("shop", 0) for one in made["over_time"]["periods"])
+    assert shop == made["schemas"]["shop"]["bytes"]
+    assert "over_time" not in json.loads(run("inspect", str(ROWS), "--json").stdout)
+    refused = run("inspect", str(ROWS), "--period", "60")
+    assert "--over-time" in refused.stderr

@@ -1,0 +1,48 @@
+"""Warnings with the same rules and the same cure share a head and the cure."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from dumpfilter.analyse.lint.findings import Code, Evidence, FilterWarning
+from dumpfilter.analyse.lint.output import print_warnings
+from dumpfilter.filter import Rule, RuleKind
+
+
+def printed(*warnings: FilterWarning) -> list[str]:
+    """Return the printed lines."""
+    out = io.StringIO()
+    print_warnings(warnings, Console(file=out))
+    return out.getvalue().splitlines()
+
+
+def test_equal_cures_are_printed_once() -> None:
+    rules = (Rule(RuleKind.DO_DB, "shop"),)
+    assert printed(
+        FilterWarning(Code.MISSING_TABLE, rules, "a table is missing", "Use another rule"),
+        FilterWarning(Code.COMMA, rules, "a comma", "Did you mean another?"),
+        FilterWarning(Code.LOST_STATEMENT, rules, "a statement is lost", "Use another rule"),
+    ) == [
+        "warning: missing-table, lost-statement",
+        "  --replicate-do-db=shop",
+        "    missing-table: A table is missing.",
+        "    lost-statement: A statement is lost.",
+        "    Cure: Use another rule.",
+        "warning: comma",
+        "  --replicate-do-db=shop",
+        "    A comma. Did you mean another?",
+    ]
+
+
+def test_sentences_are_wrapped_and_events_are_whole() -> None:
+    place = Evidence("bin.000001", 100, f"use `shop`; CREATE TABLE {'t' * 90} (i INT)")
+    lines = printed(
+        FilterWarning(
+            Code.MISSING_TABLE, (Rule(RuleKind.DO_DB, "shop"),), "word " * 40 + "end", "Cure", (place,)
+        )
+    )
+    assert lines[-1] == f"    {place}"
+    assert len(lines) > 4
+    assert all(line.startswith("    ") and len(line) <= 80 for line in lines[2:-1])

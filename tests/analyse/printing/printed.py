@@ -1,0 +1,59 @@
+"""Recordings printed as text, for the tests of printing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from dumpfilter.analyse.printing.load_files import LoadFiles
+from dumpfilter.analyse.printing.text import TextPrinter
+from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.dump.event_stream import kept_events
+from dumpfilter.filter import Filter
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.clever import CleverFilter
+from dumpfilter.index.fileset import BinlogSet
+from tests.oracle.recordings import Recording, all_recordings
+
+BINLOG = re.compile(rb"^BINLOG '\n(.*?)'/\*!\*/;$", re.MULTILINE | re.DOTALL)
+"""A BINLOG statement, with its content in base64."""
+
+
+def printed(
+    files: list[Path],
+    loads: Path,
+    rules: ReplicationFilter | None = None,
+    *,
+    clever: bool = False,
+    skip_gtids: bool = True,
+) -> tuple[bytes, list[str]]:
+    """Return the text of the events that pass, and the warnings."""
+    rules = Filter() if rules is None else rules
+    out: list[bytes] = []
+    warnings: list[str] = []
+    printer = TextPrinter(
+        out.append,
+        load_files=LoadFiles(loads),
+        rules=rules,
+        skip_gtids=skip_gtids,
+        warn=warnings.append,
+    )
+    follow = CleverFilter(rules, warn=warnings.append) if clever else None
+    for number, kept in enumerate(kept_events(BinlogSet.open(files), rules, clever=follow)):
+        if not number:
+            printer.begin(kept.fd)
+        printer.event(kept.event, kept.offset, kept.fd, file=kept.file)
+    printer.end()
+    return b"".join(out), warnings
+
+
+def recording(name: str) -> Recording:
+    (found,) = [one for one in all_recordings() if one.name == name]
+    return found
+
+
+def events_in(files: list[Path]) -> Iterator[Event]:
+    for path in files:
+        with path.open("rb") as source:
+            yield from iter_events(source, file=path.name)

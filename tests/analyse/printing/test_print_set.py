@@ -1,0 +1,133 @@
+"""The printed text keeps all events and values of a set."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.analyse.printing.load_files import LoadFiles
+from dumpfilter.analyse.printing.text import TextPrinter
+from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.binlog.events import ROWS, EventHeader, EventType
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.rows_events import TableMap, encode_table_map
+from dumpfilter.binlog.writer import make_event
+from dumpfilter.filter import Filter
+from tests.analyse.printing.printed import BINLOG, events_in, printed, recording
+from tests.analyse.printing.running import text_of
+
+
+@pytest.mark.parametrize("name", ["mysql-row", "mariadb-row"])
+def test_binlog_statements_hold_the_very_events(name: str, tmp_path: Path) -> None:
+    files = recording(name).files
+    text, _ = printed(files, tmp_path)
+    held: list[bytes] = []
+    for statement in BINLOG.findall(text):
+        events = decoded(statement)
+        while events:
+            size = EventHeader.unpack(events).size
+            held.append(events[:size])
+            events = events[size:]
+    wanted = ROWS | {EventType.TABLE_MAP, EventType.FORMAT_DESCRIPTION}
+    assert held == [event.raw for event in events_in(files) if event.type in wanted]
+
+
+def decoded(statement: bytes) -> bytes:
+    """Return the events in a BINLOG statement, each of which has a base64 text of its own."""
+    return b"".join(base64.b64decode(line) for line in statement.splitlines())
+
+
+def test_a_compressed_transaction_is_opened(tmp_path: Path) -> None:
+    text, warnings = printed(recording("mysql-mixed").files, tmp_path)
+    payloads = text.count(b"\tTransaction_payload\t")
+    assert payloads > 5
+    # a compressed transaction has at least BEGIN and COMMIT
+    assert text.count(b"\tXid\t") >= payloads
+    assert text.count(b"\nBEGIN\n") >= payloads
+    assert warnings == []
+
+
+def test_rows_are_left_out_when_their_statement_maps_a_missing_table(tmp_path: Path) -> None:
+    """The recorded replica lost the rows of logs.far, because it could not open shop.child of the same statement."""
+    text, _ = text_of(recording("mysql97-foreign-keys-row"), "ignore-parent", tmp_path)
+    held = [decoded(statement) for statement in BINLOG.findall(text)]
+    assert [b"\3far\0" in events for events in held] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("case", "is_named"), [("do-db", True), ("do-table", False)], ids=["databases", "tables"]
+)
+def test_a_warning_names_tables_of_whose_changes_some_are_dropped(
+    case: str, is_named: bool, tmp_path: Path
+) -> None:
+    _, warnings = text_of(recording("mysql80-statement"), case, tmp_path)
+    assert ("drop some changes of table shop.customers and pass others" in warnings) is is_named
+
+
+def test_a_rewritten_database_is_printed(tmp_path: Path) -> None:
+    rules = Filter.from_options(["--replicate-rewrite-db=shop->store"], names=NameRules("mysql"))
+    text, _ = printed(recording("mysql-row").files, tmp_path, rules)
+    assert b"use `store`/*!*/;" in text
+    assert b"use `shop`/*!*/;" not in text
+    # a table map is the first event of its statement
+    names = [event[28:] for statement in BINLOG.findall(text) if (event := decoded(statement))[4] == 19]
+    assert any(name.startswith(b"\5store\0") or b"store\0" in name for name in names)
+    assert not any(b"\4shop\0" in name for name in names)
+
+
+def test_a_statement_that_holds_the_delimiter_gets_another(tmp_path: Path) -> None:
+    one = recording("mariadb-statement")
+    description = next(events_in(one.files))
+    query = next(event for event in events_in(one.files) if b"INSERT" in event.raw)
+    header = query.header
+    body = bytes(query.body) + b" /* x /*!*/; y /*!0*/; */"
+    out: list[bytes] = []
+    printer = TextPrinter(out.append, load_files=LoadFiles(tmp_path))
+    printer.event(description.raw, 4, description.fd, file="f")
+    event = make_event(header.type, body, timestamp=header.timestamp, checksum=True)
+    printer.event(event, 99, description.fd, file="f")
+    text = b"".join(out)
+    assert text.endswith(b"y /*!0*/; */\n/*!1*/;\nDELIMITER /*!*/;\n")
+    assert b"\nDELIMITER /*!1*/;\n" in text
+
+
+def test_what_cannot_be_printed_is_a_comment_and_a_warning(tmp_path: Path) -> None:
+    description = next(events_in(recording("mysql-row").files))
+    out: list[bytes] = []
+    warnings: list[str] = []
+    printer = TextPrinter(out.append, load_files=LoadFiles(tmp_path), warn=warnings.append)
+    printer.event(description.raw, 4, description.fd, file="bin.000001")
+    out.clear()
+    printer.event(make_event(99, b"what", checksum=True), 127, description.fd, file="bin.000001")
+    printer.event(make_event(EventType.INCIDENT, b"\1\0\4gone"), 200, description.fd, file="bin.000001")
+    text = b"".join(out)
+    assert b"\tUnknown(99)\t" in text
+    # an incident stops the client
+    assert b"\nRELOAD DATABASE" in text
+    assert [line for line in text.splitlines() if not line.startswith(b"#")] == [
+        b"RELOAD DATABASE; # Shall generate syntax error",
+        b"/*!*/;",
+    ]
+    assert [warning.partition(": ")[2][:8] for warning in warnings] == ["at 127: ", "at 200: "]
+    assert "gone" in warnings[1]
+
+
+def test_a_name_cannot_end_a_comment(tmp_path: Path) -> None:
+    description = next(events_in(recording("mysql-row").files))
+    table = TableMap(7, 1, "d", "x\nDROP DATABASE d;\n", bytes([3]), b"", b"\0")
+    out: list[bytes] = []
+    printer = TextPrinter(out.append, load_files=LoadFiles(tmp_path))
+    printer.event(description.raw, 4, description.fd, file="f")
+    printer.event(make_event(EventType.TABLE_MAP, encode_table_map(table)), 127, description.fd, file="f")
+    printer.end()
+    assert not any(line.startswith(b"DROP") for line in b"".join(out).splitlines())
+
+
+def test_damage_is_told_with_file_and_position(tmp_path: Path) -> None:
+    description = next(events_in(recording("mysql-row").files))
+    printer = TextPrinter(lambda data: None, load_files=LoadFiles(tmp_path))
+    printer.event(description.raw, 4, description.fd, file="bin.000001")
+    with pytest.raises(BinlogCorrupt, match=r"bin\.000001: at 127: Intvar event"):
+        printer.event(make_event(EventType.INTVAR, b"x"), 127, description.fd, file="bin.000001")

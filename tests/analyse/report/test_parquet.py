@@ -1,0 +1,48 @@
+"""The Parquet tables of reports: types, order, statistics, and their documentation."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from dumpfilter.analyse.report.parquet import INT, TEXT, TIME, Column, ParquetTable, write_tables
+from dumpfilter.simulation import tables as simulation
+from dumpfilter.spark_jobs.bandwidth import output as bandwidth
+from tests.docs.tutorial import ROOT
+
+MADE = ParquetTable(
+    "each hour",
+    (Column("name", TEXT, "a name"), Column("start", TIME, "an hour"), Column("bytes", INT, "its bytes")),
+    order=("name", "start"),
+)
+
+
+def test_rows_have_an_order_and_statistics(tmp_path: Path) -> None:
+    hours = [datetime.datetime(2026, 3, 1, hour, tzinfo=datetime.UTC) for hour in (5, 3, 9)]
+    rows = [{"name": name, "start": hour} for name in ("b", None, "a") for hour in hours]
+    write_tables({"made": MADE}, {"made": MADE.of_rows(rows)}, tmp_path)
+    file = pq.ParquetFile(tmp_path / "made.parquet")
+    table = file.read()
+    assert table["name"].to_pylist() == ["a"] * 3 + ["b"] * 3 + [None] * 3
+    assert table["start"].to_pylist()[:3] == sorted(hours)
+    assert table["bytes"].null_count == 9
+    group = file.metadata.row_group(0)
+    assert [column.column_index for column in group.sorting_columns] == [0, 1]
+    assert (group.column(0).statistics.min, group.column(0).statistics.max) == ("a", "b")
+    assert table.schema.field("bytes").metadata == {b"meaning": b"its bytes"}
+
+
+@pytest.mark.parametrize(
+    ("page", "forms"), [("bandwidth.md", bandwidth.FORMS), ("simulation.md", simulation.FORMS)]
+)
+def test_the_documentation_has_every_column(page: str, forms: Mapping[str, ParquetTable]) -> None:
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    for name, form in forms.items():
+        table = text.partition(f"`{name}.parquet` has a row for {form.row}")[2].partition(".parquet` has")[0]
+        for column in form.columns:
+            assert f"| `{column.name}` |" in table, f"run tools/doc_tables.py: {name}.{column.name}"
+            assert column.meaning in table

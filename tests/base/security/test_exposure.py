@@ -1,0 +1,66 @@
+"""The rule about addresses that other machines can reach."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+
+from dumpfilter.base.security.exposure import Exposed, Lack, check_listener, is_loopback
+
+NO_TLS = Lack("without TLS", "give a certificate")
+NO_USER = Lack("without a login", "name users")
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "127.9.8.7", "::1", "[::1]", "localhost", "::ffff:127.0.0.1", "127.1", "unix:/run/socket"],
+)
+def test_loopback(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("", "0.0.0.0", "::", "[::]", "0", "10.0.0.1", "::ffff:10.0.0.1", "no.such.host.invalid"),
+        *("ipv4:127.0.0.1", "dns:///localhost", "vsock:1", "127.0.0.1,10.0.0.1", "a\0b", "x" * 300, "*"),
+    ],
+)
+def test_not_loopback(host: str) -> None:
+    assert not is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "local"), [(["127.0.0.1", "::1"], True), (["127.0.0.1", "10.0.0.1"], False)]
+)
+def test_a_name_is_loopback_if_all_its_addresses_are(
+    monkeypatch: pytest.MonkeyPatch, addresses: list[str], local: bool
+) -> None:
+    def resolve(*_: Any, **__: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    assert is_loopback("db.example") is local
+
+
+def test_every_lack_is_named_with_its_cure() -> None:
+    with pytest.raises(Exposed) as caught:
+        check_listener("the master", "--host", "0.0.0.0", [NO_TLS, NO_USER], insecure=False)
+    assert str(caught.value) == (
+        "--host=0.0.0.0: the master would serve other machines without TLS and without a login: give a certificate; "
+        "name users; or listen on 127.0.0.1, or accept the danger with --insecure"
+    )
+
+
+def test_insecure_warns() -> None:
+    warning = check_listener("the master", "--host", "0.0.0.0", [NO_TLS], insecure=True)
+    assert warning is not None
+    assert warning.startswith("INSECURE: the master listens on 0.0.0.0 without TLS, ")
+
+
+@pytest.mark.parametrize(("host", "lacks"), [("127.0.0.1", [NO_TLS]), ("0.0.0.0", [])])
+@pytest.mark.parametrize("insecure", [True, False])
+def test_nothing_to_say(host: str, lacks: list[Lack], insecure: bool) -> None:
+    assert check_listener("the master", "--host", host, lacks, insecure=insecure) is None

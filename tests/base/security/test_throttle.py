@@ -1,0 +1,48 @@
+"""The waiting times of guessers, with a clock that the tests set."""
+
+from __future__ import annotations
+
+from dumpfilter.base.security import throttle
+from dumpfilter.base.security.throttle import Throttle
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_wait_grows_up_to_a_limit_and_is_forgotten() -> None:
+    clock = Clock()
+    guesses = Throttle(free=2, longest=8, clock=clock)
+    waits = []
+    for _ in range(8):
+        guesses.failed("a")
+        waits.append(guesses.wait("a"))
+    assert waits == [0, 0, 1, 2, 4, 8, 8, 8]
+    assert guesses.wait("b") == 0
+    clock.now += 7
+    assert guesses.wait("a") == 1
+    clock.now += 1
+    assert guesses.wait("a") == 0
+    clock.now += 1000
+    assert guesses.failures("a") == 0
+    guesses.failed("a")
+    assert guesses.wait("a") == 0
+
+
+def test_a_refusal_is_told_once_after_each_failure() -> None:
+    guesses = Throttle()
+    assert not guesses.is_first_refusal("a")
+    for _ in range(2):
+        guesses.failed("a")
+        assert [guesses.is_first_refusal("a") for _ in range(3)] == [True, False, False]
+
+
+def test_the_memory_is_bounded() -> None:
+    guesses = Throttle(free=0)
+    for number in range(throttle._MOST_KEYS + 1):
+        guesses.failed(number)
+    assert guesses.failures(0) == 0
+    assert guesses.failures(1) == 1

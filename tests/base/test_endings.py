@@ -1,0 +1,65 @@
+"""Signals that end a process: they unwind the stack, or wait for the end of a context."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from dumpfilter.base.endings import ending_at_signals, endings_interrupt, uninterrupted
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_unwind_the_stack(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+
+    def interrupted() -> None:
+        with ending_at_signals():
+            os.kill(os.getpid(), number)
+            time.sleep(60)
+
+    with pytest.raises(SystemExit) as ended:
+        interrupted()
+    assert ended.value.code == 128 + number
+    assert signal.getsignal(number) == before
+
+
+def test_signals_act_like_ctrl_c() -> None:
+    def interrupted() -> None:
+        with endings_interrupt():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+
+def test_signals_wait_for_the_end_of_a_context() -> None:
+    done = []
+
+    def interrupted() -> None:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append("the end")
+        time.sleep(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert done == ["the end"]
+
+
+def test_another_thread_leaves_the_handlers_alone() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    seen = []
+
+    def inside() -> None:
+        with ending_at_signals():
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=inside)
+    thread.start()
+    thread.join()
+    assert seen == [before]

@@ -1,0 +1,41 @@
+"""The texts of bytes in character sets whose maps in Python differ from the servers'.
+
+The texts are those of ``CONVERT(CONVERT(bytes USING set) USING utf8mb4)`` in MariaDB 10.11.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from dumpfilter.binlog import row_image as T
+from dumpfilter.binlog.rows import Column
+from dumpfilter.binlog.rows.charsets import decode
+from dumpfilter.binlog.rows.values import text_style
+
+
+@pytest.mark.parametrize(
+    ("charset", "data", "text"),
+    [
+        ("koi8u", b"a\x95", "a•"),
+        ("cp866", b"\xfc\xfd", "ⁿ²"),
+        ("greek", b"\xa1\xa2\xe1", "ʽʼα"),
+        ("hebrew", b"\xaf\xe0", "‾א"),
+        ("sjis", b"\x81\x5f", "\\"),
+        ("ujis", b"\xa1\xc0\xf5\xa1\xfe\xfe", "\\\ue000\ue3ab"),
+        ("ujis", b"\x8f\xf5\xa1\x8f\xfe\xfe!", "\ue3ac\ue757!"),
+        ("ujis", b"\xad\xa1", "0xADA1"),
+        ("eucjpms", b"\xad\xa1\xad\xe0\xa1\xc1~", "①〝～~"),
+        ("eucjpms", b"\xf5\xa1\x8f\xf6\xa2\x8f\xa2\xc3", "\ue000\ue40b￤"),
+        ("eucjpms", b"\xad\xfe", "0xADFE"),
+        ("big5", b"\xf9\xd6\xf9\xda\xa4\x40", "碁恒一"),
+        ("big5", b"\xf9\xdd", "0xF9DD"),
+        ("ujis", b"\xf5", "0xF5"),
+    ],
+)
+def test_the_servers_texts(charset: str, data: bytes, text: str) -> None:
+    assert decode(data, charset) == text
+
+
+def test_names_of_a_binary_enum_are_text() -> None:
+    style = text_style(Column("e", T.ENUM, 1, True, collation=63, values=(b"a", b"\xff")), "mysql")
+    assert style.labels == (b"a", b"0xFF")

@@ -1,0 +1,25 @@
+"""The generated binlogs are valid for MariaDB's own program."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.binlog.workload.generate import Style, generate
+
+STYLES = [("mysql", True), ("mysql", False), ("mariadb", True), ("mariadb", False)]
+
+
+@pytest.mark.parametrize(("style", "checksum"), STYLES)
+def test_the_real_program_takes_it(tmp_path: Path, style: Style, checksum: bool) -> None:
+    made = generate(tmp_path, 200_000, style=style, checksum=checksum, file_size=100_000)
+    for path in made.files:
+        done = subprocess.run(
+            ["mariadb-binlog", "--no-defaults", "--verify-binlog-checksum", "--verbose", str(path)],
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        assert b"ERROR" not in done.stderr

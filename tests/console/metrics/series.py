@@ -1,0 +1,12 @@
+"""The time series that a fact has in Prometheus."""
+
+from __future__ import annotations
+
+from dumpfilter.console.metrics.facts import Fact
+
+
+def series_of(fact: Fact) -> tuple[str, ...]:
+    """Return the names of the metric's time series."""
+    if fact.kind == "histogram":
+        return tuple(f"{fact.metric}_{part}" for part in ("bucket", "count", "sum"))
+    return (fact.metric,)

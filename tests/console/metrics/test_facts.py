@@ -1,0 +1,147 @@
+"""Facts, and the tables, documents and samples that are made from them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from dumpfilter.console.metrics.facts import Fact, Facts, column, declared, metric
+from dumpfilter.console.metrics.latency import Latency
+from dumpfilter.console.sql.result import ColumnType
+
+
+class Fixed(Collector):
+    def __init__(self, *metrics: Metric) -> None:
+        self.metrics = metrics
+
+    def collect(self) -> tuple[Metric, ...]:
+        return self.metrics
+
+
+def text_of(*metrics: Metric) -> str:
+    collectors = CollectorRegistry(auto_describe=False)
+    collectors.register(Fixed(*metrics))
+    return generate_latest(collectors).decode()
+
+
+class Pond(NamedTuple):
+    """A thing with facts."""
+
+    name: str
+    depth: float | None = None
+    frogs: int = 0
+    frozen_at: float | None = None
+    is_frozen: bool = False
+    jumps: Latency = Latency((1.0,))
+
+
+PONDS: Facts[Pond] = Facts(
+    (
+        Fact("name", ColumnType.TEXT),
+        Fact("depth", ColumnType.DOUBLE, metric="pond_depth_metres", help="Depth."),
+        Fact("frogs", metric="pond_frogs_total", help="Frogs."),
+        Fact("iced", read="is_frozen"),
+        Fact("since", ColumnType.TIMESTAMP, lambda pond: pond.frozen_at, "pond_frozen_timestamp", "Frozen."),
+        Fact("", Latency, "jumps", "pond_jump_seconds", "Jumps."),
+    ),
+    labels={"pond": lambda pond: pond.name},
+)
+
+
+class PondFacts:
+    """The facts of PONDS, declared as a class."""
+
+    name = column(type=ColumnType.TEXT)
+    depth = column(type=ColumnType.DOUBLE, metric="depth_metres")
+    """Depth."""
+    frogs = column(metric="frogs_total")
+    """Frogs."""
+    iced = column("is_frozen")
+    since = column(lambda pond: pond.frozen_at, ColumnType.TIMESTAMP, metric="frozen_timestamp")
+    """Frozen."""
+    jumps = metric(type=Latency)
+    """Jumps,
+    high and far."""
+
+
+def test_the_attributes_of_a_class_declare_facts_with_their_help() -> None:
+    facts = declared(PondFacts, "pond_")
+    assert [(one.name, one.metric, one.help) for one in facts] == [
+        ("name", "", ""),
+        ("depth", "pond_depth_metres", "Depth."),
+        ("frogs", "pond_frogs_total", "Frogs."),
+        ("iced", "", ""),
+        ("since", "pond_frozen_timestamp", "Frozen."),
+        ("", "pond_jumps", "Jumps, high and far."),
+    ]
+    pond = Pond("a", 2.5, 3, 0.5, is_frozen=True)
+    assert Facts(facts).table([pond]) == PONDS.table([pond])
+    assert facts[-1].reader(pond) is pond.jumps
+
+
+def test_a_table_has_the_named_facts() -> None:
+    table = PONDS.table([Pond("a", 2.5, 3, 0.5, is_frozen=True), Pond("b")])
+    assert [column.name for column in table.columns] == ["name", "depth", "frogs", "iced", "since"]
+    assert table.columns[4].type is ColumnType.TIMESTAMP
+    moment = datetime.fromtimestamp(0.5, UTC)
+    assert table.rows == [["a", 2.5, 3, 1, moment], ["b", None, 0, 0, None]]
+    assert type(table.rows[0][3]) is int
+
+
+def test_a_document_has_values_for_json() -> None:
+    document = PONDS.document(Pond("a", 2.5, 3, 0.5, is_frozen=True))
+    assert document == {"name": "a", "depth": 2.5, "frogs": 3, "iced": True, "since": 0.5}
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_each_metric_has_a_sample_for_each_thing_that_has_a_value() -> None:
+    lines = text_of(*PONDS.families([Pond("dry"), Pond("wet", 2.5, 3)])).splitlines()
+    assert lines[:6] == [
+        "# HELP pond_depth_metres Depth.",
+        "# TYPE pond_depth_metres gauge",
+        'pond_depth_metres{pond="wet"} 2.5',
+        "# HELP pond_frogs_total Frogs.",
+        "# TYPE pond_frogs_total counter",
+        'pond_frogs_total{pond="dry"} 0.0',
+    ]
+    assert "# TYPE pond_jump_seconds histogram" in lines
+    assert sum(line.startswith('pond_jump_seconds_count{pond="') for line in lines) == 2
+    assert not any("_created" in line for line in lines)
+
+
+def test_label_values_are_escaped() -> None:
+    text = text_of(*PONDS.families([Pond('a "deep"\nand \\ wide')]))
+    assert r'pond_frogs_total{pond="a \"deep\"\nand \\ wide"} 0.0' in text
+
+
+SAMPLES = 4000
+"""The samples of a long scrape. The scrape lets other threads run after every 64 samples."""
+
+
+def test_a_long_scrape_lets_other_threads_run() -> None:
+    (_, metric, *_) = PONDS.families(Pond(str(number)) for number in range(SAMPLES))
+    turns = 0
+    done = threading.Event()
+
+    def other() -> None:
+        nonlocal turns
+        while not done.is_set():
+            turns += 1
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    seen = 0
+    turns_seen = set()
+    for _ in metric.samples:
+        seen += 1
+        turns_seen.add(turns)
+    done.set()
+    thread.join()
+    assert seen == SAMPLES
+    assert len(turns_seen) > 10

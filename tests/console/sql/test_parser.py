@@ -1,0 +1,456 @@
+"""Every form of every command, in both families' spellings and the worklogs'."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from dumpfilter.console.sql.commands import (
+    ChangeBinlog,
+    ChangeReplicaFilter,
+    ChangeReplicationFilter,
+    ChangeSource,
+    Command,
+    DrainReplicas,
+    FilterClause,
+    FlushPrivileges,
+    PurgeBinaryLogs,
+    Query,
+    ReplicaChoice,
+    ResetReplica,
+    ShowBinaryLogs,
+    ShowBinaryLogStatus,
+    ShowBinlogEvents,
+    ShowReplicas,
+    ShowReplicaStatus,
+    StartReplica,
+    StopReplica,
+    Threads,
+    UndrainReplicas,
+    UnregisterReplica,
+    Until,
+)
+from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.result import Note
+from dumpfilter.console.sql.server_errors import (
+    ER_DATETIME_FUNCTION_OVERFLOW,
+    ER_TRUNCATED_WRONG_VALUE,
+    ER_WRONG_DATETIME_VALUE,
+    SqlError,
+)
+from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, RuleKind, make_rule
+
+DO, IGNORE, REWRITE = EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE, EffectiveRuleKind.REWRITE
+NOW = datetime(2026, 3, 31, 12, 30, 15, 500)
+
+
+def clause(kind: BaseRuleKind, *values: str) -> FilterClause:
+    return FilterClause(kind, tuple(make_rule(kind, value) for value in values))
+
+
+def near(text: str, line: int = 1) -> str:
+    return (
+        "ERROR 1064 (42000): You have an error in your SQL syntax; check the manual that corresponds to your MySQL "
+        f"server version for the right syntax to use near '{text}' at line {line}"
+    )
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(SqlError) as caught:
+        parse_statement(text, NOW)
+    return str(caught.value)
+
+
+FILTERS: dict[str, Command] = {
+    # WL#7361's own
+    "CHANGE REPLICATION FILTER REPLICATE_IGNORE_TABLE=(`db3`.initfilet3) FOR CHANNEL 'ch_1';": (
+        ChangeReplicationFilter((clause(RuleKind.IGNORE_TABLE, "db3.initfilet3"),), "ch_1")
+    ),
+    "CHANGE REPLICATION FILTER REPLICATE_WILD_DO_TABLE=('initfiled%.t%') FOR CHANNEL 'CH_1'": (
+        ChangeReplicationFilter((clause(RuleKind.WILD_DO_TABLE, "initfiled%.t%"),), "ch_1")
+    ),
+    "CHANGE REPLICATION FILTER REPLICATE_DO_DB=(db1,`db,3`), REPLICATE_DO_DB = (my_db3), Replicate_Ignore_DB = ()": (
+        ChangeReplicationFilter(
+            (
+                clause(RuleKind.DO_DB, "db1", "db,3"),
+                clause(RuleKind.DO_DB, "my_db3"),
+                clause(RuleKind.IGNORE_DB),
+            )
+        )
+    ),
+    "change replication filter replicate_rewrite_db=((a,b),(`c d`,`e`)) for channel ''": (
+        ChangeReplicationFilter((clause(RuleKind.REWRITE_DB, "a->b", "c d->e"),), "")
+    ),
+    "change replication filter replicate_rewrite_db=((`a,b`,`c->d`),(`e-`,`>f`))": (
+        ChangeReplicationFilter((clause(RuleKind.REWRITE_DB, "a,b->c->d", "e-->>f"),))
+    ),
+    "change replication filter replicate_do_table=(`a.b`.c, d.select, e.1f, g.5)": (
+        ChangeReplicationFilter((clause(RuleKind.DO_TABLE, "a.b.c", "d.select", "e.1f", "g.5"),))
+    ),
+    r"""change replication filter replicate_wild_ignore_table=('a\_b.''c\'d\\e', "f\%.""g")""": (
+        ChangeReplicationFilter((clause(RuleKind.WILD_IGNORE_TABLE, r"a\_b.'c'd\e", r'f\%."g'),))
+    ),
+}
+
+SOURCES: dict[str, Command] = {
+    # WL#2387's and WL#2516's own
+    "CHANGE MASTER 'foo' TO MASTER_HOST=127.0.0.1, REPLICATE-DO-DB='mydb';": ChangeSource(
+        (("HOST", "127.0.0.1"),), (clause(RuleKind.DO_DB, "mydb"),), "foo", old=True
+    ),
+    "CHANGE MASTER 'foo' TO \n DO='db1.%',\n IGNORE='%.table2',\n REWRITE=db1.%->db2.%;": ChangeSource(
+        (),
+        (clause(DO, "db1.%"), clause(IGNORE, "%.table2"), clause(REWRITE, "db1.%->db2.%")),
+        "foo",
+        old=True,
+    ),
+    "CHANGE BINLOG 'bar' TO DO='db1.%', IGNORE='%_backup.table2'; ": ChangeBinlog(
+        "bar", (clause(DO, "db1.%"), clause(IGNORE, "%_backup.table2"))
+    ),
+    "change binlog 'b' to do=(), ignore=('a.b','c.d'), ignore=e.f": ChangeBinlog(
+        "b", (clause(DO), clause(IGNORE, "a.b", "c.d", "e.f"))
+    ),
+    "change master to replicate_do_db='a', Replicate-Do-DB=b, replicate-ignore-db='', master_port=7": (
+        ChangeSource((("PORT", 7),), (clause(RuleKind.DO_DB, "a", "b"), clause(RuleKind.IGNORE_DB)), old=True)
+    ),
+    "change replication source to replicate-do-db='a', replicate-do-db='', replicate-do-db='b'": ChangeSource(
+        (), (clause(RuleKind.DO_DB, "b"),)
+    ),
+    "change master to replicate-do-table=a.b, replicate-ignore-table='c.d e', replicate-wild-do-table=f%.g_, "
+    "replicate-wild-ignore-table='h.%', replicate-rewrite-db=i -> j, replicate-rewrite-db='k->l'": ChangeSource(
+        (),
+        (
+            clause(RuleKind.DO_TABLE, "a.b"),
+            clause(RuleKind.IGNORE_TABLE, "c.d e"),
+            clause(RuleKind.WILD_DO_TABLE, "f%.g_"),
+            clause(RuleKind.WILD_IGNORE_TABLE, "h.%"),
+            clause(RuleKind.REWRITE_DB, "i->j", "k->l"),
+        ),
+        old=True,
+    ),
+    "change replication source to replicate_do_db=(a,`b`), replicate_rewrite_db=((c,d)), source_host='h'": (
+        ChangeSource(
+            (("HOST", "h"),), (clause(RuleKind.DO_DB, "a", "b"), clause(RuleKind.REWRITE_DB, "c->d"))
+        )
+    ),
+    # the servers' options
+    "change replication source to source_host='h', source_port=3307, source_user='u', source_password='p', "
+    "source_auto_position=1, source_connect_retry=2, source_retry_count=3, source_heartbeat_period=1.5, "
+    "source_log_file='f', source_log_pos=4, ignore_server_ids=(5,6), filter_on='master' for channel 'C'": ChangeSource(
+        (
+            *(("HOST", "h"), ("PORT", 3307), ("USER", "u"), ("PASSWORD", "p"), ("AUTO_POSITION", 1)),
+            *(("CONNECT_RETRY", 2), ("RETRY_COUNT", 3), ("HEARTBEAT_PERIOD", 1.5), ("LOG_FILE", "f")),
+            *(("LOG_POS", 4), ("IGNORE_SERVER_IDS", (5, 6)), ("FILTER_ON", "MASTER")),
+        ),
+        channel="c",
+    ),
+    "change master to master_use_gtid = slave_pos, do_domain_ids=(1), ignore_domain_ids=(), "
+    "master_demote_to_slave=0, filter_on=replica, relay_log_file='r', relay_log_pos=9, master_ssl=1": ChangeSource(
+        (
+            *(("USE_GTID", "SLAVE_POS"), ("DO_DOMAIN_IDS", (1,)), ("IGNORE_DOMAIN_IDS", ())),
+            *(("DEMOTE_TO_SLAVE", 0), ("FILTER_ON", "SLAVE"), ("RELAY_LOG_FILE", "r"), ("RELAY_LOG_POS", 9)),
+            ("SSL", 1),
+        ),
+        old=True,
+    ),
+    "change replication source to source_tls_ciphersuites=NULL, privilege_checks_user=u@'%', "
+    "require_table_primary_key_check=generate, assign_gtids_to_anonymous_transactions='a', "
+    "get_source_public_key=1": ChangeSource(
+        (
+            *(("TLS_CIPHERSUITES", None), ("PRIVILEGE_CHECKS_USER", "u@%")),
+            *(
+                ("REQUIRE_TABLE_PRIMARY_KEY_CHECK", "GENERATE"),
+                ("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS", "a"),
+            ),
+            ("GET_SOURCE_PUBLIC_KEY", 1),
+        )
+    ),
+    "change replication source to get_master_public_key=1, source_port=0x10, source_delay=1e3": ChangeSource(
+        (("GET_SOURCE_PUBLIC_KEY", 1), ("PORT", 16), ("DELAY", 1))
+    ),
+}
+
+THREADS: dict[str, Command] = {
+    "start replica": StartReplica(),
+    "START SLAVE IO_THREAD FOR CHANNEL 'x'": StartReplica(Threads.IO, "x"),
+    "start replica sql_thread, io_thread": StartReplica(),
+    "start slave relay_thread": StartReplica(Threads.IO),
+    "start slave 'Conn' sql_thread": StartReplica(Threads.SQL, "conn"),
+    "start all slaves": StartReplica(every=True),
+    "start all replicas sql_thread": StartReplica(Threads.SQL, every=True),
+    "start replica user='u' password='p' default_auth='d' plugin_dir='/' for channel ''": (
+        StartReplica(channel="", user="u", password="p")
+    ),
+    "start replica until source_log_pos=4, source_log_file='f'": StartReplica(
+        until=Until(source_file="f", source_position=4)
+    ),
+    "start slave until master_log_file='f', master_log_pos=4 for channel 'x'": StartReplica(
+        channel="x", until=Until(source_file="f", source_position=4)
+    ),
+    "start slave until relay_log_file='f', relay_log_pos=4": StartReplica(
+        until=Until(relay_file="f", relay_position=4)
+    ),
+    "start replica sql_thread until sql_before_gtids='g'": StartReplica(
+        Threads.SQL, until=Until(gtids="g", before_gtids=True)
+    ),
+    "start replica until sql_after_gtids='g'": StartReplica(until=Until(gtids="g")),
+    "start slave until master_gtid_pos='0-1-5'": StartReplica(until=Until(gtids="0-1-5")),
+    "stop slave": StopReplica(),
+    "STOP REPLICA SQL_THREAD FOR CHANNEL 'ch1'": StopReplica(Threads.SQL, "ch1"),
+    "stop slave 'a' io_thread": StopReplica(Threads.IO, "a"),
+    "stop all slaves": StopReplica(every=True),
+    "reset slave": ResetReplica(),
+    "RESET REPLICA ALL FOR CHANNEL 'x'": ResetReplica(all=True, channel="x"),
+    "FLUSH PRIVILEGES": FlushPrivileges(),
+    "flush no_write_to_binlog privileges;": FlushPrivileges(),
+    "FLUSH PRIVILEGES, STATUS": Query("FLUSH PRIVILEGES, STATUS"),
+    "FLUSH TABLES": Query("FLUSH TABLES"),
+    "UNREGISTER REPLICA 101": UnregisterReplica(101),
+    "unregister slave 'A-b' for channel 'Ch1'": UnregisterReplica(uuid="A-b", channel="ch1"),
+    "change replication filter replicate_do_db=(a) for slave 'Repl'": ChangeReplicaFilter(
+        (clause(RuleKind.DO_DB, "a"),), "Repl"
+    ),
+    "CHANGE REPLICATION FILTER REPLICATE_DO_DB=() FOR REPLICA 'r' SERVER_ID 7 FOR CHANNEL 'C'": ChangeReplicaFilter(
+        (clause(RuleKind.DO_DB),), "r", 7, "c"
+    ),
+    "DRAIN REPLICA 101": DrainReplicas(ReplicaChoice("server_id", 101)),
+    "drain slave 'A-b' for channel 'Ch1' reason 'soon'": DrainReplicas(
+        ReplicaChoice("uuid", "A-b", "ch1"), "soon"
+    ),
+    "DRAIN REPLICA USER 'repl' REASON ''": DrainReplicas(ReplicaChoice("user", "repl")),
+    "DRAIN REPLICA HOST '10.0.0.7'": DrainReplicas(ReplicaChoice("host", "10.0.0.7")),
+    "drain all slaves": DrainReplicas(ReplicaChoice()),
+    "DRAIN ALL REPLICAS FOR CHANNEL 'x' REASON 'r';": DrainReplicas(ReplicaChoice(channel="x"), "r"),
+    "UNDRAIN REPLICA 101": UndrainReplicas(ReplicaChoice("server_id", 101)),
+    "undrain all replicas": UndrainReplicas(ReplicaChoice()),
+    "reset replica for channel ''": ResetReplica(channel=""),
+    "reset slave 'A' all": ResetReplica(all=True, channel="a"),
+}
+
+SHOWS: dict[str, Command] = {
+    "show slave status": ShowReplicaStatus(old=True),
+    "SHOW REPLICA STATUS FOR CHANNEL 'x'": ShowReplicaStatus("x"),
+    "show slave 'A' status": ShowReplicaStatus("a", old=True),
+    "show all slaves status": ShowReplicaStatus(old=True, every=True),
+    "show all replicas status": ShowReplicaStatus(every=True),
+    "show slave hosts": ShowReplicas(old=True),
+    "show replica hosts": ShowReplicas(),
+    "show replicas": ShowReplicas(),
+    "show master status": ShowBinaryLogStatus(old=True),
+    "show binary log status": ShowBinaryLogStatus(),
+    "show binlog status": ShowBinaryLogStatus(),
+    "show binary logs": ShowBinaryLogs(),
+    "show master logs": ShowBinaryLogs(),
+    "show binlog events": ShowBinlogEvents(),
+    "show binlog events in 'f' from 120 limit 5": ShowBinlogEvents("f", 120, 0, 5),
+    "show binlog events limit 2, 5": ShowBinlogEvents(offset=2, count=5),
+    "show binlog events limit 5 offset 2": ShowBinlogEvents(offset=2, count=5),
+    "show relaylog events in 'f' for channel 'X'": ShowBinlogEvents("f", relay_log=True, channel="x"),
+    "show relaylog 'c' events": ShowBinlogEvents(relay_log=True, channel="c"),
+}
+
+DATETIMES: dict[str, datetime] = {
+    "'2026-01-02 03:04:05'": datetime(2026, 1, 2, 3, 4, 5),
+    "'2026-01-02'": datetime(2026, 1, 2),
+    "'2026/1/2T3.4'": datetime(2026, 1, 2, 3, 4),
+    "'1970-01-01 00:00:00.25'": datetime(1970, 1, 1, 0, 0, 0, 250_000),
+    "'2026-01-02 03:04:05+05:30'": datetime(
+        2026, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=5, minutes=30))
+    ),
+    "timestamp'2026-01-02 03:04:05'": datetime(2026, 1, 2, 3, 4, 5),
+    "now()": NOW,
+    "NOW(6)": NOW,
+    "current_timestamp": NOW,
+    "localtimestamp()": NOW,
+    "sysdate()": NOW,
+    "curdate()": datetime(2026, 3, 31),
+    "utc_timestamp()": NOW.astimezone(UTC).replace(tzinfo=None),
+    "now() - interval 1 day": datetime(2026, 3, 30, 12, 30, 15, 500),
+    "now() - interval '2' hour + interval 30 minute": datetime(2026, 3, 31, 11, 0, 15, 500),
+    "now() - interval -1 week": datetime(2026, 4, 7, 12, 30, 15, 500),
+    "now() - interval 1 month": datetime(2026, 2, 28, 12, 30, 15, 500),
+    "now() + interval 1 quarter": datetime(2026, 6, 30, 12, 30, 15, 500),
+    "curdate() - interval 26 month": datetime(2024, 1, 31),
+    "curdate() - interval 2 year": datetime(2024, 3, 31),
+}
+
+
+@pytest.mark.parametrize(("text", "command"), {**FILTERS, **SOURCES, **THREADS, **SHOWS}.items())
+def test_a_statement_is_its_command(text: str, command: Command) -> None:
+    assert parse_statement(text) == command
+
+
+@pytest.mark.parametrize("words", ["BINARY", "MASTER"])
+@pytest.mark.parametrize(("text", "value"), DATETIMES.items())
+def test_purge_before(words: str, text: str, value: datetime) -> None:
+    parsed = parse_statement(f"PURGE {words} LOGS BEFORE {text}", NOW)
+    assert parsed == PurgeBinaryLogs(before=value)
+    assert isinstance(parsed, PurgeBinaryLogs)
+    assert parsed.before is not None
+    assert parsed.before.tzinfo == value.tzinfo
+
+
+@pytest.mark.parametrize(
+    ("text", "warnings"),
+    [
+        ("null", []),
+        ("'foo'", [ER_WRONG_DATETIME_VALUE.warning("foo")]),
+        ("5", [ER_WRONG_DATETIME_VALUE.warning("5")]),
+        ("'2026-13-01'", [ER_WRONG_DATETIME_VALUE.warning("2026-13-01")]),
+        ("'2026-01-02 03:04:05+99:00'", [ER_WRONG_DATETIME_VALUE.warning("2026-01-02 03:04:05+99:00")]),
+        ("'foo' - interval 1 day", [ER_WRONG_DATETIME_VALUE.warning("foo")]),
+        # Digits without separators and years of two digits are dropped.
+        ("20260102030405", [ER_WRONG_DATETIME_VALUE.warning("20260102030405")]),
+        ("'26-01-02'", [ER_WRONG_DATETIME_VALUE.warning("26-01-02")]),
+        ("now() - interval 9999999 day", [ER_DATETIME_FUNCTION_OVERFLOW.warning("datetime")]),
+        ("now() - interval 9999 year", [ER_DATETIME_FUNCTION_OVERFLOW.warning("datetime")]),
+        (f"now() - interval {2**64 - 1} day", [ER_DATETIME_FUNCTION_OVERFLOW.warning("datetime")]),
+    ],
+)
+def test_what_is_no_datetime_is_before_all_files_and_told(text: str, warnings: list[Note]) -> None:
+    parsed = parse_statement(f"purge binary logs before {text}", NOW)
+    assert parsed == PurgeBinaryLogs(before=datetime(1970, 1, 1), warnings=tuple(warnings))
+
+
+@pytest.mark.parametrize(("written", "days"), [("x", 0), ("1x", 1), ("", 0)])
+def test_a_number_in_an_interval_is_cut(written: str, days: int) -> None:
+    parsed = parse_statement(f"purge binary logs before now() - interval '{written}' day", NOW)
+    told = ER_TRUNCATED_WRONG_VALUE.warning("INTEGER", written)
+    assert parsed == PurgeBinaryLogs(before=NOW - timedelta(days=days), warnings=(told,))
+
+
+def test_purge_to() -> None:
+    assert parse_statement("purge binary logs to 'b.000002'") == PurgeBinaryLogs(to="b.000002")
+
+
+def test_now_is_the_clocks() -> None:
+    before = datetime.now()
+    parsed = parse_statement("purge binary logs before now()")
+    assert isinstance(parsed, PurgeBinaryLogs)
+    assert parsed.before is not None
+    assert before <= parsed.before <= datetime.now()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1",
+        "select * from performance_schema.replication_applier_filters where filter_name = 'a;b'",
+        "SHOW VARIABLES LIKE 'x'",
+        "show warnings",
+        "set names utf8mb4",
+        "start transaction",
+        "start group_replication",
+        "reset binary logs and gtids",
+        "reset master",
+        "(select 1)",
+        "'",
+        "/* only a comment */",
+        "foo",
+        "/*!40101 SET NAMES utf8 */",
+        "select 'not closed",
+    ],
+)
+def test_what_is_not_ours_is_a_query(text: str) -> None:
+    assert parse_statement(f"  {text} ; ") == Query(text)
+
+
+@pytest.mark.parametrize("text", ["", " ", ";", " ;; "])
+def test_nothing_is_an_error(text: str) -> None:
+    assert refusal(text) == "ERROR 1065 (42000): Query was empty"
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        # statements of older servers, MariaDB and the worklogs, which the recorded server does not have
+        ("change master", ""),
+        ("change master foo to master_host='a'", "foo to master_host='a'"),
+        ("change master to", ""),
+        ("change master to master_host", ""),
+        ("change master to master_host=", ""),
+        ("change master to master_host=,master_port=1", ",master_port=1"),
+        ("change master to source_host=a", "a"),
+        ("change master to master_port='1'", "'1'"),
+        ("change master to master-host='a'", "master-host='a'"),
+        ("change master to replicate-do='a'", "replicate-do='a'"),
+        ("change master to replicate-do-db 'a'", "'a'"),
+        ("change master to replicate-do-db=('a')", "'a')"),
+        ("change master to do=(a.b)", "a.b)"),
+        ("change master to do='a.b' 'c.d'", "'c.d'"),
+        ("change master to do", ""),
+        ("change master to `do`='a.b'", "`do`='a.b'"),
+        ("change master to master_use_gtid=1", "1"),
+        ("change binlog to do='a.b'", "to do='a.b'"),
+        ("change binlog 'b' to replicate-do-db='a'", "replicate-do-db='a'"),
+        ("change binlog 'b' to do='a.b' for channel 'c'", "for channel 'c'"),
+        ("start all", ""),
+        ("start all slaves until master_gtid_pos='1-1-1'", "until master_gtid_pos='1-1-1'"),
+        ("start slave io_thread 'foo'", "'foo'"),
+        ("drain", ""),
+        ("drain replica", ""),
+        ("drain replicas", "replicas"),
+        ("drain all", ""),
+        ("drain replica user 7", "7"),
+        ("drain replica 101 reason", ""),
+        ("undrain replica 101 reason 'r'", "reason 'r'"),
+        ("show slave", ""),
+        ("show slave foo", "foo"),
+        ("show slave 'foo' hosts", "hosts"),
+        ("show master", ""),
+        ("show all slaves", ""),
+        ("show replica status /* c */ foo # bar", "foo # bar"),
+    ],
+)
+def test_a_syntax_error_is_near_the_place(text: str, rest: str) -> None:
+    assert refusal(text) == near(rest)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("change master to do='ab'", "ERROR 1525 (HY000): Incorrect DO value: 'ab'"),
+        ("change master to rewrite=a.b", "ERROR 1525 (HY000): Incorrect REWRITE value: 'a.b'"),
+        (
+            "change master to replicate-do-table='a'",
+            "ERROR 1525 (HY000): Incorrect REPLICATE-DO-TABLE value: 'a'",
+        ),
+        (
+            "change master to filter_on='both ways'",
+            "ERROR 1525 (HY000): Incorrect FILTER_ON value: 'both ways'",
+        ),
+        (
+            "change master 'a' to master_port=1 for channel 'b'",
+            "ERROR 1210 (HY000): Incorrect arguments to CONNECTION_NAME AND FOR CHANNEL CAN NOT BE SPECIFIED AT THE "
+            "SAME TIME)",
+        ),
+        (
+            "start replica until sql_after_mts_gaps",
+            "ERROR 1235 (42000): This version of MySQL doesn't yet support 'START REPLICA UNTIL SQL_AFTER_MTS_GAPS'",
+        ),
+        (
+            "purge binary logs before unix_timestamp()",
+            "ERROR 1235 (42000): This version of MySQL doesn't yet support 'PURGE BINARY LOGS BEFORE unix_timestamp()'",
+        ),
+        (
+            "purge binary logs before date_sub",
+            "ERROR 1054 (42S22): Unknown column 'date_sub' in 'field list'",
+        ),
+        (
+            "change replication filter replicate_rewrite_db=((a,b),(`c->d`,`e`))",
+            "ERROR 1102 (42000): Incorrect database name 'c->d'",
+        ),
+        (
+            "change replication filter replicate_rewrite_db=((a,` b`))",
+            "ERROR 1102 (42000): Incorrect database name ' b'",
+        ),
+    ],
+)
+def test_what_is_well_formed_and_cannot_be(text: str, message: str) -> None:
+    assert refusal(text) == message
+
+
+def test_no_keyword_is_spelled_with_other_letters() -> None:
+    # 'ſ' is an S in capitals, and 'ı' an I
+    assert parse_statement("ſtop replica") == Query("ſtop replica")
+    assert refusal("stop replıca") == near("replıca")

@@ -1,0 +1,29 @@
+"""Values in results."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from dumpfilter.console.sql.result import Column, ColumnType, Table, as_shown
+from dumpfilter.console.sql.select import Environment, select
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+
+
+def test_times_are_in_the_machines_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table((Column("AT", ColumnType.TIMESTAMP),), ((NOON,),))
+    monkeypatch.setenv("TZ", "EST5")
+    time.tzset()
+    try:
+        assert as_shown(NOON) == "2026-01-02 07:00:00.000000"
+        environment = Environment(lambda schema, name: table, {"s"}, "s")
+        result = select("SELECT at, SUBSTRING(at, 12, 2) FROM t", environment)
+        ((at, hour),) = result.rows
+        assert as_shown(at) == "2026-01-02 07:00:00.000000"
+        assert hour == "07"
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -1,0 +1,67 @@
+"""One dump of a file as a real replica gets it, with the stand-ins of dropped transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dumpfilter.dump.chunk import ChunkPlan, Window, render
+from dumpfilter.dump.packets.empties import Dropped, Empties, find_dropped, make_empties, with_empties
+from dumpfilter.dump.thread import DumpThread, plan_many
+from dumpfilter.index.segment import Segment
+from tests.dump.plans import ScannedFile
+
+
+class Streamed:
+    """The chunks of one dump, without the stand-ins (``chunks``) and with them (``streams``)."""
+
+    def __init__(self, file: ScannedFile, thread: DumpThread, *, together: bool = False) -> None:
+        self.fd = file.file.format_description
+        self.plans: list[ChunkPlan] = []
+        self.chunks: list[bytes] = []
+        self.streams: list[bytes] = []
+        self.dropped: list[Dropped] = []
+        for segment in file.segments:
+            position, resume = thread.position, thread.resume
+            assert position is not None
+            if segment.end <= position:
+                continue
+            planned = plan_many([thread], segment)[0] if together else thread.plan(segment)
+            assert isinstance(planned, list)
+            self.plans += planned
+            self.dropped += dropped_of(planned, segment, resume, file)
+        for plan, dropped in zip(self.plans, self.dropped, strict=True):
+            chunk = render(plan, b"", 0, file.file.read, self.fd)
+            empties = empties_of(dropped, file)
+            stream = with_empties(chunk, empties, self.fd)
+            assert len(stream) == len(chunk) + empties.size(self.fd.checksum)
+            for window in _windows(file, dropped):
+                assert with_empties(chunk, empties_of(dropped, file, window), self.fd) == stream
+            self.chunks.append(chunk)
+            self.streams.append(bytes(stream))
+
+
+def dropped_of(plans: list[ChunkPlan], segment: Segment, resume: int, file: ScannedFile) -> list[Dropped]:
+    """Return the dropped transactions of each plan of one segment."""
+    family = file.file.format_description.family
+    return [
+        find_dropped(plan, segment, resume, file.file.read, lambda number: file.sources.key(number, family))
+        for plan in plans
+    ]
+
+
+def empties_of(dropped: Dropped, file: ScannedFile, window: Window | None = None) -> Empties:
+    """Return the stand-ins of dropped transactions."""
+    fd = file.file.format_description
+    return make_empties(
+        dropped, fd, lambda number: file.sources.key(number, fd.family), file.file.read, window
+    )
+
+
+def _windows(file: ScannedFile, dropped: Dropped) -> Iterator[Window]:
+    """Yield bytes of the file that contain all Gtid events of the stand-ins, and bytes that lack the last one."""
+    if len(dropped.place):
+        low, high = dropped.gtid_span
+        for end in (high, high - 1):
+            yield Window(np.frombuffer(file.file.read(low, end - low), np.uint8), low)

@@ -1,0 +1,92 @@
+"""Streams with stand-ins, of every recording of a real server and several filters."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.binlog.events import EventHeader, EventType
+from dumpfilter.binlog.gtid_events import (
+    MysqlGtidEvent,
+    decode_gtid_tagged,
+    decode_mariadb_gtid,
+    decode_mysql_gtid,
+)
+from dumpfilter.dump.packets.framing import frame
+from dumpfilter.filter import Filter
+from dumpfilter.filter.flags import TableFlags
+from tests.dump.packets.streamed import Streamed
+from tests.dump.packets.streams import split_events
+from tests.dump.plans import scanned
+from tests.support import DATA, RECORDED, recording_id
+
+FILTERS = [
+    *json.loads((DATA / "oracle" / "cases.json").read_text()).values(),
+    ["--replicate-do-db=nothing"],
+    ["--replicate-wild-ignore-table=%.%"],
+]
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=recording_id)
+@pytest.mark.every_recording
+def test_recordings(path: Path) -> None:
+    """A replica ends with the GTIDs that an unfiltered stream gives it."""
+    file = scanned(path.read_bytes(), 1 << 16)
+    family = file.file.format_description.family
+    source = file.file.data[file.file.first_event :]
+    for options in FILTERS:
+        for chunk_size in (1 << 18, 1000):
+            flags = TableFlags(Filter.from_options(options), file.subjects)
+            streamed = Streamed(file, file.thread(flags, chunk_size=chunk_size))
+            stream = b"".join(streamed.streams)
+            if family == "mysql":
+                _check_mysql(source, stream, checksum=streamed.fd.checksum)
+            else:
+                _check_mariadb(source, stream, checksum=streamed.fd.checksum)
+            frame(stream, 0)
+
+
+def _bodies(data: bytes, *, checksum: bool) -> list[tuple[EventHeader, bytes]]:
+    out = []
+    for event in split_events(data):
+        if checksum:
+            assert zlib.crc32(event[:-4]) == int.from_bytes(event[-4:], "little")
+        out.append((EventHeader.unpack(event), event[19:-4] if checksum else event[19:]))
+    return out
+
+
+def _mysql_gtids(data: bytes, *, checksum: bool) -> list[MysqlGtidEvent]:
+    """Return the GTIDs in order. An event follows each Gtid event, and sequence_number rises."""
+    found = []
+    events = _bodies(data, checksum=checksum)
+    for number, (header, body) in enumerate(events):
+        if header.type not in (EventType.GTID, EventType.GTID_TAGGED):
+            continue
+        is_tagged = header.type == EventType.GTID_TAGGED
+        found.append(decode_gtid_tagged(body) if is_tagged else decode_mysql_gtid(body))
+        following = events[number + 1][0]
+        assert following.type not in (EventType.GTID, EventType.GTID_TAGGED, EventType.ROTATE, EventType.STOP)
+        assert following.server_id == header.server_id
+    numbers = [event.sequence_number for event in found if event.sequence_number]
+    assert numbers == sorted(set(numbers))
+    return found
+
+
+def _check_mysql(source: bytes, stream: bytes, *, checksum: bool) -> None:
+    assert _mysql_gtids(stream, checksum=checksum) == _mysql_gtids(source, checksum=checksum)
+
+
+def _last_of_domains(data: bytes, *, checksum: bool) -> dict[int, tuple[int, ...]]:
+    last = {}
+    for header, body in _bodies(data, checksum=checksum):
+        if header.type == EventType.MARIADB_GTID:
+            gtid = decode_mariadb_gtid(body, header.server_id).gtid
+            last[gtid.domain_id] = tuple(gtid)
+    return last
+
+
+def _check_mariadb(source: bytes, stream: bytes, *, checksum: bool) -> None:
+    assert _last_of_domains(stream, checksum=checksum) == _last_of_domains(source, checksum=checksum)

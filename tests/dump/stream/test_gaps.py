@@ -1,0 +1,193 @@
+"""Gaps: what the master dropped, from the dump thread through the gRPC message into the relay log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from io import BytesIO
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.base.errors import BinlogCorrupt, StreamDamaged
+from dumpfilter.binlog.events import MAGIC, ROWS, EventType
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gap_events import Gap, GapColumns, is_gap_event, make_gap, parse_gap_event, with_gaps
+from dumpfilter.binlog.gtid import MysqlGtidSet
+from dumpfilter.binlog.gtid_events import decode_mariadb_gtid
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.binlog.rows_events import decode_rows_header
+from dumpfilter.dump.stream.gaps import gaps_from_proto, gaps_to_proto
+from dumpfilter.filter import Rule
+from dumpfilter.filter.convert import kind_number
+from dumpfilter.index.statements import decode_statement_event
+from dumpfilter.slave.threads.groups import Groups, Keyword, keyword
+from dumpfilter.slave.threads.gtids import gtid_of
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from tests.dump.test_law import Dumped, dump
+from tests.strategies import MadeBinlog, binlogs, rules
+
+
+def relayed(dumped: Dumped, fd: FormatDescription) -> bytes:
+    """Return the relay log file of a slave that received the chunks of a dump."""
+    parts = [MAGIC, fd.raw]
+    for plan, events in zip(dumped.plans, dumped.chunks, strict=True):
+        message = gaps_to_proto(plan.gaps, dumped.key_of)
+        columns = gaps_from_proto(pb.Gaps.FromString(message.SerializeToString()))
+        made = with_gaps(events, columns, server_id=fd.header.server_id, checksum=fd.checksum)
+        assert made == plainly_with_gaps(events, columns, fd)
+        parts.append(made)
+    return b"".join(parts)
+
+
+def plainly_with_gaps(events: bytes, gaps: GapColumns, fd: FormatDescription) -> bytes:
+    """Return the same as :func:`with_gaps`, made event by event."""
+    out, done, run, hit = [], 0, 0, 0
+    for offset, end, runs_until, hits_until in zip(
+        gaps.offset.tolist(),
+        gaps.end.tolist(),
+        gaps.runs_until.tolist(),
+        gaps.hits_until.tolist(),
+        strict=True,
+    ):
+        out.append(events[done:offset])
+        done = offset
+        gap = Gap(
+            end,
+            dict(
+                zip(
+                    gaps.hit_kind[hit:hits_until].tolist(),
+                    gaps.hit_count[hit:hits_until].tolist(),
+                    strict=True,
+                )
+            ),
+            tuple(
+                (gaps.sources[source], first, last)
+                for source, first, last in zip(
+                    gaps.run_source[run:runs_until].tolist(),
+                    gaps.run_first[run:runs_until].tolist(),
+                    gaps.run_last[run:runs_until].tolist(),
+                    strict=True,
+                )
+            ),
+        )
+        out.append(make_gap(gap, server_id=fd.header.server_id, checksum=fd.checksum))
+        run, hit = runs_until, hits_until
+    return b"".join([*out, events[done:]])
+
+
+def progress(
+    data: bytes, fd: FormatDescription, *, is_source: bool = False
+) -> Iterator[tuple[int, frozenset[str], Counter[int]]]:
+    """Yield position in the source, GTIDs and hits of dropped events at each place between two transactions."""
+    gtids: set[str] = set()
+    hits: Counter[int] = Counter()
+    pending: Counter[int] = Counter()
+    groups, now = Groups(), None
+    for event in iter_events(BytesIO(data), file="relay"):
+        if is_gap_event(event.type, event.body):
+            gap = parse_gap_event(event.body)
+            assert isinstance(gap, Gap)
+            if not gap.end:
+                pending.update(gap.hits)
+                continue
+            assert not groups.inside
+            hits.update(gap.hits)
+            for source, first, last in gap.runs:
+                gtids |= {named(source, number) for number in range(first, last + 1)}
+            yield gap.end, frozenset(gtids), hits.copy()
+            continue
+        kind = event.type
+        now = gtid_of(event) or now
+        flags, word, ends = 0, Keyword.NONE, False
+        if kind == EventType.MARIADB_GTID:
+            flags = decode_mariadb_gtid(event.body, event.header.server_id).flags
+        elif kind in ROWS:
+            ends = decode_rows_header(kind, event.body, fd.post_header_length(kind) or None).statement_ends
+        elif kind == EventType.QUERY:
+            word = keyword(decode_statement_event(EventType.QUERY, event.body, fd).text)
+        groups.enter(kind, mariadb_flags=flags, word=word, statement_end=ends)
+        if not groups.inside:
+            gtids |= set() if now is None else {str(now)}
+            now = None
+            hits.update(pending)
+            pending.clear()
+            position = event.offset + len(event.raw) if is_source else event.header.end_log_pos
+            yield position, frozenset(gtids), hits.copy()
+
+
+def named(source: bytes, number: int) -> str:
+    if len(source) == 8:
+        domain, server = int.from_bytes(source[:4], "little"), int.from_bytes(source[4:], "little")
+        return f"{domain}-{server}-{number}"
+    gtids = MysqlGtidSet()
+    gtids.add_range((source[:16], source[16:].decode()), number, number)
+    return str(gtids)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    made=binlogs(odd=False),
+    given_rules=rules(),
+    chunk_size=st.sampled_from([1, 100, 500, 1 << 18]),
+    segment_size=st.integers(1, 1500),
+)
+def test_a_relay_log_knows_the_gtids_at_each_place(
+    made: MadeBinlog, given_rules: list[Rule], chunk_size: int, segment_size: int
+) -> None:
+    dumped = dump(made.data, given_rules, chunk_size=chunk_size, segment_size=segment_size)
+    counted: Counter[int] = Counter()
+    for plan in dumped.plans:
+        counted.update({kind_number(kind): count for kind, count in plan.hits.items()})
+    relay = relayed(dumped, made.fd)
+    done: dict[int, frozenset[str]] = {}
+    for position, gtids, _ in progress(made.data, made.fd, is_source=True):
+        done[position] = gtids
+    last = 0
+    for position, gtids, _ in progress(relay, made.fd):
+        # MariaDB writes some events with an end_log_pos of 0.
+        assert position >= last or not position
+        last = position or last
+        if position and position in done:
+            assert gtids == done[position]
+    assert gtids == done[max(done)]
+    whole = dump(made.data, given_rules)
+    of_whole = {position: hits for position, _, hits in progress(relayed(whole, made.fd), made.fd)}
+    of_parts = {position: hits for position, _, hits in progress(relay, made.fd)}
+    for position in of_whole.keys() & of_parts.keys() - {0}:
+        assert of_whole[position] == of_parts[position]
+    assert hits_at_end(relay, made.fd) == +counted
+
+
+def hits_at_end(relay: bytes, fd: FormatDescription) -> Counter[int]:
+    *_, (_, _, hits) = progress(relay, fd)
+    return hits
+
+
+NUMBERS = st.lists(st.integers(-3, 1 << 62), max_size=4)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_a_malformed_message_is_an_error_or_gaps(data: st.DataObject) -> None:
+    message = pb.Gaps(source=data.draw(st.lists(st.binary(max_size=20), max_size=2)))
+    for name in ("offset", "end", "runs", "run_source", "run_length", "hits", "hit_count"):
+        getattr(message, name).extend(abs(n) for n in data.draw(NUMBERS))
+    message.run_first.extend(data.draw(NUMBERS))
+    message.hit_kind.extend(data.draw(st.lists(st.sampled_from([1, 9]), max_size=4)))
+    try:
+        columns = gaps_from_proto(message)
+    except StreamDamaged:
+        return
+    assert len(columns.runs_until) == len(columns.offset)
+
+
+@pytest.mark.parametrize("cut", range(8, 60))
+def test_a_cut_gap_event_is_an_error(cut: int) -> None:
+    gap = Gap(1234, {1: 2}, ((bytes(16), 1, 5),))
+    body = make_gap(gap, server_id=1, checksum=False)[19:]
+    assert parse_gap_event(body) == gap
+    assert len(body) > 59
+    with pytest.raises(BinlogCorrupt):
+        parse_gap_event(body[:cut])

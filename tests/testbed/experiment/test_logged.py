@@ -1,0 +1,53 @@
+"""The transactions in a log, compared with what the dump counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dumpfilter.binlog.workload.generate import GeneratedSet, Style, generate
+from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+from dumpfilter.spark_jobs.simulation.traffic import read_traffic
+from dumpfilter.testbed.experiment.growth import Growth
+from dumpfilter.testbed.experiment.logged import read_log
+
+
+@pytest.fixture(scope="module", params=["mysql", "mariadb"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> GeneratedSet:
+    style: Style = request.param
+    return generate(tmp_path_factory.mktemp(style), 300_000, style=style, file_size=100_000)
+
+
+def test_a_log_has_the_transactions_and_bytes_that_a_dump_counts(made: GeneratedSet) -> None:
+    log = read_log(made.files)
+    traffic = read_traffic(made.index, [], ThreadRunner())
+    assert len(made.files) > 1
+    assert len(log.transactions) == len(traffic) == made.transactions
+    assert [one.end for one in log.transactions] == traffic.end.tolist()
+    assert log.bytes_before + sum(one.bytes for one in log.transactions) == traffic.everything.bytes.sum()
+    assert log.events_before + sum(one.events for one in log.transactions) == traffic.everything.events.sum()
+    assert len(log.keys()) == len(log.transactions)
+
+
+def test_a_transaction_is_there_when_its_file_has_its_last_byte(made: GeneratedSet) -> None:
+    log = read_log(made.files)
+    first = made.files[0]
+    own = [one for one in log.transactions if one.path == first]
+    last = own[-1].end
+    growth = {first: Growth(np.array([5, 10, 20]), np.array([0, last - 1, last]))}
+    times = log.reached(growth)
+    assert times[: len(own) - 1].tolist() == [10] * (len(own) - 1)
+    assert times[len(own) - 1] == 20
+    assert set(times[len(own) :].tolist()) == {-1}
+
+
+def test_a_log_whose_last_event_is_being_written_ends_before_it(made: GeneratedSet, tmp_path: Path) -> None:
+    whole = read_log(made.files[:1])
+    cut = tmp_path / made.files[0].name
+    cut.write_bytes(made.files[0].read_bytes()[: whole.transactions[-1].end - 1])
+    found = read_log([cut])
+    assert [one.key for one in found.transactions] == [one.key for one in whole.transactions]
+    assert found.transactions[-1].end < whole.transactions[-1].end
+    assert found.transactions[:-1] == [one._replace(path=cut) for one in whole.transactions[:-1]]

@@ -1,0 +1,85 @@
+"""Experiments with real processes over shaped links. The bytes of each link are those of its simulation."""
+
+from __future__ import annotations
+
+import threading
+
+from dumpfilter.simulation.results import Method, Results, Variant
+from dumpfilter.testbed.experiment.definition import Experiment, Load, Phase
+from dumpfilter.testbed.experiment.run import run_experiment
+from dumpfilter.topology import master, server, slave
+from dumpfilter.topology.links.shape import LinkShape
+from dumpfilter.topology.model import Node, Topology, Workload
+
+RULES = tuple(f"replicate-do-db=shop_{number:02}" for number in range(0, 20, 2))
+
+
+def check_agreement(results: Results) -> None:
+    """Check that each run has the bytes and transactions of its simulation."""
+    real = [run for run in results.runs if run.method is Method.MEASURED]
+    simulated = [run for run in results.runs if run.method is Method.SIMULATED]
+    for one, other in zip(real, simulated, strict=True):
+        assert one.setting == other.setting
+        assert {link.name: (link.bytes, link.transactions) for link in one.links} == {
+            link.name: (link.bytes, link.transactions) for link in other.links
+        }
+        assert all(node.missing == 0 for node in one.nodes)
+        assert all(
+            0 < node.lag.p50 <= node.lag.p99 <= node.lag.worst for node in one.nodes if node.transactions
+        )
+
+
+def test_a_chain_with_an_outage_has_the_bytes_of_its_simulation_in_each_variant() -> None:
+    topology = Topology(
+        (
+            Node(name="w", workload=Workload(size=200_000, rate=1_600_000)),
+            master("m", "w"),
+            slave("web", "m", link=LinkShape(20_000_000, 0.005), rules=RULES),
+            slave("end", "web", link=LinkShape(20_000_000, 0.005), rules=RULES[:3]),
+        )
+    )
+    experiment = Experiment(
+        "chain",
+        topology,
+        (Phase("load", 0.2), Phase("outage", 0.2, cut=("m:web",))),
+        variants=(Variant.MASTER, Variant.SLAVE),
+    )
+    told: list[str] = []
+    threads = set(threading.enumerate())
+    results = run_experiment(experiment, told.append)
+    check_agreement(results)
+    assert len(results.runs) == 4
+    assert results.sources[0].clock == "measured"
+    assert "filter-on-master, run 1 of 1: outage, 0.2 s" in told
+    for run in results.runs:
+        (outage,) = next(link.outages for link in run.links if link.name == "m:web")
+        assert outage.end is not None
+        assert outage.end > outage.start
+    filtered, unfiltered = (run.links[0].bytes for run in results.runs if run.method is Method.MEASURED)
+    assert filtered < unfiltered
+    assert len(set(threading.enumerate()) - threads) < 10
+    Results.model_validate_json(results.model_dump_json())
+
+
+def test_statements_on_a_real_server_reach_a_real_replica_and_a_slave() -> None:
+    rules = ("replicate-wild-do-table=shop.%",)
+    tables = tuple(
+        text
+        for schema in ("shop", "hr")
+        for text in (f"CREATE DATABASE {schema}", f"CREATE TABLE {schema}.t (id INT PRIMARY KEY, x TEXT)")
+    )
+    topology = Topology(
+        (
+            server("db", options=["--binlog-format=ROW"], init=tables),
+            master("m", "db"),
+            server("replica", "mariadb", "m"),
+            slave("web", "m", rules=rules),
+        )
+    )
+    load = Load(("REPLACE INTO shop.t VALUES ({n}, 'x')", "REPLACE INTO hr.t VALUES ({n}, 'x')"), 0.01)
+    variants = (Variant.MASTER, Variant.REPLICA)
+    results = run_experiment(Experiment("real", topology, (Phase("load", 0.5),), {"db": load}, variants))
+    check_agreement(results)
+    assert [node.kind for node in results.nodes] == ["MariaDB server", "master", "MariaDB replica", "slave"]
+    transactions = {node.name: node.transactions for node in results.runs[0].nodes}
+    assert 0 < transactions["web"] < transactions["replica"] == transactions["m"]

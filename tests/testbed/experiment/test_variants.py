@@ -1,0 +1,81 @@
+"""The topologies by which the variants of an experiment are run."""
+
+from __future__ import annotations
+
+import pytest
+
+from dumpfilter.base.errors import OptionError
+from dumpfilter.simulation.results import Variant
+from dumpfilter.testbed.experiment.variants import KEEP_RELAY_LOGS, SHORT_RETRY, simulated, topology_for
+from dumpfilter.topology import master, server, slave
+from dumpfilter.topology.links.shape import LinkShape, Outage
+from dumpfilter.topology.model import Node, Topology, Workload
+
+RULES = ("replicate-do-db=shop",)
+LINK = LinkShape(2_000_000, 0.05)
+
+GENERATED = Topology(
+    (
+        Node(name="w", workload=Workload()),
+        master("m", "w"),
+        slave("web", "m", link=LINK, rules=RULES),
+    )
+)
+REAL = Topology(
+    (
+        server("db", "mysql"),
+        master("m", "db"),
+        slave("web", "m", link=LINK, rules=RULES),
+        server("replica", "mariadb", "m", link=LINK, rules=RULES),
+    )
+)
+
+
+def test_the_master_filters_as_the_topology_says() -> None:
+    found = topology_for(GENERATED, Variant.MASTER)
+    assert found["web"].reads == GENERATED["web"].reads
+    assert found["web"].options == (SHORT_RETRY,)
+
+
+def test_no_filter_has_no_rules() -> None:
+    found = topology_for(REAL, Variant.NONE)
+    assert [reading for node in found.nodes for reading in node.reads if reading.rules] == []
+    assert found["web"].reads[0].link == LINK
+
+
+def test_slaves_of_dumpfilter_filter_alone_by_an_option() -> None:
+    found = topology_for(GENERATED, Variant.SLAVE)["web"]
+    assert found.reads[0].rules == RULES
+    assert "--filter-on=slave" in found.options
+
+
+def test_real_replicas_filter_alone_when_no_master_knows_their_rules() -> None:
+    found = topology_for(REAL, Variant.SLAVE)["replica"]
+    assert found.reads[0].rules == ()
+    assert found.options == ("--replicate-do-db=shop", KEEP_RELAY_LOGS)
+
+
+def test_real_replicas_take_the_place_of_slaves() -> None:
+    found = topology_for(REAL, Variant.REPLICA)["web"]
+    assert found == server("web", "mysql", "m", link=LINK, rules=RULES, options=[KEEP_RELAY_LOGS])
+
+
+def test_a_real_replica_in_place_of_a_slave_runs_where_its_source_has_its_program() -> None:
+    nodes = (server("db", "mysql", root="/opt/mysql"), master("m", "db"), slave("web", "m"))
+    assert topology_for(Topology(nodes), Variant.REPLICA)["web"].root == "/opt/mysql"
+
+
+def test_a_real_replica_cannot_apply_a_generated_workload() -> None:
+    with pytest.raises(OptionError, match="web would apply the events of w, whose tables it does not have"):
+        topology_for(GENERATED, Variant.REPLICA)
+
+
+def test_a_users_own_wait_between_attempts_stays() -> None:
+    patient = slave("web", "m", options=["--connect-retry=60"])
+    found = topology_for(Topology((*GENERATED.nodes[:2], patient)), Variant.MASTER)
+    assert found["web"].options == ("--connect-retry=60",)
+
+
+def test_a_simulation_has_the_outages_of_the_run() -> None:
+    found = simulated(GENERATED, {"m:web": (Outage(1.0, 2.5),)})
+    assert found["web"].reads[0].link == LinkShape(2_000_000, 0.05, 0.0, (Outage(1.0, 2.5),))

@@ -1,0 +1,30 @@
+"""Servers for the tests of this folder. All of them end with their test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.testbed.servers import Server, end_servers, find_program
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Return a function that describes a MariaDB server by its name."""
+    made: list[Server] = []
+
+    def make(name: str = "m", **more: object) -> Server:
+        found = Server(
+            find_program("mariadb"),
+            tmp_path / name,
+            name=name,
+            server_id=len(made) + 1,
+            **more,  # type: ignore[arg-type]
+        )
+        made.append(found)
+        return found
+
+    yield make
+    end_servers(made)

@@ -1,0 +1,72 @@
+"""The words of the two families."""
+
+from __future__ import annotations
+
+import pytest
+
+from dumpfilter.testbed.servers.dialect import DIALECTS, SourceAddress, quoted
+
+SOURCE = SourceAddress("127.0.0.1", 3309, "repl", "it's")
+RULES = {"": ["replicate-do-db=shop"], "east": ["--replicate-wild-do-table=hr.%"]}
+
+
+def test_rules_of_channels_are_options() -> None:
+    assert DIALECTS["mariadb"].rule_options(RULES) == [
+        "--replicate-do-db=shop",
+        "--east.replicate-wild-do-table=hr.%",
+    ]
+    assert DIALECTS["mysql"].rule_options(RULES) == [
+        "--replicate-do-db=shop",
+        "--replicate-wild-do-table=east:hr.%",
+    ]
+
+
+def test_mysql_needs_a_statement_for_the_rules_of_a_new_channel() -> None:
+    rules = [
+        "replicate-do-db=a`b",
+        "--replicate-do-db=c",
+        "--replicate-wild-ignore-table=x'.%",
+        "replicate-do-table=d.e.f",
+        "replicate-rewrite-db=a->b",
+    ]
+    assert DIALECTS["mysql"].new_channel_rules("east", rules) == [
+        "CHANGE REPLICATION FILTER REPLICATE_DO_DB = (`a``b`, `c`), REPLICATE_WILD_IGNORE_TABLE = ('x''.%'), "
+        "REPLICATE_DO_TABLE = (`d`.`e.f`), REPLICATE_REWRITE_DB = ((`a`, `b`)) FOR CHANNEL 'east'"
+    ]
+    assert DIALECTS["mysql"].new_channel_rules("", rules) == []
+    assert DIALECTS["mysql"].new_channel_rules("east", ()) == []
+    assert DIALECTS["mariadb"].new_channel_rules("east", rules) == []
+
+
+@pytest.mark.parametrize("family", ["mariadb", "mysql"])
+def test_a_channel_follows_by_gtid_or_from_a_place(family: str) -> None:
+    words = DIALECTS[family]  # type: ignore[index]
+    by_gtid = words.follow("east", SOURCE, None)
+    assert "'it''s'" in by_gtid
+    assert "'east'" in by_gtid
+    assert "AUTO_POSITION=1" in by_gtid or "USE_GTID=slave_pos" in by_gtid
+    assert "LOG_FILE" not in by_gtid
+    from_place = words.follow("", SOURCE, ("bin.000002", 4))
+    assert "_LOG_FILE='bin.000002'" in from_place
+    assert "_LOG_POS=4" in from_place
+    assert "CHANNEL" not in from_place
+
+
+def test_literals_are_escaped_for_both_families() -> None:
+    assert quoted("a\\'b") == "'a\\\\''b'"
+
+
+def test_a_wait_for_gtids_always_has_a_limit() -> None:
+    assert DIALECTS["mysql"].wait("u:1", 0.0) == "SELECT WAIT_FOR_EXECUTED_GTID_SET('u:1', 0.001000)"
+    assert DIALECTS["mysql"].wait("u:1", 0.5) == "SELECT WAIT_FOR_EXECUTED_GTID_SET('u:1', 0.500000)"
+    assert DIALECTS["mariadb"].wait("0-1-1", 0.0) == "SELECT MASTER_GTID_WAIT('0-1-1', 0.0)"
+
+
+def test_a_new_delay_leaves_a_stopped_sql_thread_alone() -> None:
+    assert DIALECTS["mariadb"].delay("", 3, applies=False) == [
+        "STOP SLAVE",
+        "CHANGE MASTER TO MASTER_DELAY=3",
+        "START SLAVE IO_THREAD",
+    ]
+    assert "START REPLICA SQL_THREAD" not in DIALECTS["mysql"].delay("", 3, applies=False)
+    assert DIALECTS["mysql"].delay("", 3)[-1] == "START REPLICA SQL_THREAD"

@@ -1,0 +1,64 @@
+"""The templates of data directories."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.base.errors import ServerFailed
+from dumpfilter.testbed.servers import find_program
+from dumpfilter.testbed.servers import template as module
+from dumpfilter.testbed.servers.dialect import DIALECTS
+from dumpfilter.testbed.servers.template import CACHE_VARIABLE, make_data
+
+SMALL = DIALECTS["mariadb"].small
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the cache directory, which is empty."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_a_template_is_made_once_for_parallel_users(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    make = module._make
+    monkeypatch.setattr(module, "_make", lambda *given: made.append(given) or make(*given))
+    program = find_program("mariadb")
+    targets = [tmp_path / str(number) for number in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda target: make_data(program, target, SMALL), targets))
+    assert len(made) == 1
+    assert {(target / "ibdata1").stat().st_size for target in targets} == {
+        (targets[0] / "ibdata1").stat().st_size
+    }
+    assert (cache / "servers").stat().st_mode & 0o077 == 0
+    # A template that nobody used for long goes away when another one is made.
+    (old,) = (path for path in (cache / "servers").iterdir() if path.is_dir())
+    os.utime(old, (0, 0))
+    make_data(program, tmp_path / "page", SMALL, ["--innodb_page_size=8k", "--max-connections=9"])
+    assert len(made) == 2
+    assert not old.exists()
+
+
+def test_a_cache_that_cannot_be_written_is_no_trouble(tmp_path: Path, cache: Path) -> None:
+    cache.write_text("a file")
+    make_data(find_program("mariadb"), tmp_path / "data", SMALL)
+    assert (tmp_path / "data" / "ibdata1").exists()
+
+
+def test_a_data_directory_that_cannot_be_made_tells_why(tmp_path: Path, cache: Path) -> None:
+    false = shutil.which("false")
+    assert false is not None
+    program = dataclasses.replace(find_program("mariadb"), install=false)
+    with pytest.raises(ServerFailed, match="false failed"):
+        make_data(program, tmp_path / "data", SMALL)
+    assert [path.suffix for path in (cache / "servers").iterdir()] == [".lock"]

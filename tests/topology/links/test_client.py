@@ -1,0 +1,358 @@
+"""Links in their process, between real sockets."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.base.errors import LinkError
+from dumpfilter.topology.links.client import LinkProcess
+from dumpfilter.topology.links.shape import LinkShape, Outage
+
+PATIENCE = 240.0
+"""The longest time for a state to come, seconds."""
+
+
+@pytest.fixture(scope="module")
+def links() -> Iterator[LinkProcess]:
+    with LinkProcess() as process:
+        yield process
+
+
+class Source:
+    """A server that sends the same bytes to each connection, and then sends back what it receives."""
+
+    def __init__(self, greeting: bytes = b"") -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._socket.getsockname()[1]
+        self._greeting = greeting
+        self._connections: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._socket.accept()
+                self._connections.append(connection)
+                threading.Thread(target=self._answer, args=[connection], daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with suppress(OSError), connection:
+            connection.sendall(self._greeting)
+            while data := connection.recv(65536):
+                connection.sendall(data)
+
+    def close(self) -> None:
+        # A thread that waits in accept keeps the port until the socket is shut down.
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def source() -> Iterator[Source]:
+    server = Source()
+    yield server
+    server.close()
+
+
+def connect(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+
+
+def echoed(connection: socket.socket, data: bytes) -> bytes:
+    connection.sendall(data)
+    return received(connection, len(data))
+
+
+def received(connection: socket.socket, count: int) -> bytes:
+    found = b""
+    while len(found) < count and (data := connection.recv(count - len(found))):
+        found += data
+    return found
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "the state did not come"
+        time.sleep(0.005)
+
+
+def test_a_plain_link_counts_the_bytes_of_both_directions(links: LinkProcess, source: Source) -> None:
+    port = links.open("count", source.port)
+    with connect(port) as connection:
+        assert echoed(connection, b"hello") == b"hello"
+        counters = links.counters()["count"]
+        assert (counters.up, counters.down, counters.connections, counters.open) == (5, 5, 1, 1)
+    wait_for(lambda: links.counters()["count"].open == 0)
+    history = links.history()["count"]
+    assert [one.kind for one in history.happenings] == ["opened", "connected", "ended"]
+    assert sum(span.down for span in history.spans) == 5
+    assert all(abs(span.start - time.time()) < 3600 for span in history.spans)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [LinkShape(), LinkShape(2_000_000), LinkShape(None, 0.01), LinkShape(2_000_000, 0.01, 0.005)],
+    ids=["plain", "rate", "delay", "all"],
+)
+def test_large_answers_pass_unchanged(links: LinkProcess, source: Source, shape: LinkShape) -> None:
+    data = os.urandom(50_000)
+    name = f"large-{shape}"
+    with connect(links.open(name, source.port, shape)) as connection, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(received, connection, len(data))
+        connection.sendall(data)
+        assert answer.result() == data
+
+
+def test_the_end_of_one_direction_leaves_the_other_one_open(links: LinkProcess, source: Source) -> None:
+    with connect(links.open("half", source.port, LinkShape(None, 0.01))) as connection:
+        connection.sendall(b"last words")
+        connection.shutdown(socket.SHUT_WR)
+        assert received(connection, 100) == b"last words"
+    wait_for(lambda: links.counters()["half"].open == 0)
+
+
+def test_a_cut_resets_connections_and_refuses_new_ones(links: LinkProcess, source: Source) -> None:
+    port = links.open("cut", source.port)
+    with connect(port) as connection:
+        assert echoed(connection, b"a") == b"a"
+        links["cut"].cut()
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+    with pytest.raises(ConnectionRefusedError):
+        connect(port)
+    assert links.counters()["cut"].state == "cut"
+    links["cut"].heal()
+    with connect(port) as connection:
+        assert echoed(connection, b"b") == b"b"
+    links["cut"].cut(0.01)
+    wait_for(lambda: links.counters()["cut"].state == "up")
+    with connect(port) as connection:
+        assert echoed(connection, b"c") == b"c"
+
+
+def test_a_cut_drops_the_bytes_under_way(links: LinkProcess, source: Source) -> None:
+    port = links.open("drop", source.port, LinkShape(None, 0.001))
+    with connect(port) as connection:
+        assert echoed(connection, b"a") == b"a"
+        links["drop"].reshape(LinkShape(None, 3600.0))
+        connection.sendall(b"never")
+        wait_for(lambda: links.counters()["drop"].waiting == 5)
+        links["drop"].cut()
+    counters = links.counters()["drop"]
+    assert (counters.lost, counters.waiting, counters.open) == (5, 0, 0)
+
+
+@pytest.mark.parametrize("shape", [LinkShape(), LinkShape(20_000_000, 0.001)], ids=["plain", "shaped"])
+def test_a_planned_cut_lets_exactly_its_bytes_pass(
+    links: LinkProcess, source: Source, shape: LinkShape
+) -> None:
+    name = f"planned-{shape}"
+    sent = b"0123456789" * 1000
+    port = links.open(name, source.port, shape)
+    links[name].cut_after(4321)
+    found = b""
+    # The target speaks first: a reset that comes before connect() has returned would be connect()'s error.
+    with connect(port) as connection, suppress(ConnectionResetError):
+        connection.sendall(sent)
+        while data := connection.recv(10_000):
+            found += data
+    assert found == sent[:4321], (links.counters()[name], links.history()[name])
+    assert links.counters()[name].down == 4321
+    wait_for(lambda: links.counters()[name].state == "cut")
+    links[name].heal()
+    with connect(port) as connection:
+        assert echoed(connection, sent) == sent
+
+
+def test_a_planned_cut_waits_for_a_target_that_reads_late(links: LinkProcess) -> None:
+    source = Source(bytes(80_000))
+    port = links.open("late-target", source.port)
+    links["late-target"].cut_after(60_000)
+    found = 0
+    with socket.socket() as connection, suppress(ConnectionResetError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", port))
+        wait_for(lambda: links.counters()["late-target"].down == 60_000)
+        while data := connection.recv(4096):
+            found += len(data)
+    assert found == 60_000
+    wait_for(lambda: links.counters()["late-target"].state == "cut")
+    source.close()
+
+
+def test_a_reset_accepts_new_connections_at_once(links: LinkProcess, source: Source) -> None:
+    port = links.open("reset", source.port)
+    with connect(port) as connection:
+        assert echoed(connection, b"a") == b"a"
+        links["reset"].drop_connections()
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+    with connect(port) as connection:
+        assert echoed(connection, b"b") == b"b"
+
+
+def test_in_silence_no_byte_passes_and_nothing_is_reset(links: LinkProcess, source: Source) -> None:
+    port = links.open("silence", source.port)
+    with connect(port) as connection:
+        assert echoed(connection, b"a") == b"a"
+        links["silence"].silence()
+        connection.sendall(b"held")
+        connection.settimeout(0.05)
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        assert links.counters()["silence"].state == "silent"
+        links["silence"].heal()
+        connection.settimeout(PATIENCE)
+        assert received(connection, 4) == b"held"
+        assert links.counters()["silence"].state == "up"
+
+
+def test_scheduled_outages_come_and_go(links: LinkProcess, source: Source) -> None:
+    port = links.open("schedule", source.port, LinkShape(outages=(Outage(0.0, 0.05), Outage(0.1, None))))
+    wait_for(lambda: links.history()["schedule"].happenings[-1].detail == "as scheduled")
+    wait_for(lambda: len(links.history()["schedule"].happenings) >= 4)
+    assert [one.kind for one in links.history()["schedule"].happenings] == ["opened", "cut", "healed", "cut"]
+    links["schedule"].heal()
+    with connect(port) as connection:
+        assert echoed(connection, b"a") == b"a"
+    links["schedule"].reshape(LinkShape(outages=(Outage(0.0, None),)))
+    assert links.counters()["schedule"].state == "cut"
+    links["schedule"].reshape(LinkShape())
+    assert links.counters()["schedule"].state == "up"
+
+
+def test_a_shorter_delay_frees_the_bytes_under_way(links: LinkProcess, source: Source) -> None:
+    port = links.open("free", source.port, LinkShape(None, 0.001))
+    with connect(port) as connection:
+        assert echoed(connection, b"a") == b"a"
+        links["free"].reshape(LinkShape(None, 3600.0))
+        connection.sendall(b"b")
+        wait_for(lambda: links.counters()["free"].waiting == 1)
+        links["free"].reshape(LinkShape())
+        assert received(connection, 1) == b"b"
+
+
+def test_a_source_that_does_not_listen_resets_the_target(links: LinkProcess) -> None:
+    source = Source()
+    port = links.open("nobody", source.port)
+    source.close()
+    with suppress(ConnectionResetError), connect(port) as connection:
+        assert connection.recv(1) == b""
+    wait_for(lambda: any(one.kind == "failed" for one in links.history()["nobody"].happenings))
+    other = Source(b"moved")
+    links["nobody"].retarget(other.port)
+    with connect(port) as connection:
+        assert received(connection, 5) == b"moved"
+    other.close()
+
+
+def test_a_source_that_ends_ends_the_connection(links: LinkProcess) -> None:
+    source = Source(b"x")
+    with connect(links.open("ends", source.port)) as connection:
+        assert received(connection, 1) == b"x"
+        source.close()
+        with suppress(ConnectionResetError):
+            assert connection.recv(1) == b""
+
+
+def test_a_reader_that_reads_nothing_holds_its_source_back(links: LinkProcess) -> None:
+    size = 64 << 20
+    source = Source(bytes(size))
+    with connect(links.open("slow-reader", source.port)) as connection:
+        wait_for(lambda: links.counters()["slow-reader"].down > 0)
+        before = -1
+        while (passed := links.counters()["slow-reader"].down) != before:
+            before = passed
+            time.sleep(0.05)
+        assert passed < size
+        assert len(received(connection, size)) == size
+    source.close()
+
+
+def test_errors_name_the_link_and_the_cure(links: LinkProcess, source: Source) -> None:
+    links.open("only", source.port)
+    with pytest.raises(LinkError, match=r"there is no link ony; the links are .*only"):
+        links["ony"].cut()
+    with pytest.raises(LinkError, match="there is a link only already"):
+        links.open("only", source.port)
+    with pytest.raises(LinkError, match="rate 0: give bits per second above 0"):
+        links["only"].reshape(LinkShape(0))
+    with pytest.raises(LinkError, match="0 or more"):
+        links["only"].reshape(LinkShape(delay=-1.0))
+    with pytest.raises(LinkError, match="outage from 5 s to 4 s"):
+        links["only"].reshape(LinkShape(outages=(Outage(5, 4),)))
+    with pytest.raises(LinkError, match="cut after -1 bytes"):
+        links["only"].cut_after(-1)
+    taken = links.open("other", source.port)
+    with pytest.raises(LinkError, match="there is a link other already"):
+        links.open("other", source.port, port=taken)
+
+
+def test_a_taken_port_is_told(links: LinkProcess, source: Source) -> None:
+    with pytest.raises(
+        LinkError, match=f"port {source.port} of 127.0.0.1 cannot be had: Address already in use"
+    ):
+        links.open("taken", 1, port=source.port)
+
+
+def test_many_threads_may_ask_at_once(links: LinkProcess, source: Source) -> None:
+    def use(number: int) -> bytes:
+        with connect(links.open(f"thread-{number}", source.port)) as connection:
+            return echoed(connection, b"%d" % number)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(use, range(16))) == [b"%d" % number for number in range(16)]
+
+
+def test_the_process_ends_when_it_is_closed() -> None:
+    links = LinkProcess()
+    assert links.is_running
+    links.close()
+    links.close()
+    assert not links.is_running
+    with pytest.raises(LinkError, match="was closed"):
+        links.counters()
+
+
+def test_a_killed_process_is_told(tmp_path: Path) -> None:
+    with LinkProcess(tmp_path / "log") as links:
+        links.counters()
+        os.kill(links.pid, signal.SIGKILL)
+        with pytest.raises(LinkError, match="the process of the links ended"):
+            links.counters()
+
+
+def test_the_process_ends_with_a_caller_that_is_killed() -> None:
+    code = (
+        "import sys\n"
+        "from dumpfilter.topology.links.client import LinkProcess\n"
+        "links = LinkProcess()\n"
+        "links.counters()\n"
+        "print(links.pid, flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as caller:
+        assert caller.stdout is not None
+        pid = int(caller.stdout.readline())
+        caller.kill()
+    wait_for(
+        lambda: not Path(f"/proc/{pid}").exists() or "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    )
