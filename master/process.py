@@ -6,10 +6,10 @@ import gc
 import resource
 import signal
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.counters import CounterBook
-from dumpfilter.master.expiry import Expiry, StoreExpiry
+from dumpfilter.master.expiry import StoreExpiry
 from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.metrics import MasterCollector
@@ -47,11 +47,8 @@ log = structlog.get_logger("dumpfilter.master")
 # needs.
 if TYPE_CHECKING:
     from dumpfilter.base.security.endpoint import Endpoint
-    from dumpfilter.console.directory import ConnectionDirectory
     from dumpfilter.console.endpoint import ConsoleEndpoint
-    from dumpfilter.master.console import MasterConsole
     from dumpfilter.master.replicas.control import ReplicaControl
-    from dumpfilter.master.source import SourceThread
 
 _COLLECTION_THRESHOLDS = 20_000, 20, 50
 """The thresholds of Python's garbage collector in a master (gc.set_threshold)."""
@@ -87,124 +84,81 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
     Raises DumpfilterError when the set or the configuration cannot be used, when a port is taken, or when the gRPC
     server ends by itself.
     """
-    expiry, keep_seconds = options.expiry(), options.keep_seconds
-    follow = options.follow()
-    if follow is None:
-        _run_master(options, run, terminal, None, expiry, keep_seconds)
-        return
-    from dumpfilter.master.source import following
+    bounds, keep_seconds, follow = options.expiry(), options.keep_seconds, options.follow()
+    with ExitStack() as stack:
+        source = None
+        if follow is not None:
+            from dumpfilter.master.source import following
 
-    with following(follow) as source:
-        _run_master(options, run, terminal, source, expiry, keep_seconds)
-
-
-def _run_master(
-    options: MasterOptions,
-    run: RunOptions,
-    terminal: Console,
-    source: SourceThread | None,
-    bounds: Expiry,
-    keep_seconds: float,
-) -> None:
-    open_audit_log(run.audit_file)
-    _allow_open_files()
-    manager = ServiceManager()
-    signals = _Signals()
-    store = BinlogStore(
-        options.source,
-        verify=options.verify_checksum,
-        cache_bytes=options.cache_size << 20,
-        max_opened=options.max_transaction << 20,
-    )
-    write_filter = make_write_filter(
-        run.write_semantics,
-        run.write_rules,
-        names=store.names._replace(lower_case_table_names=run.lower_case_table_names),
-    )
-
-    def load() -> MasterConfig:
-        if options.config is None:
-            return MasterConfig()
+            source = stack.enter_context(following(follow))
+        open_audit_log(run.audit_file)
+        _allow_open_files()
+        manager = ServiceManager()
+        signals = _Signals()
+        store = BinlogStore(
+            options.source,
+            verify=options.verify_checksum,
+            cache_bytes=options.cache_size << 20,
+            max_opened=options.max_transaction << 20,
+        )
         names = store.names._replace(lower_case_table_names=run.lower_case_table_names)
-        return load_config(options.config, names=names)
-
-    config = load()
-    warn_of_plain_passwords(config)
-    # The console's certificate is made before slaves can connect, so that a bad --tls-ca stops the start.
-    sql = _SqlPorts(run, config)
-    if run.listen is not None:
-        run.listen.check_usable(config.users)
-    # Slaves that connect while this process compiles would wait until their deadline.
-    load_compiled_code(store, replicas=run.replicas is not None)
-    server = MasterServer(
-        store,
-        listen=run.listen,
-        write_filter=write_filter,
-        config=config,
-        limits=ServerLimits(max_dumps=options.max_dumps),
-        source=source,
-    )
-    server.service.known_slaves.keep_seconds = keep_seconds
-    state = _state(options, server)
-    _collect_seldom()
-    server.start()
-    try:
-        reload = Reload(server.service, load if options.config else None)
-        sql.use(server, reload, state, source)
-        with (
-            sql.serving_console() as console_port,
-            sql.serving_replicas() as replica_port,
-            serving_metrics(
-                run.metrics, lambda: [CommonCollector(__version__), MasterCollector(server)]
-            ) as metrics_url,
-        ):
-            names = store.binlogs.names
-            version = store.format_description.server_version
-            announce = _Announcer(terminal)
-            at = {} if run.listen is None else {"host": run.listen.host, "port": server.port}
-            announce(
-                f"serving {names[0]} to {names[-1]} ({len(names)} files, {version})"
-                + (" on {host}:{port}".format(**at) if at else ""),
-                "serving",
-                first=names[0],
-                last=names[-1],
-                files=len(names),
-                server_version=version,
-                **at,
-            )
-            for line in _descriptions(write_filter, config):
-                announce(line, "serving with", what=printable(line, _LONGEST_LINE))
-            if console_port is not None and run.console is not None:
-                host = run.console.host
-                announce(f"console on {host}:{console_port}", "console", host=host, port=console_port)
-            if replica_port is not None and run.replicas is not None:
-                host = run.replicas.host
-                announce(f"replicas on {host}:{replica_port}", "replicas", host=host, port=replica_port)
-            if metrics_url is not None:
-                announce(f"metrics on {metrics_url}", "metrics", url=metrics_url)
-            if run.port_file is not None:
-                write_port(run.port_file, server.port)
-            manager.tell(READY)
-            expiry = StoreExpiry(server.service, bounds)
-            while not signals.stop:
-                if signals.take_hangup():
-                    manager.reloading()
-                    _reload(reload)
-                    manager.tell(READY)
-                signals.wait(1.0)
-                server.check()
-                manager.alive(server.answers)
-                expiry.run()
-                # A certificate that changed and cannot be used shall be in the log before a slave connects.
-                if run.listen is not None and run.listen.tls is not None:
-                    run.listen.tls.current()
-            announce("stopping", "stopping")
-            manager.tell(STOPPING)
-            _drain(server, options.drain_seconds, signals)
-    finally:
-        server.stop()
+        write_filter = make_write_filter(run.write_semantics, run.write_rules, names=names)
+        load = None if options.config is None else partial(load_config, options.config, names=names)
+        config = MasterConfig() if load is None else load()
+        warn_of_plain_passwords(config)
+        # The console's certificate is made before slaves can connect, so that a bad --tls-ca stops the start.
+        sql = _SqlPorts(run, config)
+        if run.listen is not None:
+            run.listen.check_usable(config.users)
+        # Slaves that connect while this process compiles would wait until their deadline.
+        load_compiled_code(store, replicas=run.replicas is not None)
+        server = MasterServer(
+            store,
+            listen=run.listen,
+            write_filter=write_filter,
+            config=config,
+            limits=ServerLimits(max_dumps=options.max_dumps),
+            source=source,
+        )
+        server.service.known_slaves.keep_seconds = keep_seconds
+        state = _state(options, server)
         if state is not None:
-            state.close()
+            stack.callback(state.close)
+        _collect_seldom()
+        stack.callback(server.stop)
+        server.start()
+        reload = Reload(server.service, load)
+        sql_ports = sql.open(stack, server, reload, state)
+        metrics_url = stack.enter_context(
+            serving_metrics(run.metrics, lambda: [CommonCollector(__version__), MasterCollector(server)])
+        )
+        announce = partial(_announce, terminal)
+        _announce_set(store, run.listen, server.port, announce)
+        for line in _descriptions(write_filter, config):
+            announce(line, "serving with", what=printable(line, _LONGEST_LINE))
+        for name, (host, port) in sql_ports.items():
+            announce(f"{name} on {host}:{port}", name, host=host, port=port)
+        if metrics_url is not None:
+            announce(f"metrics on {metrics_url}", "metrics", url=metrics_url)
+        if run.port_file is not None:
+            write_port(run.port_file, server.port)
+        manager.tell(READY)
+        expiry = StoreExpiry(server.service, bounds)
+        while not signals.stop:
+            if signals.take_hangup():
+                manager.reloading()
+                _reload(reload)
+                manager.tell(READY)
+            signals.wait(1.0)
+            server.check()
+            manager.alive(server.answers)
+            expiry.run()
+            # A certificate that changed and cannot be used shall be in the log before a slave connects.
+            if run.listen is not None and run.listen.tls is not None:
+                run.listen.tls.current()
+        announce("stopping", "stopping")
+        manager.tell(STOPPING)
+        _drain(server, options.drain_seconds, signals)
 
 
 def _collect_seldom() -> None:
@@ -235,20 +189,27 @@ def _state(options: MasterOptions, server: MasterServer) -> StateDirectory | Non
     return directory
 
 
-class _Announcer:
-    """Says what the process does: as plain lines on a terminal, or as lines of a log that programs read.
+def _announce(terminal: Console, line: str, event: str, **fields: object) -> None:
+    """Say what the process does: as a plain line on a terminal, or as a line of a log that programs read.
 
     Both have the level info.
     """
+    if logs.is_json():
+        log.info(event, **fields)
+    elif logs.shows(logs.Level.INFO):
+        terminal.print(printable(line, _LONGEST_LINE), markup=False, soft_wrap=True)
 
-    def __init__(self, terminal: Console) -> None:
-        self._terminal = terminal
 
-    def __call__(self, line: str, event: str, **fields: object) -> None:
-        if logs.is_json():
-            log.info(event, **fields)
-        elif logs.shows(logs.Level.INFO):
-            self._terminal.print(printable(line, _LONGEST_LINE), markup=False, soft_wrap=True)
+def _announce_set(
+    store: BinlogStore, listen: ListenAddress | None, port: int, announce: Callable[..., None]
+) -> None:
+    """Say which files the master serves, and where slaves connect."""
+    names, version = store.binlogs.names, store.format_description.server_version
+    line = f"serving {names[0]} to {names[-1]} ({len(names)} files, {version})"
+    at = {} if listen is None else {"host": listen.host, "port": port}
+    if listen is not None:
+        line += f" on {listen.host}:{port}"
+    announce(line, "serving", first=names[0], last=names[-1], files=len(names), server_version=version, **at)
 
 
 def _drain(server: MasterServer, seconds: float, signals: _Signals) -> None:
@@ -329,8 +290,6 @@ class _SqlPorts:
     def __init__(self, run: RunOptions, config: MasterConfig) -> None:
         self._run = run
         self._config = config
-        self._replicas: ReplicaControl | None = None
-        """The filters of real replicas with the means to change them. None: the master has no port for replicas."""
         console = run.console
         if console is not None:
             from dumpfilter.base.security.tls import temporary_tls
@@ -338,13 +297,66 @@ class _SqlPorts:
             self._users = console.users(config.console_users), console.roles(config.console_roles)
             self._tls = console.tls or temporary_tls(console.host, console.ca)
 
-    def use(
-        self, server: MasterServer, reload: Reload, state: StateDirectory | None, source: SourceThread | None
-    ) -> None:
-        """Take what the ports serve."""
-        self._server, self._reload, self._source = server, reload, source
-        if self._run.replicas is None:
-            return
+    def open(
+        self, stack: ExitStack, server: MasterServer, reload: Reload, state: StateDirectory | None
+    ) -> dict[str, tuple[str, int]]:
+        """Open the ports until ``stack`` ends. Return the host and the number of each one, by its name."""
+        console, replicas = self._run.console, self._run.replicas
+        if console is None and replicas is None:
+            return {}
+        from dumpfilter.console.directory import ConnectionDirectory
+        from dumpfilter.master.console import MasterConsole
+
+        directory = ConnectionDirectory()
+        control = None if replicas is None else self._control(server, state)
+        executor = partial(
+            MasterConsole,
+            server.service,
+            lower_case_table_names=self._run.lower_case_table_names,
+            replicas=control,
+        )
+        ports = {}
+        if console is not None:
+            from dumpfilter.console.endpoint import serving
+
+            port = server.port or (0 if replicas is None else replicas.port)
+            statements = executor(port=port, reload=reload.run, source=server.source)
+            users, roles = self._users
+            opened = stack.enter_context(serving(console, statements, users, self._tls, roles, directory))
+            reload.on_change.append(
+                lambda config: opened.change_users(
+                    console.users(config.console_users), console.roles(config.console_roles)
+                )
+            )
+            ports["console"] = console.host, opened.port
+        if replicas is not None and control is not None:
+            from dumpfilter.master.replicas.server import serving_replicas
+
+            most = server.max_connections
+            served, number = stack.enter_context(
+                serving_replicas(
+                    replicas,
+                    server.service,
+                    server.loop,
+                    server.gate.places,
+                    control.filters,
+                    executor(port=replicas.port),
+                    directory,
+                    max_connections=most,
+                )
+            )
+            server.count_replicas = lambda: (len(served.port.connections), most)
+
+            def take_over(config: MasterConfig) -> None:
+                control.take_over(config.replicas)
+                served.take_over_accounts()
+
+            reload.on_change.append(take_over)
+            ports["replicas"] = replicas.host, number
+        return ports
+
+    def _control(self, server: MasterServer, state: StateDirectory | None) -> ReplicaControl:
+        """Return the filters of real replicas, with the means to change them."""
         from dumpfilter.master.replicas.control import ReplicaControl
         from dumpfilter.master.replicas.filters import ReplicaFilters
 
@@ -352,79 +364,11 @@ class _SqlPorts:
         server.service.known_slaves.entries = lambda: filters.entries
         if state is not None:
             state.keep_filters(filters)
-        self._replicas = ReplicaControl(filters, server.service.register)
-
-    @cached_property
-    def _directory(self) -> ConnectionDirectory:
-        from dumpfilter.console.directory import ConnectionDirectory
-
-        return ConnectionDirectory()
-
-    def _executor(self, *, port: int, of_console: bool) -> MasterConsole:
-        """Return the object that carries out the statements of one port's clients."""
-        from dumpfilter.master.console import MasterConsole
-
-        return MasterConsole(
-            self._server.service,
-            port=port,
-            lower_case_table_names=self._run.lower_case_table_names,
-            reload=self._reload.run if of_console else None,
-            replicas=self._replicas,
-            source=self._source if of_console else None,
-        )
-
-    @contextmanager
-    def serving_console(self) -> Iterator[int | None]:
-        """Serve the SQL console while the ``with`` block runs, and yield its port, or None when none is wanted."""
-        endpoint = self._run.console
-        if endpoint is None:
-            yield None
-            return
-        from dumpfilter.console.endpoint import serving
-
-        replica_port = 0 if self._run.replicas is None else self._run.replicas.port
-        executor = self._executor(port=self._server.port or replica_port, of_console=True)
-        users, roles = self._users
-
-        def take_over(config: MasterConfig) -> None:
-            console.change_users(endpoint.users(config.console_users), endpoint.roles(config.console_roles))
-
-        with serving(endpoint, executor, users, self._tls, roles, self._directory) as console:
-            self._reload.on_change.append(take_over)
-            yield console.port
-
-    @contextmanager
-    def serving_replicas(self) -> Iterator[int | None]:
-        """Serve real replicas while the ``with`` block runs, and yield their port, or None when none is wanted."""
-        endpoint, control = self._run.replicas, self._replicas
-        if endpoint is None or control is None:
-            yield None
-            return
-        from dumpfilter.master.replicas.server import serving_replicas
-
-        if not control.filters.entries:
+        if not filters.entries:
             raise OptionError(
                 "--replica-port: no replica could log in: name at least one [[replica]] in the file of --config"
             )
-        server, most = self._server, self._server.max_connections
-        with serving_replicas(
-            endpoint,
-            server.service,
-            server.loop,
-            server.gate.places,
-            control.filters,
-            self._executor(port=endpoint.port, of_console=False),
-            self._directory,
-            max_connections=most,
-        ) as (replicas, port):
-            server.count_replicas = lambda: (len(replicas.port.connections), most)
-
-            def take_over(config: MasterConfig) -> None:
-                control.take_over(config.replicas)
-                replicas.take_over_accounts()
-
-            self._reload.on_change.append(take_over)
-            yield port
+        return ReplicaControl(filters, server.service.register)
 
 
 def _descriptions(write_filter: ReplicationFilter, config: MasterConfig) -> Iterator[str]:
