@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from dumpfilter.analyse.lint.findings import Code
 from dumpfilter.analyse.lint.items import Item, few, listed
-from dumpfilter.analyse.lint.knowledge import SetEvent, SetKnowledge
+from dumpfilter.analyse.lint.knowledge import SetKnowledge
 from dumpfilter.analyse.lint.reasons import escaped
-from dumpfilter.analyse.lint.rule_names import Name, RuleAlone, RuleNames, compared, not_compared
+from dumpfilter.analyse.lint.rule_names import Name, RuleAlone, RuleNames, compared, shown
 from dumpfilter.filter import Decision, Filter, ReplicationFilter, Rule, RuleKind, Step
 from dumpfilter.filter.rules import ValueForm
 from dumpfilter.index.subjects import Subject, TableSubject, numbers_on_tables
@@ -39,11 +39,11 @@ def void_rules(
     """Yield the rules of a classic filter that other rules make void, and the filter that lets nothing pass."""
     yield from _unasked(rule_filter, names)
     deciding = {decision.rule for decision in decisions.values()}
-    undecided = [
-        rule for rule in rule_filter.rules if rule.kind.form in _TABLE_FORMS and rule not in deciding
-    ]
-    yield from not_compared(undecided, names)
-    for rule in compared(undecided, names):
+    undecided, notes = compared(
+        [rule for rule in rule_filter.rules if rule.kind.form in _TABLE_FORMS and rule not in deciding], names
+    )
+    yield from notes
+    for rule in undecided:
         yield from _preceded(rule_filter, rule, names)
     yield from _without_effect(rule_filter, decisions, deciding)
     yield from _nothing_passes(rule_filter, knowledge, decisions)
@@ -63,7 +63,7 @@ def _unasked(rule_filter: Filter, names: RuleNames) -> Iterator[Item]:
             (rule, *few(do_rules)),
             "with a do-db rule the server asks no ignore-db rule",
             cure,
-            events=_first(names.databases.get(rule.value)),
+            events=shown(names.databases.get(rule.value)),
         )
 
 
@@ -83,24 +83,22 @@ def _preceded(rule_filter: Filter, rule: Rule, names: RuleNames) -> Iterator[Ite
             yield _blocked(rule_filter, rule, matched, names)
         return
     earlier = dict.fromkeys(decision.rule for decision in decisions.values() if decision.rule is not None)
-    others = [each for each in earlier if each.kind in _DO and (each.kind in _TABLE_DO) and each is not rule]
-    if others and rule.kind not in _DO:
-        yield Item(
-            Code.NOT_ASKED,
-            (rule, *few(others)),
-            f"{_listed(matched)} matches {others[0]} first, and the first match decides",
-            "Use rules that do not match the same tables. The order is do-table, ignore-table, wild-do-table, "
-            "wild-ignore-table",
-            events=_first(names.tables[matched[0]]),
-        )
-    elif rule.kind in _DO and any(each.kind not in _DO for each in earlier):
+    if rule.kind in _DO:
         others = [each for each in earlier if each.kind not in _DO]
+        cure = f"Remove {others[0]}, or {rule}" if others else ""
+    else:
+        others = [each for each in earlier if each.kind in _TABLE_DO]
+        cure = (
+            "Use rules that do not match the same tables. The order is do-table, ignore-table, wild-do-table, "
+            "wild-ignore-table"
+        )
+    if others:
         yield Item(
             Code.NOT_ASKED,
             (rule, *few(others)),
             f"{_listed(matched)} matches {others[0]} first, and the first match decides",
-            f"Remove {others[0]}, or {rule}",
-            events=_first(names.tables[matched[0]]),
+            cure,
+            events=shown(names.tables[matched[0]]),
         )
 
 
@@ -119,7 +117,7 @@ def _blocked(rule_filter: Filter, rule: Rule, matched: list[Name], names: RuleNa
         (rule, *few(others)),
         f"database rules drop the rows of {_listed(matched)} before a table rule is asked",
         cure,
-        events=_first(names.tables[matched[0]]),
+        events=shown(names.tables[matched[0]]),
     )
 
 
@@ -165,7 +163,3 @@ def _nothing_passes(rule_filter: Filter, knowledge: SetKnowledge, decisions: Dec
 
 def _listed(names: list[Name]) -> str:
     return listed([".".join(name) for name in names])
-
-
-def _first(event: SetEvent | None) -> tuple[SetEvent, ...]:
-    return () if event is None else (event,)

@@ -8,20 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.analyse.lint.rule_names import Likeness, closest
+from dumpfilter.analyse.lint.rule_names import closest, likeness_to
 
 NAMES = st.text("ab_1", max_size=8)
 
 
 @given(NAMES, st.lists(NAMES, max_size=4))
 def test_likeness_is_the_ratio_where_names_are_alike(name: str, others: list[str]) -> None:
-    likeness = Likeness(name)
+    likeness = likeness_to(name)
     for other in others * 2:
         ratio = difflib.SequenceMatcher(None, other, name).ratio()
-        if ratio >= 0.75:
-            assert likeness.with_name(other, 0.75) == ratio
-        else:
-            assert likeness.with_name(other, 0.75) < 0.75
+        assert likeness(other) == (ratio if ratio >= 0.75 else 0.0)
 
 
 @pytest.mark.parametrize(
