@@ -14,10 +14,9 @@ from bench._live_reader import BEAT
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.slave.options import SlaveOptions
-from dumpfilter.slave.state.counters_info import ChannelCounters
-from dumpfilter.slave.state.master_info import MasterInfoFile
+from dumpfilter.slave.state.counters import ChannelCounters
+from dumpfilter.slave.state.infos import SourceInfo
 from dumpfilter.slave.state.relay_log import RelayLog
-from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.threads.io_thread import IoThread
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
@@ -35,7 +34,7 @@ def main() -> None:
     address, directory, server_id, *rules = sys.argv[1:]
     host, _, port = address.rpartition(":")
     path = Path(directory)
-    receiver = Receiver(_TimedRelayLog(path), MasterInfoFile(path), RelayEnd())
+    receiver = Receiver(_TimedRelayLog(path), RelayEnd())
     rule_filter = filter_to_proto(Filter.from_options([f"--{rule}" for rule in rules]))
     options = SlaveOptions(relay_dir=path, server_id=int(server_id))
     info = SourceInfo(host=host, port=int(port))

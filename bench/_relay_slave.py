@@ -17,10 +17,9 @@ from pathlib import Path
 from bench._common import do_db, peak_rss
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.slave.options import SlaveOptions
-from dumpfilter.slave.state.counters_info import ChannelCounters
-from dumpfilter.slave.state.master_info import MasterInfoFile
+from dumpfilter.slave.state.counters import ChannelCounters
+from dumpfilter.slave.state.infos import SourceInfo
 from dumpfilter.slave.state.relay_log import RelayLog
-from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.threads.io_thread import IoThread
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
@@ -30,9 +29,7 @@ from dumpfilter.slave.threads.source import Source
 def receive(address: str, directory: Path, sync: int, names: list[str]) -> dict[str, float]:
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    receiver = Receiver(
-        RelayLog(directory, sync_every=sync), MasterInfoFile(directory, sync_every=sync), RelayEnd()
-    )
+    receiver = Receiver(RelayLog(directory, sync_every=sync), RelayEnd(), sync_every=sync)
     host, _, port = address.rpartition(":")
     options = SlaveOptions(relay_dir=directory, server_id=901, once=True)
     counters = ChannelCounters(directory)

@@ -30,13 +30,19 @@ from dumpfilter.filter.rules import FilterOn
 from dumpfilter.filter.trusted import TrustedRows
 from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.options import SlaveOptions
-from dumpfilter.slave.state import CHANNELS, imposed_info
-from dumpfilter.slave.state.counters_info import ChannelCounters, CountersInfo
+from dumpfilter.slave.state import CHANNELS
+from dumpfilter.slave.state.counters import ChannelCounters
 from dumpfilter.slave.state.identity import registration_secret
-from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
+from dumpfilter.slave.state.infos import (
+    CountersInfo,
+    ImposedInfo,
+    MasterInfo,
+    RelayLogInfo,
+    SourceInfo,
+    read_imposed,
+    save_imposed,
+)
 from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition, file_number, place_order, read_head
-from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
-from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.targets import make_target
 from dumpfilter.slave.threads.io_thread import IoThread
 from dumpfilter.slave.threads.progress import Progress
@@ -120,7 +126,7 @@ class Channel:
         """The counters and latencies of this channel, over all starts of its threads."""
         self.counters = ChannelCounters(self.directory)
         """The counts of the channel over all starts of its threads and of the slave."""
-        self.imposed = imposed_info.load(self.directory)
+        self.imposed = read_imposed(self.directory)
         """The filters that the master's operator has set for this slave, besides the slave's own filter.
 
         The master names these filters each time the slave registers.
@@ -138,7 +144,6 @@ class Channel:
         self._uuid = uuid
         self._watching = watching
         self._secret = registration_secret(self.directory)
-        self._applied_file = RelayLogInfoFile(self.directory)
         # A statement such as START REPLICA holds this lock, so that two statements never change the channel at once.
         self._busy = threading.RLock()
         self._open()
@@ -167,15 +172,19 @@ class Channel:
     def _new_receiver(self) -> Receiver:
         """Open the relay log. A relay log that does not reach the recorded position is fetched again."""
         relay_log = RelayLog(self.directory, sync_every=self.options.sync_relay_log)
-        file = MasterInfoFile(self.directory, sync_every=self.options.sync_master_info)
+
+        def begin(info: MasterInfo | None) -> Receiver:
+            sync_every = self.options.sync_master_info
+            return Receiver(
+                relay_log, self._relay_end, info=info, sync_every=sync_every, measured=self.measured
+            )
+
         try:
-            return Receiver(relay_log, file, self._relay_end, measured=self.measured)
+            return begin(None)
         except RelayLogDamaged as damage:
-            to = applied_place(file.load(), self._applied_file.load())
+            to = MasterInfo.read(self.directory).back_at(RelayLogInfo.read(self.directory))
             self._warn_of_damage(damage, to)
-        return self._cut_or_empty(
-            to, lambda info: Receiver(relay_log, file, self._relay_end, info=info, measured=self.measured)
-        )
+        return self._cut_or_empty(to, begin)
 
     def _warn_of_damage(self, damage: RelayLogDamaged, to: MasterInfo) -> None:
         log.warning(
@@ -194,7 +203,7 @@ class Channel:
         a full disk may leave an older ``master.info`` beside a newer ``relay-log.info``, or the other way round. The
         slave trusts ``relay-log.info``, because the target's state stands there. The applier must not be running.
         """
-        if self._relay_log_fits(self._applied_file.load()):
+        if self._relay_log_fits(RelayLogInfo.read(self.directory)):
             return
         to = self._without_relay_log(self._applied)
         log.warning(
@@ -301,7 +310,7 @@ class Channel:
     def _check_nothing_expired(self) -> None:
         """Raise StateCorrupt if files of the relay log expired that the applier has never read."""
         first = self._receiver.first_relay_file
-        if first is None or file_number(first.name) == 1 or self._applied_file.load().source_file:
+        if first is None or file_number(first.name) == 1 or RelayLogInfo.read(self.directory).source_file:
             return
         raise StateCorrupt(
             f"{first}: is the oldest relay log, and the applier has read none of those before, which expired: "
@@ -320,7 +329,7 @@ class Channel:
                 return
             before = [newest.file]
             if not self.options.io_thread_only or self.sql_worker.running:
-                applied = self._applied_file.load().relay_position
+                applied = RelayLogInfo.read(self.directory).relay_position
                 if applied is None:
                     return
                 before.append(applied.file)
@@ -386,10 +395,10 @@ class Channel:
             family = self._receiver.info.family
             # A kill between the two writes must not leave a whole relay log that an applier reads from the beginning.
             self._receiver.rewind(MasterInfo(family=family, retrieved=here.executed))
-            self._applied_file.save(
+            RelayLogInfo.file(self.directory).save(
                 RelayLogInfo(executed=here.executed, target=self.target.state()), synced=True
             )
-            files.remove(self.directory / imposed_info.NAME)
+            files.remove(self.directory / ImposedInfo.NAME)
             self.imposed = ()
             self._receiver.close()
             self._open()
@@ -433,8 +442,8 @@ class Channel:
         disk before the new relay log begins, because the new files have the old files' names.
         """
         nothing: dict[str, str | int] = {"relay_file": "", "relay_offset": 0}
-        applied = self._applied_file.load()
-        self._applied_file.save(applied.model_copy(update=nothing), synced=True)
+        applied = RelayLogInfo.read(self.directory)
+        RelayLogInfo.file(self.directory).save(applied.model_copy(update=nothing), synced=True)
         return to.model_copy(update=nothing)
 
     @property
@@ -443,7 +452,7 @@ class Channel:
 
         The applier's position is the saved one, from which the next applier begins.
         """
-        return applied_place(self._receiver.info, self._applied_file.load())
+        return self._receiver.info.back_at(RelayLogInfo.read(self.directory))
 
     def _discard_damaged(self, damage: RelayLogDamaged, finder: IoThread | SqlThread) -> bool:
         """Discard the relay log after the applier's position, and have the master send that part again.
@@ -552,7 +561,7 @@ class Channel:
                 channel=self.name,
                 filters=[one.name for one in imposed] or "none",
             )
-            imposed_info.save(self.directory, imposed)
+            save_imposed(self.directory, imposed)
             self.imposed = imposed
             self._sql.follow_filter()
         for warning in answer.filter_warnings:
@@ -578,29 +587,6 @@ class Channel:
             log.error("applier ended", channel=self.name, error=str(error))
         elif error is not None:
             self.io_worker.stop()
-
-
-def applied_place(received: MasterInfo, applied: RelayLogInfo) -> MasterInfo:
-    """Return the content that ``master.info`` would have if the slave had received nothing beyond ``applied``.
-
-    ``received`` is the present content, from which the agreements with the master are taken.
-    """
-    if not applied.source_file:
-        return MasterInfo(family=received.family, retrieved=applied.executed)
-    same_master = applied.master_uuid == received.master_uuid
-    # Transactions that the applier has executed may be excepted from the dump of any master.
-    except_gtids = received.except_gtids if same_master or not received.except_gtids else applied.executed
-    return received.model_copy(
-        update={
-            "master_uuid": applied.master_uuid,
-            "except_gtids": except_gtids,
-            "source_file": applied.source_file,
-            "source_position": applied.source_position,
-            "relay_file": applied.relay_file,
-            "relay_offset": applied.relay_offset,
-            "retrieved": applied.executed,
-        }
-    )
 
 
 def _file_name(channel: str) -> str:

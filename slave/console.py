@@ -38,8 +38,8 @@ from dumpfilter.filter.channels import (
 from dumpfilter.slave import facts
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.slave import Slave
+from dumpfilter.slave.state.infos import SourceInfo
 from dumpfilter.slave.state.relay_log import read_index
-from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.threads.until import Until, UntilGtids, UntilPosition
 from dumpfilter.slave.waits import wait
 

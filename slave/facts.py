@@ -38,7 +38,7 @@ from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.lag import RelayLag, relay_lag
 from dumpfilter.slave.measurements import SYNC_TIME
 from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.state.source_info import SourceInfo
+from dumpfilter.slave.state.infos import SourceInfo
 
 _TEXT = ColumnType.TEXT
 _STATUS = [column.name for column in replica_status_columns()]

@@ -31,7 +31,7 @@ from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.facts import SlaveCollector
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.state.source_info import SourceInfo
+from dumpfilter.slave.state.infos import SourceInfo
 
 log = structlog.get_logger("dumpfilter.slave")
 

@@ -20,9 +20,9 @@ from dumpfilter.filter.channels import ChannelFilters, UnknownChannel, fold_chan
 from dumpfilter.filter.rules import FilterClause
 from dumpfilter.slave.channel import Channel, Watching
 from dumpfilter.slave.options import SlaveOptions
-from dumpfilter.slave.state import CHANNELS, lock_directory, source_info
+from dumpfilter.slave.state import CHANNELS, lock_directory
 from dumpfilter.slave.state.identity import server_uuid
-from dumpfilter.slave.state.source_info import SourceInfo, source_info_file
+from dumpfilter.slave.state.infos import MasterInfo, RelayLogInfo, SourceInfo
 from dumpfilter.slave.targets import make_target
 from dumpfilter.slave.threads.progress import Progress
 
@@ -70,7 +70,7 @@ class Slave:
         try:
             self.uuid = server_uuid(options.relay_dir)
             for directory in (options.relay_dir, *sorted((options.relay_dir / CHANNELS).glob("*/"))):
-                info = source_info_file(directory).load()
+                info = SourceInfo.file(directory).load()
                 if info is not None:
                     self._infos[info.channel] = info
         except BaseException:
@@ -152,7 +152,7 @@ class Slave:
                     self.filters.remove_channel(name)
                 raise
             channel = self._channels[name]
-            source_info_file(channel.directory).save(info)
+            SourceInfo.file(channel.directory).save(info)
             channel.reconfigure(info, afresh=afresh)
 
     def change_filter(self, clauses: Sequence[FilterClause], name: str | None) -> None:
@@ -187,8 +187,8 @@ class Slave:
             if channel.name:
                 shutil.rmtree(channel.directory, ignore_errors=True)
             else:
-                for file in (source_info.NAME, "master.info", "relay-log.info", "relay-bin.index"):
-                    files.remove(channel.directory / file)
+                for name in (SourceInfo.NAME, MasterInfo.NAME, RelayLogInfo.NAME, "relay-bin.index"):
+                    files.remove(channel.directory / name)
 
     def wait(self) -> None:
         """Wait until the threads of all channels have ended.
@@ -251,5 +251,5 @@ class Slave:
 
     def _add(self, info: SourceInfo) -> None:
         channel = Channel(self.options, info, self.filters, self.uuid, self._watching, self.progress)
-        source_info_file(channel.directory).save(info)
+        SourceInfo.file(channel.directory).save(info)
         self._channels[info.channel] = channel

@@ -16,9 +16,7 @@ from dumpfilter.base.security.listening import PORT_TAKEN
 from dumpfilter.console.auth import DEFAULT_USER
 from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.slave.state import CHANNELS
-from dumpfilter.slave.state.counters_info import CountersInfo, counters_file
-from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
-from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
+from dumpfilter.slave.state.infos import CountersInfo, MasterInfo, RelayLogInfo
 from dumpfilter.testbed.binlogs import WatchedSet, lag_behind
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
 from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground, write_secret
@@ -352,10 +350,10 @@ class Slave(OwnNode):
 
     def applied(self, feed: Feed) -> RelayLogInfo:
         """Return how far a channel has applied, with the state of its target."""
-        return RelayLogInfoFile(self.relay_directory(feed)).load()
+        return RelayLogInfo.read(self.relay_directory(feed))
 
     def _received(self, feed: Feed) -> MasterInfo:
-        return MasterInfoFile(self.relay_directory(feed)).peek()
+        return MasterInfo.read(self.relay_directory(feed))
 
     def applied_place(self, feed: Feed) -> Place:
         """Return the place in the origin's binlog up to which a channel has applied it."""
@@ -369,7 +367,7 @@ class Slave(OwnNode):
         # The applier's place is read first. It would otherwise lie after the received place.
         applied = self.applied(feed)
         received = self._received(feed)
-        counted = counters_file(self.relay_directory(feed)).load() or CountersInfo()
+        counted = CountersInfo.read(self.relay_directory(feed))
         place = Place(applied.source_file, applied.source_position)
         origin = feed.origin.watched
         return ChannelState(

@@ -1,6 +1,7 @@
 """The files in a channel's relay directory: relay logs, positions, connection options, and the slave's UUID.
 
-Each module describes one file, and the order of writes that keeps the file usable after a crash.
+``infos.py`` has the state files. ``relay_log.py`` describes the order of writes that keeps the relay log usable after a
+crash.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.dump.stream.message import Received, client
 from dumpfilter.dump.stream.versions import PROTOCOL, Peer, check_versions
 from dumpfilter.filter.convert import names_from_proto, names_to_proto
-from dumpfilter.slave.state.counters_info import ChannelCounters
-from dumpfilter.slave.state.master_info import MasterInfo
+from dumpfilter.slave.state.counters import ChannelCounters
+from dumpfilter.slave.state.infos import MasterInfo
 from dumpfilter.slave.threads.connection import ROUND_TRIPS, explain_failure, open_channel
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.source import Source

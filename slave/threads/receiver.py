@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dumpfilter.base.errors import BinlogError, StreamDamaged, StreamError
+from dumpfilter.base.options.defaults import SYNC_EVENTS
 from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import Family, FormatDescription, NameCollation
@@ -29,7 +30,7 @@ from dumpfilter.dump.stream.gaps import gaps_from_proto
 from dumpfilter.dump.stream.message import chunk_crc32
 from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import AFRESH
-from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
+from dumpfilter.slave.state.infos import MasterInfo
 from dumpfilter.slave.state.relay_log import MOST_WAITED_FOR, RelayLog
 from dumpfilter.slave.threads.gtids import add_runs
 from dumpfilter.slave.threads.relay_end import RelayEnd
@@ -67,22 +68,27 @@ class Receiver:
     that position through ``relay_end``. With ``info`` the receiver begins at this place instead. Only the I/O thread
     calls :meth:`receive`. Another thread may call :meth:`flush_if_due` at the same time.
 
+    ``sync_every`` is the option ``--sync-master-info``. After that many events the receiver forces the relay log and
+    then ``master.info`` to the disk. With 0 the operating system decides when it writes them. A crash of the process
+    loses nothing in either case. A crash of the machine may lose data that was not yet on the disk.
+
     Raises RelayLogDamaged when the relay log does not reach the position.
     """
 
     def __init__(
         self,
         relay_log: RelayLog,
-        file: MasterInfoFile,
         relay_end: RelayEnd,
         *,
         info: MasterInfo | None = None,
+        sync_every: int = SYNC_EVENTS,
         measured: ChannelMeasurements | None = None,
         save_period: float = SAVE_PERIOD,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._relay_log = relay_log
-        self._file = file
+        self._file = MasterInfo.file(relay_log.directory)
+        self._sync_every = sync_every
         self._relay_end = relay_end
         self._measured = measured or ChannelMeasurements()
         self._save_period = save_period
@@ -90,7 +96,7 @@ class Receiver:
         self._lock = threading.Lock()
         self._showing = threading.Lock()
         """The lock under which position and GTIDs change together, held for no write and no call."""
-        self._saved = file.load()
+        self._saved = MasterInfo.read(relay_log.directory)
         self._info = self._saved if info is None else info
         self._retrieved = parse_gtid_set(self._info.retrieved, self._info.family or None)
         self._saved_at = clock()
@@ -290,8 +296,8 @@ class Receiver:
             self._next = (chunk.file, chunk.end_position)
             self._file_ended = chunk.end_of_file
             self._unsynced_events += chunk.counts.events_sent
-            due = self._file.sync_every and self._unsynced_events >= self._file.sync_every
-            is_later = self._file.sync_every > MOST_WAITED_FOR
+            due = self._sync_every and self._unsynced_events >= self._sync_every
+            is_later = self._sync_every > MOST_WAITED_FOR
             if due or chunk.end_of_log:
                 self._save(synced=bool(due) and not is_later)
             else:
@@ -328,7 +334,7 @@ class Receiver:
         """Write ``master.info``, and close the relay log file."""
         with self._lock:
             try:
-                self._save(synced=self._file.sync_every > 0)
+                self._save(synced=self._sync_every > 0)
             finally:
                 self._relay_log.close()
                 self._kept = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dumpfilter.slave.options import SlaveOptions
-from dumpfilter.slave.state.source_info import SourceInfo
+from dumpfilter.slave.state.infos import SourceInfo
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 

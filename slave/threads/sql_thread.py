@@ -22,8 +22,8 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import FileBegin
 from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import AFRESH
+from dumpfilter.slave.state.infos import RelayLogInfo
 from dumpfilter.slave.state.relay_log import RelayPosition, place_order, read_head, read_index
-from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
 from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.slave.threads.gtids import gtid_of
 from dumpfilter.slave.threads.progress import Progress
@@ -117,9 +117,9 @@ class SqlThread:
         self._refetch = refetch
         self._measured = measured or ChannelMeasurements()
         self._clock = clock
-        self._file = RelayLogInfoFile(directory)
+        self._file = RelayLogInfo.file(directory)
         self._stop = threading.Event()
-        self._saved = self._file.load()
+        self._saved = RelayLogInfo.read(directory)
         """The applier's position, GTIDs and target at the newest write of ``relay-log.info``."""
         self._info = self._saved
         """The applier's position now. GTIDs and target are those of the newest write."""
@@ -206,7 +206,7 @@ class SqlThread:
                         # The next SQL thread meets the damage again.
                         return
                     raise
-                self._saved = self._info = self._file.load()
+                self._saved = self._info = RelayLogInfo.read(self._directory)
             except BaseException:
                 self._go_back()
                 raise

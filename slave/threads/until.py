@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
+from dumpfilter.slave.state.infos import RelayLogInfo
 from dumpfilter.slave.state.relay_log import RelayPosition
-from dumpfilter.slave.state.relay_log_info import RelayLogInfo
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dumpfilter.filter.rules import FilterOn
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.state.source_info import SourceInfo
+from dumpfilter.slave.state.infos import SourceInfo
 from dumpfilter.slave.threads.source import Source
 
 AddressOf = Callable[[str], str]

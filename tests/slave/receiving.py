@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
@@ -16,9 +15,7 @@ class Slave:
     def __init__(self, directory: Path, *, save_period: float, sync: int) -> None:
         self.directory = directory
         self.relay_log = RelayLog(directory, sync_every=sync)
-        self.receiver = Receiver(
-            self.relay_log, MasterInfoFile(directory, sync_every=sync), RelayEnd(), save_period=save_period
-        )
+        self.receiver = Receiver(self.relay_log, RelayEnd(), sync_every=sync, save_period=save_period)
 
     def replicate(self, master, cuts) -> None:
         self.receiver.begin_stream(master_uuid="m", family="mysql")

@@ -30,7 +30,7 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.state.source_info import SourceInfo
+from dumpfilter.slave.state.infos import SourceInfo
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
 from tests.slave.driven import Place, serving, wait_until

@@ -12,9 +12,8 @@ import pytest
 
 from dumpfilter.console.sql.commands import Threads
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
+from dumpfilter.slave.state.infos import MasterInfo, RelayLogInfo
 from dumpfilter.slave.state.relay_log import RelayLog
-from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
 from dumpfilter.slave.targets import make_target
 from tests.slave.driven import OLD_OPTION as OLD
 from tests.slave.driven import UUID, driven, expected, serving, wait_until
@@ -244,21 +243,21 @@ def test_reset_replica_all(binlogs: Path, tmp_path: Path, name: str) -> None:
 
 def _relay_log_lost(directory: Path) -> None:
     """Leave what a kill inside RESET REPLICA leaves: the relay log is gone, and relay-log.info is old."""
-    info = MasterInfoFile(directory)
+    info = MasterInfo.file(directory)
     info.save(MasterInfo(family=info.load().family), synced=False)
     RelayLog(directory).recover(None)
 
 
 def _master_info_is_older(directory: Path) -> None:
     """Leave what a power failure leaves when relay-log.info reached the disk and master.info did not."""
-    info = MasterInfoFile(directory)
+    info = MasterInfo.file(directory)
     here = info.load()
     info.save(here.model_copy(update={"relay_file": "relay-bin.000001", "relay_offset": 400}), synced=False)
 
 
 def _goes_on_without_relay_log(directory: Path) -> None:
     """Leave a kill's files: the applier goes on in an empty relay log, and the old relay log is still there."""
-    applied = RelayLogInfoFile(directory)
+    applied = RelayLogInfo.file(directory)
     applied.save(applied.load().model_copy(update={"relay_file": "", "relay_offset": 0}))
 
 
@@ -270,7 +269,7 @@ def _goes_on_without_relay_log_whose_head_is_damaged(directory: Path) -> None:
 def _inside_a_head(directory: Path) -> None:
     """Leave the place that an earlier release saved in a file that was cut inside its head."""
     target = make_target("summary")
-    RelayLogInfoFile(directory).save(
+    RelayLogInfo.file(directory).save(
         RelayLogInfo(
             relay_file="relay-bin.000001", relay_offset=126, source_position=126, target=target.state()
         )

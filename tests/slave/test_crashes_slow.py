@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.base import files
-from dumpfilter.slave.state.master_info import MasterInfoFile
+from dumpfilter.slave.state.infos import MasterInfo
 from tests.slave.receiving import Slave
 from tests.slave.relayed import contents, raw_events
 
@@ -94,8 +94,8 @@ def test_crashes_leave_no_trace(masters, monkeypatch, shape, cuts, crash_after, 
             last = Slave(crashed, save_period=0.0, sync=0)
             last.replicate(master, [])
             assert contents(crashed) == contents(whole)
-            reference = MasterInfoFile(whole).load()
-            found = MasterInfoFile(crashed).load()
+            reference = MasterInfo.read(whole)
+            found = MasterInfo.read(crashed)
             assert found.model_copy(update={"relay_offset": reference.relay_offset}) == reference
             assert reference.source_file == files[-1].name
             assert reference.source_position == max(files[-1].end, 4) or not files[-1].transactions

@@ -21,8 +21,7 @@ from dumpfilter.base.errors import (
     RegistrationRefused,
     StreamError,
 )
-from dumpfilter.slave.state.counters_info import ChannelCounters
-from dumpfilter.slave.state.master_info import MasterInfoFile
+from dumpfilter.slave.state.counters import ChannelCounters
 from dumpfilter.slave.state.relay_log import RelayLog
 from dumpfilter.slave.threads.io_thread import IoThread
 from dumpfilter.slave.threads.receiver import Receiver
@@ -106,7 +105,7 @@ def served(masters):
 
 def make_thread(directory, port, *, on_chunk=lambda chunk: None, **options) -> IoThread:
     directory.mkdir(exist_ok=True)
-    receiver = Receiver(RelayLog(directory), MasterInfoFile(directory), RelayEnd())
+    receiver = Receiver(RelayLog(directory), RelayEnd())
     options = {"once": True, "connect_retry": 0.05, "net_timeout": 5.0, **options}
     source = source_of("127.0.0.1", port, server_id=101, uuid="me", **options)
     return IoThread(source, receiver, ChannelCounters(directory), on_chunk=on_chunk)

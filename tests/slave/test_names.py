@@ -15,7 +15,6 @@ from dumpfilter.filter import EffectiveFilter, Filter, FilterSemantics
 from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
@@ -196,7 +195,7 @@ def test_a_filter_that_changes_keeps_the_collation(tmp_path: Path, upgraded: Pat
 
 def test_a_master_that_does_not_keep_to_it(tmp_path: Path) -> None:
     """The slave refuses a master that answers with another collation, because that master would drop other rows."""
-    receiver = Receiver(RelayLog(tmp_path), MasterInfoFile(tmp_path), RelayEnd())
+    receiver = Receiver(RelayLog(tmp_path), RelayEnd())
     receiver.begin_stream(master_uuid="m", family="mariadb", names=OLD)
     with pytest.raises(StreamError, match="compares names by general1400_as_ci"):
         receiver.begin_stream(master_uuid="m", family="mariadb", names=NEW)

@@ -11,7 +11,7 @@ import pytest
 from dumpfilter.base import files
 from dumpfilter.base.errors import StateCorrupt, StreamDamaged, StreamError
 from dumpfilter.binlog.gap_events import Gap, parse_gap_event
-from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
+from dumpfilter.slave.state.infos import MasterInfo
 from dumpfilter.slave.state.relay_log import MOST_WAITED_FOR
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.slave.receiving import Slave
@@ -219,11 +219,9 @@ def test_another_master_gets_a_relay_log_of_its_own(masters, tmp_path):
 def test_relay_logs_without_master_info(tmp_path):
     (tmp_path / "relay-bin.000001").write_bytes(b"whose?")
     with pytest.raises(StateCorrupt, match=r"master.info: the file is missing"):
-        MasterInfoFile(tmp_path).load()
-    assert MasterInfoFile(tmp_path).path == tmp_path / "master.info"
+        MasterInfo.read(tmp_path)
     (tmp_path / "relay-bin.000001").unlink()
-    assert MasterInfoFile(tmp_path).load() == MasterInfo()
-    assert (tmp_path / "master.info").exists()
+    assert MasterInfo.read(tmp_path) == MasterInfo()
 
 
 @pytest.mark.parametrize("member", [{"tag": "a:1,\nb"}, {"uuid": b"short"}, {"runs": [1]}])

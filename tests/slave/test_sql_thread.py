@@ -10,9 +10,8 @@ import pytest
 from dumpfilter.base.errors import RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import Filter
-from dumpfilter.slave.state.master_info import MasterInfoFile
+from dumpfilter.slave.state.infos import RelayLogInfo
 from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition
-from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
 from dumpfilter.slave.threads import sql_thread
 from dumpfilter.slave.threads.progress import Progress
 from dumpfilter.slave.threads.receiver import Receiver
@@ -69,9 +68,7 @@ def channel(tmp_path, masters):
         def __init__(self, folder):
             self.folder = folder
             self.relay_end = RelayEnd()
-            self.receiver = Receiver(
-                RelayLog(tmp_path), MasterInfoFile(tmp_path), self.relay_end, save_period=0.0
-            )
+            self.receiver = Receiver(RelayLog(tmp_path), self.relay_end, save_period=0.0)
             self.receiver.begin_stream(master_uuid="m", family=family_of(folder))
             # FakeMaster takes each event for a transaction. Only the ends of files are true boundaries.
             self.master = masters.FakeMaster(masters.recorded(folder))
@@ -103,7 +100,7 @@ def test_applies_everything_and_knows_where_it_is(tmp_path, channel, folder):
     thread = c.thread(target)
     thread.run()
     info = thread.info
-    assert info == RelayLogInfoFile(tmp_path).load()
+    assert info == RelayLogInfo.read(tmp_path)
     assert info.target == target.state()
     assert (info.source_file, info.source_position) == ("bin.000003", c.master.files[-1].end)
     assert info.relay_file == "relay-bin.000003"
@@ -125,7 +122,7 @@ def test_a_statement_that_waits_sees_each_transaction_before_it_is_saved(tmp_pat
     seen = []
 
     def told():
-        seen.append((thread.info.executed, RelayLogInfoFile(tmp_path).load().executed))
+        seen.append((thread.info.executed, RelayLogInfo.read(tmp_path).executed))
 
     progress.told = told
     thread.run()
@@ -159,12 +156,12 @@ def test_nothing_is_applied_twice_after_a_crash(tmp_path, channel, monkeypatch, 
     c.receive_all()
     with pytest.raises(RuntimeError):
         c.thread(Recorder(fail_after)).run()
-    recorded = RelayLogInfoFile(tmp_path).load()
+    recorded = RelayLogInfo.read(tmp_path)
     assert fail_after < 7 or recorded.relay_file
     target = Recorder()
     c.thread(target).run()
     whole = Recorder()
-    RelayLogInfoFile(tmp_path).path.unlink()
+    RelayLogInfo.file(tmp_path).path.unlink()
     c.thread(whole).run()
     assert target.told == whole.told
 
@@ -188,7 +185,7 @@ def test_stop_is_between_transactions_and_goes_on_there(tmp_path, channel):
         assert target.told == stopping.told
         assert target.told[-1] == ["commit"]
     whole = Recorder()
-    RelayLogInfoFile(tmp_path).path.unlink()
+    RelayLogInfo.file(tmp_path).path.unlink()
     c.thread(whole).run()
     assert target.told == whole.told
 
@@ -211,9 +208,9 @@ def test_saves_no_place_in_a_file_that_was_cut_inside_its_head(tmp_path, channel
     with path.open("rb") as file:
         events = [event.offset for event in iter_events(file, file=str(path))]
     for cut in events[2:0:-1]:
-        RelayLogInfoFile(tmp_path).path.unlink(missing_ok=True)
+        RelayLogInfo.file(tmp_path).path.unlink(missing_ok=True)
         os.truncate(path, cut)
         with pytest.raises(RelayLogDamaged, match=path.name):
             c.thread(Recorder()).run()
-        place = RelayLogInfoFile(tmp_path).load().relay_position
+        place = RelayLogInfo.read(tmp_path).relay_position
         assert place is None or place.file != path.name

@@ -22,7 +22,7 @@ from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.slave.state.source_info import SourceInfo
+from dumpfilter.slave.state.infos import SourceInfo
 from dumpfilter.slave.threads.connection import open_channel
 from dumpfilter.slave.tls_trial import Unreachable, agree, speaks_tls
 from dumpfilter.v1 import dumpfilter_pb2 as pb

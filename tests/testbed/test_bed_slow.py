@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
+from dumpfilter.slave.state.infos import RelayLogInfo
 from dumpfilter.testbed import (
     LawBroken,
     NodeIsDown,
@@ -152,7 +152,7 @@ def test_a_broken_law_names_node_table_and_difference(bed: Testbed) -> None:
     assert isinstance(web, Slave)
     web.wait_caught_up(WAIT)
     web.stop()
-    file = RelayLogInfoFile(web.relay_directory(web.feeds[0]))
+    file = RelayLogInfo.file(web.relay_directory(web.feeds[0]))
     good = file.load()
     table = next(iter(good.target["tables"]))
     bad = {**good.target["tables"][table], "inserted": 1_000_000}

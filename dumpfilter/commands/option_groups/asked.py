@@ -80,7 +80,7 @@ class AskedOptions(ConsoleLogin):
         if not self.master:
             return None
         from dumpfilter.slave.options import SlaveOptions
-        from dumpfilter.slave.state.source_info import SourceInfo
+        from dumpfilter.slave.state.infos import SourceInfo
         from dumpfilter.slave.threads.source import Source
 
         host, port = parse_address("--master", self.master)

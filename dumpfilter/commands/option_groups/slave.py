@@ -11,7 +11,7 @@ from dumpfilter.commands.option_groups.logins import SOURCE_VARIABLE, parse_mast
 from dumpfilter.slave.options import MASTER_PANEL, SourceOptions, TlsOptions
 
 if TYPE_CHECKING:
-    from dumpfilter.slave.state.source_info import SourceInfo
+    from dumpfilter.slave.state.infos import SourceInfo
 
 
 class MasterOptions(Settings, panel=MASTER_PANEL):
@@ -31,7 +31,7 @@ class MasterOptions(Settings, panel=MASTER_PANEL):
 
         ``net_timeout`` is ``--replica-net-timeout``, by which an idle connection must not count as lost.
         """
-        from dumpfilter.slave.state.source_info import SourceInfo
+        from dumpfilter.slave.state.infos import SourceInfo
 
         period = net_timeout / 2 if source.heartbeat_period is None else source.heartbeat_period
         if period >= net_timeout:

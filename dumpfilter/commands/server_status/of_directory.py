@@ -12,12 +12,8 @@ from typing import Any
 from dumpfilter.base.errors import OptionError, StateCorrupt
 from dumpfilter.commands.server_status.model import Record, channel_record, slave_record
 from dumpfilter.slave.lag import relay_lag
-from dumpfilter.slave.state import CHANNELS, LOCK, master_info, source_info
-from dumpfilter.slave.state.counters_info import CountersInfo, counters_file
-from dumpfilter.slave.state.master_info import MasterInfoFile
-from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
-from dumpfilter.slave.state.source_info import source_info_file
-from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.slave.state import CHANNELS, LOCK
+from dumpfilter.slave.state.infos import CountersInfo, MasterInfo, RelayLogInfo, SourceInfo
 
 
 def relay_directory_status(directory: Path) -> Record:
@@ -25,7 +21,7 @@ def relay_directory_status(directory: Path) -> Record:
 
     Raises OptionError for a directory that is no slave's. A file that cannot be used is a problem in the status.
     """
-    names = ("auto.cnf", source_info.NAME, master_info.NAME)
+    names = ("auto.cnf", SourceInfo.NAME, MasterInfo.NAME)
     if not any((directory / name).exists() for name in names):
         what = "is no relay directory of a slave" if directory.is_dir() else "is no directory"
         raise OptionError(
@@ -47,12 +43,12 @@ def relay_directory_status(directory: Path) -> Record:
 def _channel(directory: Path, name: str) -> Record:
     facts: dict[str, Any] = {"channel": name}
     try:
-        source = source_info_file(directory).load()
+        source = SourceInfo.file(directory).load()
         if source is not None:
             facts |= {"channel": source.channel, "source": source.address, "filter_on": source.filter_on}
-        applied = RelayLogInfoFile(directory).load()
-        received = MasterInfoFile(directory).peek()
-        counted = counters_file(directory).load() or CountersInfo()
+        applied = RelayLogInfo.read(directory)
+        received = MasterInfo.read(directory)
+        counted = CountersInfo.read(directory)
     except StateCorrupt as error:
         return channel_record(**facts, unusable=str(error))
     lag = relay_lag(directory, applied.relay_position, received.relay_position, time.time())
@@ -73,7 +69,7 @@ def _channel(directory: Path, name: str) -> Record:
         executed_gtids=applied.executed,
         lag_bytes=lag.lag_bytes,
         lag_seconds=lag.lag_seconds,
-        counters=numbers | dict.fromkeys(pb.Counts.DESCRIPTOR.fields_by_name, 0) | counted.counts,
+        counters=numbers | CountersInfo().counts | counted.counts,
     )
 
 

@@ -25,9 +25,8 @@ from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.slave import Slave
+from dumpfilter.slave.state.infos import RelayLogInfo, SourceInfo
 from dumpfilter.slave.state.relay_log import read_index
-from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
-from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.threads import connection, io_thread
 from dumpfilter.slave.threads.applier import EventApplier
 from tests.slave.driven import filters_of
@@ -246,7 +245,7 @@ class Machine:
         end = self.channel.master_info.relay_position if self._channel is not None else None
         if end is None or self._damages == _MOST_DAMAGES:
             return
-        applied = RelayLogInfoFile(self.relay_directory).load()
+        applied = RelayLogInfo.read(self.relay_directory)
         files = read_index(self.relay_directory)
         files = files[: files.index(end.file) + 1] if end.file in files else []
         if applied.relay_file in files:

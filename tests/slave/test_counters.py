@@ -14,12 +14,14 @@ from structlog.testing import capture_logs
 from dumpfilter.base.errors import OutputError
 from dumpfilter.base.state_file import StateFile
 from dumpfilter.filter.rules import RuleKind
-from dumpfilter.slave.state.counters_info import NAME, ChannelCounters, counters_file
+from dumpfilter.slave.state.counters import ChannelCounters
+from dumpfilter.slave.state.infos import CountersInfo
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.slave.driven import driven, serving, wait_until
 from tests.support import DATA
 
 CHUNK = pb.Chunk(events=b"x" * 100, counts=pb.Counts(events_read=5, events_dropped=2, bytes_read=300))
+NAME = CountersInfo.NAME
 MYSQL = DATA / "oracle" / "mysql-row"
 
 
@@ -150,4 +152,4 @@ def test_a_running_slave_saves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         slave.follow(master)
         slave.sql("START REPLICA")
         wait_until(lambda: saved()["connections"] == 1)
-        assert counters_file(tmp_path / "s").load() is not None
+        assert CountersInfo.file(tmp_path / "s").load() is not None

@@ -1,0 +1,125 @@
+"""The counts of a channel since its first start, which ``counters.info`` keeps.
+
+The counts outlive the channel's threads, its connections and the slave's process. Nothing depends on them. Therefore a
+damaged file is set aside with a warning, and the channel counts from zero.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import structlog
+
+from dumpfilter.base import files
+from dumpfilter.base.errors import OutputError
+from dumpfilter.filter.hits import Hits
+from dumpfilter.slave.state.infos import CountersInfo
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+
+log = structlog.get_logger("dumpfilter.slave")
+
+_LONGEST_ERROR = 2000
+"""The length at which the text of an error is cut, characters."""
+
+
+class ChannelCounters:
+    """The counts of one channel. Any thread can add to them, and :meth:`save` writes them to ``counters.info``."""
+
+    def __init__(self, directory: Path) -> None:
+        self._file = CountersInfo.file(directory)
+        self._lock = threading.Lock()
+        self._saving = threading.Lock()
+        self._failing = False
+        found = self._file.load_or_set_aside(self._warn) or CountersInfo(since=time.time())
+        counts = {name: found.counts.get(name, 0) for name in CountersInfo().counts}
+        self.info = found.model_copy(update={"counts": counts})
+        """The counts at present."""
+        self._saved = self.info
+        self.begin()
+
+    def begin(self) -> None:
+        """Note that an I/O thread starts, from which :attr:`received` counts."""
+        self._begun = self.info
+        self.last_heartbeat_at = 0.0
+        """The Unix time of the newest heartbeat since then, seconds. 0 before the first heartbeat."""
+
+    @property
+    def received(self) -> CountersInfo:
+        """The connections, messages, bytes and the master's counts since the newest start of the I/O thread."""
+        now, begun = self.info, self._begun
+        names = ("connections", "heartbeats", "chunks", "bytes_received")
+        since: dict[str, Any] = {name: getattr(now, name) - getattr(begun, name) for name in names}
+        counts = {name: number - begun.counts[name] for name, number in now.counts.items()}
+        return now.model_copy(update={**since, "counts": counts})
+
+    def count_chunk(self, chunk: pb.Chunk, size: int) -> None:
+        """Add one received message of the master's stream, which has ``size`` bytes of events."""
+        if chunk.heartbeat:
+            self.last_heartbeat_at = time.time()
+        counts = {name: getattr(chunk.counts, name) for name in self.info.counts}
+        self._add(chunks=1, bytes_received=size, heartbeats=int(chunk.heartbeat), counts=counts)
+
+    def count_connection(self) -> None:
+        """Add one connection with a stream of events."""
+        self._add(connections=1)
+
+    def count_hits(self, hits: Hits) -> None:
+        """Add hits of filter rules."""
+        self._add(hits={kind.option: count for kind, count in hits.items()})
+
+    def count_error(self, thread: Literal["io", "sql"], text: str) -> None:
+        """Add an error of a thread, which ended the thread, or only a connection of the I/O thread."""
+        text = text[:_LONGEST_ERROR].encode("utf-8", "backslashreplace").decode("utf-8")
+        newest = {f"last_{thread}_error": text, f"last_{thread}_error_at": time.time()}
+        self._add(newest, **{f"{thread}_errors": 1})
+
+    def _add(self, newest: Mapping[str, Any] | None = None, **more: int | Mapping[str, int]) -> None:
+        """Add numbers to the members with their names, and replace the members ``newest``."""
+        with self._lock:
+            self.info = self.info.model_copy(
+                update={name: _sum(getattr(self.info, name), number) for name, number in more.items()}
+                | dict(newest or {})
+            )
+
+    def save(self) -> None:
+        """Write the counts to ``counters.info`` if they have changed. A failure is an event of the log, once."""
+        with self._saving:
+            info = self.info
+            if info is self._saved:
+                return
+            try:
+                self._file.save(info)
+            except OutputError as error:
+                if not self._failing:
+                    log.error(
+                        "counters not saved",
+                        reason=str(error),
+                        hint="the slave goes on, and tries again; a restart would lose the counts since the last save",
+                    )
+                self._failing = True
+            else:
+                self._saved, self._failing = info, False
+
+    def _warn(self, reason: str, aside: str) -> None:
+        log.warning(
+            "counters cannot be used",
+            file=str(self._file.path),
+            reason=reason,
+            hint=f"the channel counts from zero; the file is kept as {aside}",
+        )
+
+    def remove(self) -> None:
+        """Remove the file, because the channel is removed. Raises OutputError."""
+        with self._saving:
+            self._saved = self.info
+            files.remove(self._file.path)
+
+
+def _sum(known: Any, more: int | Mapping[str, int]) -> Any:
+    if isinstance(more, int):
+        return known + more
+    return known | {name: known.get(name, 0) + number for name, number in more.items()}

@@ -1,0 +1,273 @@
+"""The state files of a channel, each with one class for its content.
+
+- ``source.info``: the options that the channel got by CHANGE REPLICATION SOURCE TO. A server keeps them in the table
+  ``mysql.slave_master_info``. The filters come from the command line or the option file at every start (WL#7057).
+- ``master.info``: the I/O thread's resume point.
+- ``relay-log.info``: the applier's position, and the target's state there.
+- ``imposed.info``: the filters that the master's operator has set for the channel.
+- ``counters.info``: the counts of the channel (:mod:`dumpfilter.slave.state.counters`).
+
+The slave replaces each file atomically, but never two files at once. ``relay-log.info`` holds position and target
+together, so that no transaction is applied twice or lost.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+from google.protobuf.message import DecodeError
+from pydantic import Field, NonNegativeInt
+
+from dumpfilter.base.errors import OptionError, StateCorrupt
+from dumpfilter.base.options.defaults import FIRST_EVENT, HEARTBEAT_PERIOD
+from dumpfilter.base.security.client_tls import ClientTls, TlsMode
+from dumpfilter.base.state_file import State, StateFile
+from dumpfilter.binlog.format import NameCollation
+from dumpfilter.slave.options import SourceOptions, TlsOptions
+from dumpfilter.slave.state import AFRESH, FORMAT
+from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+
+
+class Info(State):
+    """The content of one of a channel's state files."""
+
+    NAME: ClassVar[str]
+    """The name of the file."""
+    MODE: ClassVar[int] = 0o640
+    """The permissions of the file."""
+
+    @classmethod
+    def file(cls, directory: Path) -> StateFile[Self]:
+        """Return the file in a channel's directory that has this content."""
+        return StateFile(directory / cls.NAME, cls, FORMAT, mode=cls.MODE)
+
+    @classmethod
+    def read(cls, directory: Path) -> Self:
+        """Read the file. Without the file return an empty content. Raises StateCorrupt for an unusable file."""
+        return cls.file(directory).load() or cls()
+
+
+class SourceInfo(SourceOptions, TlsOptions, Info):
+    """The content of ``source.info``: how one channel connects to its master, and where it begins to read.
+
+    The members are the options of CHANGE REPLICATION SOURCE TO, with the server's defaults where those of the command
+    line differ.
+    """
+
+    NAME = "source.info"
+    # The file holds a password.
+    MODE = 0o600
+
+    channel: str = ""
+    host: str = ""
+    port: int = 3306
+    password: str = Field(default="", repr=False)
+    retry_count: int = 10
+    heartbeat_period: float = HEARTBEAT_PERIOD
+    ssl: bool = False
+    filter_on: Literal["MASTER", "SLAVE", "BOTH"] = "BOTH"  # type: ignore[assignment]  # as the server spells words
+
+    @property
+    def address(self) -> str:
+        """The master's address as ``host:port``. An IPv6 address gets brackets, as in ``[::1]:3306``."""
+        host = f"[{self.host}]" if ":" in self.host and not self.host.startswith("[") else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def start_position(self) -> int:
+        """The offset at which the channel's first dump begins, bytes. Only with a file it is :attr:`log_pos`."""
+        return self.log_pos if self.log_file else FIRST_EVENT
+
+    @property
+    def verifies_host(self) -> bool:
+        """Whether the master's certificate must name the master's host (``Source_SSL_Verify_Server_Cert``)."""
+        return self.tls is not None and self.tls.mode is TlsMode.VERIFY_IDENTITY
+
+    @property
+    def tls(self) -> ClientTls | None:
+        """The TLS settings of the connection to the master, or None for a connection without TLS."""
+        if not self.ssl:
+            return None
+        if not self.ssl_ca:
+            mode = TlsMode.REQUIRED
+        else:
+            mode = TlsMode.VERIFY_CA if self.ssl_verify_server_cert is False else TlsMode.VERIFY_IDENTITY
+        ca, certificate, key = (
+            Path(name) if name else None for name in (self.ssl_ca, self.ssl_cert, self.ssl_key)
+        )
+        return ClientTls(mode, ca, certificate, key, "SOURCE_SSL_CA", "SOURCE_SSL_CERT")
+
+    def check_tls(self) -> None:
+        """Raise OptionError for options of TLS that contradict each other. Without TLS they have no effect."""
+        if self.ssl and bool(self.ssl_cert) != bool(self.ssl_key):
+            given, missing = ("CERT", "KEY") if self.ssl_cert else ("KEY", "CERT")
+            raise OptionError(f"SOURCE_SSL_{given} needs SOURCE_SSL_{missing}: give both, or none")
+        if self.ssl and self.ssl_verify_server_cert and not self.ssl_ca:
+            raise OptionError(
+                "SOURCE_SSL_VERIFY_SERVER_CERT=1 needs SOURCE_SSL_CA, the file with the CA of the master's certificate"
+            )
+
+
+class PlaceInfo(Info):
+    """A position between two transactions, in the master's binlog and in the relay log.
+
+    Before anything was received, file names are empty and numbers are 0. Members are named as in SHOW REPLICA STATUS,
+    where MySQL calls the master "source".
+    """
+
+    master_uuid: str = ""
+    """The server_uuid of the master that the position belongs to. A master whose binlogs contain no server_uuid
+    makes a new one at each start."""
+    source_file: str = ""
+    """The base name of the master's binlog file (``Source_Log_File``, ``Relay_Source_Log_File``)."""
+    source_position: NonNegativeInt = 0
+    """The offset in ``source_file`` up to which every event was received, or was applied or dropped, bytes."""
+    relay_file: str = ""
+    """The base name of the relay log file that holds the events of ``source_file`` (``Relay_Log_File``)."""
+    relay_offset: NonNegativeInt = 0
+    """The offset in ``relay_file`` that belongs to ``source_position``, bytes (``Relay_Log_Pos``)."""
+
+    @property
+    def relay_position(self) -> RelayPosition | None:
+        """The position in the relay log. None before the first relay log file."""
+        return RelayPosition(self.relay_file, self.relay_offset) if self.relay_file else None
+
+
+class MasterInfo(PlaceInfo):
+    """The content of ``master.info``: the I/O thread's resume point, and the filter that selected the events.
+
+    The next dump continues from the resume point. After a crash the slave truncates the relay log to the resume point.
+    """
+
+    NAME = "master.info"
+
+    family: Literal["", "mysql", "mariadb"] = ""
+    """The family of servers that wrote the master's binlogs. The GTID set ``retrieved`` has this family's format."""
+    names: Literal["", "general_ci", "general1400_as_ci"] = ""
+    """The collation by which filters compare names of databases and tables.
+
+    Slave and master agreed on the collation in the first stream, and the channel keeps it.
+    """
+    retrieved: str = ""
+    """The GTIDs of all transactions that the slave has received completely or that the master dropped
+    (``Retrieved_Gtid_Set``)."""
+    except_gtids: str = ""
+    """The GTIDs that the slave had when it asked this master for a dump by GTID set (``SOURCE_AUTO_POSITION``).
+
+    The master's binlog may hold these transactions after the position, too. Each later dump from the position excepts
+    them, so that the slave does not apply them again.
+    """
+    filter_digest: str = ""
+    """A hash of the filter that selected those events in the relay log that the applier has not applied.
+
+    If a slave starts with another filter, the hash differs, and the slave requests these events again.
+    """
+    other_filters: bool = False
+    """Whether the channel once had a filter other than the current one.
+
+    If so, the applier may hold prepared XA transactions that the current filter would have dropped. The master
+    must then send their XA COMMIT or XA ROLLBACK nevertheless.
+    """
+
+    @classmethod
+    def read(cls, directory: Path) -> Self:
+        """Read the file. Raises StateCorrupt for an unusable file, and for relay logs without the file."""
+        info = cls.file(directory).load()
+        if info is None and any(directory.glob(f"{BASENAME}.[0-9]*")):
+            raise StateCorrupt(f"{directory / cls.NAME}: the file is missing beside relay logs; {AFRESH}")
+        return info or cls()
+
+    @property
+    def name_collation(self) -> NameCollation | None:
+        """The collation by which this channel's filters compare names. None before the first stream."""
+        return NameCollation(self.names) if self.names else None
+
+    def back_at(self, applied: RelayLogInfo) -> MasterInfo:
+        """Return the content that the file would have if the slave had received nothing beyond ``applied``.
+
+        The agreements with the master stay.
+        """
+        if not applied.source_file:
+            return MasterInfo(family=self.family, retrieved=applied.executed)
+        same_master = applied.master_uuid == self.master_uuid
+        # Transactions that the applier has executed may be excepted from the dump of any master.
+        except_gtids = self.except_gtids if same_master or not self.except_gtids else applied.executed
+        place = applied.model_dump(include=set(PlaceInfo.model_fields))
+        return self.model_copy(update={**place, "except_gtids": except_gtids, "retrieved": applied.executed})
+
+
+class RelayLogInfo(PlaceInfo):
+    """The content of ``relay-log.info``: how far the applier has come, and the target's state at that position.
+
+    After a crash the slave restores the target to that state, and the applier continues at that position.
+    """
+
+    NAME = "relay-log.info"
+
+    executed: str = ""
+    """The GTIDs of the transactions that the applier has applied or the master dropped (``Executed_Gtid_Set``)."""
+    target: dict[str, Any] = Field(default_factory=dict)
+    """The state that the target returned at this position (:meth:`dumpfilter.slave.targets.Target.state`)."""
+
+
+class ImposedInfo(Info):
+    """The content of ``imposed.info``: the filters that the master imposed at the slave's newest registration.
+
+    The applier drops events by these filters, too. The file lets the applier do that even after a restart of the slave
+    while the master is unreachable.
+    """
+
+    NAME = "imposed.info"
+
+    filters: list[str] = Field(default_factory=list)
+    """The imposed filters. Each is a protobuf message ``ImposedFilter``, serialized and encoded in base64."""
+
+
+def read_imposed(directory: Path) -> tuple[pb.ImposedFilter, ...]:
+    """Read the imposed filters of a channel. Raises StateCorrupt when ``imposed.info`` is unusable."""
+    try:
+        filters = ImposedInfo.read(directory).filters
+        return tuple(pb.ImposedFilter.FromString(base64.b64decode(one)) for one in filters)
+    except (DecodeError, ValueError) as error:
+        raise StateCorrupt(f"{directory / ImposedInfo.NAME}: cannot be read ({error}); {AFRESH}") from error
+
+
+def save_imposed(directory: Path, imposed: Sequence[pb.ImposedFilter]) -> None:
+    """Write the imposed filters of a channel, in place of the earlier ones. Raises OutputError."""
+    filters = [base64.b64encode(one.SerializeToString()).decode() for one in imposed]
+    ImposedInfo.file(directory).save(ImposedInfo(filters=filters))
+
+
+class CountersInfo(Info):
+    """The content of ``counters.info``. Times are Unix times in seconds, 0 for never."""
+
+    NAME = "counters.info"
+
+    since: float = 0.0
+    """The time at which the channel began to count."""
+    connections: NonNegativeInt = 0
+    heartbeats: NonNegativeInt = 0
+    chunks: NonNegativeInt = 0
+    bytes_received: NonNegativeInt = 0
+    """The size of all received events, bytes. Events that the slave had to receive twice count twice."""
+    counts: dict[str, NonNegativeInt] = Field(
+        default_factory=lambda: dict.fromkeys(pb.Counts.DESCRIPTOR.fields_by_name, 0)
+    )
+    """The numbers of events and bytes that the master says it has read, sent and dropped for the channel.
+
+    The keys are the names of the members of the protobuf message ``Counts``.
+    """
+    hits: dict[str, NonNegativeInt] = Field(default_factory=dict)
+    """The number of hits of rules of each kind, by the kind's option."""
+    io_errors: NonNegativeInt = 0
+    """The number of lost connections, failed attempts to connect, and errors that ended the I/O thread."""
+    sql_errors: NonNegativeInt = 0
+    """The number of errors that ended the SQL thread."""
+    last_io_error: str = ""
+    last_io_error_at: float = 0.0
+    last_sql_error: str = ""
+    last_sql_error_at: float = 0.0
