@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import enum
-
 import numpy as np
 
 from dumpfilter.base.compiler.kernels import njit
@@ -21,26 +19,9 @@ LONGEST_PAYLOAD = 0xFFFFFF
 """The longest payload of one packet, bytes. A longer message goes on in the next packet."""
 
 
-class Stop(enum.IntEnum):
-    """The reasons for which :func:`deframe` stops."""
+EVENT_AHEAD = 0
+"""The first byte of a packet that holds an event."""
 
-    NEED_MORE = 0
-    """The buffer ends inside a packet."""
-    CONTROL = 1
-    """The next packet holds no ordinary event: an error, an end, or an event that says where the stream is."""
-    LARGE = 2
-    """The next event does not fit into the buffer."""
-    WRONG_SEQUENCE = 3
-    WRONG_LENGTH = 4
-    WRONG_POSITION = 5
-
-
-_NEED_MORE = int(Stop.NEED_MORE)
-_CONTROL = int(Stop.CONTROL)
-_LARGE = int(Stop.LARGE)
-_WRONG_SEQUENCE = int(Stop.WRONG_SEQUENCE)
-_WRONG_LENGTH = int(Stop.WRONG_LENGTH)
-_WRONG_POSITION = int(Stop.WRONG_POSITION)
 _STOP = int(EventType.STOP)
 _ROTATE = int(EventType.ROTATE)
 _FORMAT_DESCRIPTION = int(EventType.FORMAT_DESCRIPTION)
@@ -56,30 +37,22 @@ def deframe(buffer, begin, end, out, sequence, position, least):
     """Copy the events of the packets in ``buffer[begin:end]`` to ``out``, back to back.
 
     ``sequence`` is the sequence number that is due, ``position`` the place of the next event in its binlog file, and
-    ``least`` the least length of an event. ``out`` is as large as ``buffer``. The first packet that is not an ordinary
-    event stops the pass.
+    ``least`` the least length of an event. ``out`` is as large as ``buffer``. The pass stops at the first packet that
+    is not whole, is not right, or holds no ordinary event.
 
-    Return the reason, the number of bytes read, the number of bytes written, and the next sequence number.
+    Return the number of bytes read, the number of bytes written, the next sequence number, and whether the next packet
+    holds no ordinary event: an error, an end, or an event that says where the stream is.
     """
     base = np.uintp(buffer.ctypes.data)
     target = np.uintp(out.ctypes.data)
     at = np.int64(begin)
-    size = np.int64(buffer.size)
     written = np.int64(0)
-    while end - at >= PACKET_HEADER:
+    while end - at > PACKET_HEADER:
         head = load_u32(base + np.uintp(at))
         length = np.int64(head & np.uint32(0xFFFFFF))
-        if length == 0:
-            return _WRONG_LENGTH, at - begin, written, sequence
-        if end - at < PACKET_HEADER + 1:
-            break
-        if load_u8(base + np.uintp(at + PACKET_HEADER)) != 0:
-            return _CONTROL, at - begin, written, sequence
-        if np.int64(head >> np.uint32(24)) != sequence:
-            return _WRONG_SEQUENCE, at - begin, written, sequence
-        if length < 1 + HEADER_LENGTH:
-            return _WRONG_LENGTH, at - begin, written, sequence
-        if end - at < PACKET_HEADER + 1 + HEADER_LENGTH:
+        if length != 0 and load_u8(base + np.uintp(at + PACKET_HEADER)) != EVENT_AHEAD:
+            return at - begin, written, sequence, True
+        if min(length, end - at - PACKET_HEADER) < 1 + HEADER_LENGTH:
             break
         event = base + np.uintp(at + PACKET_HEADER + 1)
         event_size = np.int64(load_u32(event + np.uintp(9)))
@@ -90,23 +63,22 @@ def deframe(buffer, begin, end, out, sequence, position, least):
             or (kind == _START_ENCRYPTION and end_log_pos == 0)
             or load_u16(event + np.uintp(17)) & _ARTIFICIAL
         ):
-            return _CONTROL, at - begin, written, sequence
-        if event_size < least or (
-            event_size != length - 1 if length < LONGEST_PAYLOAD else event_size < length - 1
+            return at - begin, written, sequence, True
+        if (
+            np.int64(head >> np.uint32(24)) != sequence
+            or event_size < least
+            or event_size != length - 1
+            or (end_log_pos != 0 and end_log_pos != (position + event_size) & _MASK)
+            or length == LONGEST_PAYLOAD
+            or end - at < PACKET_HEADER + length
         ):
-            return _WRONG_LENGTH, at - begin, written, sequence
-        if end_log_pos != 0 and end_log_pos != (position + event_size) & _MASK:
-            return _WRONG_POSITION, at - begin, written, sequence
-        if length == LONGEST_PAYLOAD or PACKET_HEADER + length > size:
-            return _LARGE, at - begin, written, sequence
-        if end - at < PACKET_HEADER + length:
             break
         copy_bytes(target + np.uintp(written), event, np.uintp(event_size))
         written += event_size
         position += event_size
         at += PACKET_HEADER + length
         sequence = (sequence + 1) & 0xFF
-    return _NEED_MORE, at - begin, written, sequence
+    return at - begin, written, sequence, False
 
 
 @njit(cache=True, nogil=True)

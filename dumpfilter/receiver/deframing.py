@@ -20,19 +20,19 @@ from dumpfilter.binlog.crc32 import all_sound
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, event_name
 from dumpfilter.binlog.reader import MAX_EVENT
 from dumpfilter.receiver._deframe_kernels import (
+    EVENT_AHEAD,
     LEAST_WITH_CHECKSUM,
     LEAST_WITHOUT_CHECKSUM,
     LONGEST_PAYLOAD,
     PACKET_HEADER,
-    Stop,
     deframe,
 )
 
 BUFFER_SIZE = 4 << 20
 """The size of the buffer for packets, and of the buffer for their events, bytes."""
 
-_EVENT_AHEAD = 0
-"""The first byte of a packet that holds an event."""
+_LAST_POSITION = 0xFFFFFFFF
+"""The highest value of an event's ``end_log_pos``, which counts modulo 4 GiB."""
 
 
 class Socket(Protocol):
@@ -133,30 +133,27 @@ class Deframer:
 
         Raises SourceStreamDamaged for a packet that no server sends.
         """
-        least = LEAST_WITH_CHECKSUM if self.checksum else LEAST_WITHOUT_CHECKSUM
-        reason, read, written, self._sequence = deframe(
+        read, written, self._sequence, is_control = deframe(
             self._buffer,
             self._begin,
             self._end,
             self._out,
             self._sequence,
             self._where()[1],
-            least,
+            self._least,
         )
-        at = self._begin + read
+        if written and self.checksum and not all_sound(self._out, 0, written):
+            raise self._wrong_checksum(written)
+        self._begin += read
         if written:
-            if self.checksum and not all_sound(self._out, 0, written):
-                raise self._wrong_checksum(written)
             # The next call meets the cause of the stop again. These events are stored before.
-            self._begin = at
             return Events(self._out.data[:written])
-        if reason == Stop.NEED_MORE:
-            return None
-        if reason == Stop.CONTROL:
-            return self._control()
-        if reason == Stop.LARGE:
-            return self._large()
-        raise self._refused(Stop(reason))
+        return self._control() if is_control else self._rest()
+
+    @property
+    def _least(self) -> int:
+        """The least length of an event, bytes."""
+        return LEAST_WITH_CHECKSUM if self.checksum else LEAST_WITHOUT_CHECKSUM
 
     def _control(self) -> Control | None:
         length, sequence = self._packet()
@@ -166,36 +163,78 @@ class Deframer:
             return None
         first = self._begin + PACKET_HEADER
         payload = self._view[first : first + length].tobytes()
-        if payload[0] == _EVENT_AHEAD and sequence != self._sequence:
-            raise self._refused(Stop.WRONG_SEQUENCE)
+        if payload[0] == EVENT_AHEAD:
+            self._check_sequence(sequence)
         self._begin = first + length
         self._sequence = (sequence + 1) & 0xFF
         return Control(payload)
 
-    def _large(self) -> LargeEvent:
-        first = self._begin + PACKET_HEADER
-        size = EventHeader.unpack(self._view[first : first + 1 + HEADER_LENGTH], 1).size
+    def _rest(self) -> LargeEvent | None:
+        """Return the event that is too large for the buffer, or None while more of the packet must come.
+
+        Raises SourceStreamDamaged for a packet that is not right.
+        """
+        head = self._view[self._begin : min(self._end, self._begin + PACKET_HEADER + 1 + HEADER_LENGTH)]
+        if len(head) < PACKET_HEADER:
+            return None
+        length, sequence = self._packet()
+        if length and len(head) > PACKET_HEADER:
+            self._check_sequence(sequence)
+        if length < 1 + HEADER_LENGTH and (not length or len(head) > PACKET_HEADER):
+            raise self._damaged(f"a packet of {length} bytes, too short for an event")
+        if len(head) < PACKET_HEADER + 1 + HEADER_LENGTH:
+            return None
+        header = EventHeader.unpack(head, PACKET_HEADER + 1)
+        event, size = f"a {event_name(header.type)} event", header.size
+        is_last = length < LONGEST_PAYLOAD
+        if size < self._least or size < length - 1 or (is_last and size != length - 1):
+            raise self._damaged(f"{event} whose length is {size}, in a packet with {length - 1} bytes for it")
+        if header.end_log_pos not in (0, (self._where()[1] + size) & _LAST_POSITION):
+            raise self._damaged(
+                f"{event} of {size} bytes says that it ends at {header.end_log_pos}; events are missing, or come again"
+            )
+        if is_last and PACKET_HEADER + length <= self._buffer.size:
+            return None
         if size > MAX_EVENT:
             raise self._damaged(f"an event's length is {size}, more than any event has")
-        return LargeEvent(size, self._verified(size, self._pieces(size)))
+        return LargeEvent(size, self._pieces(size))
 
     def _pieces(self, size: int) -> Iterator[memoryview]:
-        """Yield the bytes of one event that comes in one or more packets, the first of which begins the buffer."""
+        """Yield the bytes of the event that begins the buffer, in one or more packets.
+
+        The event's checksum comes only if the checksum is right.
+        """
+        body = size - CHECKSUM_LENGTH if self.checksum else size
+        crc, done, stored, kind = 0, 0, b"", self._view[self._begin + PACKET_HEADER + 1 + 4]
+        for piece in self._payloads(size):
+            part = piece[: max(body - done, 0)]
+            stored += piece[len(part) :]
+            crc = zlib.crc32(part, crc) if self.checksum else 0
+            done += len(piece)
+            if part:
+                yield part
+        if self.checksum:
+            if int.from_bytes(stored, "little") != crc:
+                raise self._damaged(f"a {event_name(kind)} event of {size} bytes with a wrong checksum")
+            yield memoryview(stored)
+
+    def _payloads(self, size: int) -> Iterator[memoryview]:
+        """Yield the payloads of an event's packets in pieces, without the byte before the event."""
         left, skip = size, 1
-        while True:
+        length = LONGEST_PAYLOAD
+        while length == LONGEST_PAYLOAD:
             while self._end - self._begin < PACKET_HEADER:
                 self.fill()
             length, sequence = self._packet()
-            if sequence != self._sequence:
-                raise self._refused(Stop.WRONG_SEQUENCE)
-            if length - skip > left:
+            self._check_sequence(sequence)
+            rest = length - skip
+            if rest > left:
                 raise self._damaged(f"packets with more than the {size} bytes of their event")
-            if length < LONGEST_PAYLOAD and length - skip < left:
-                raise self._damaged(f"packets that end {left - length + skip} bytes before their event")
+            if length < LONGEST_PAYLOAD and rest < left:
+                raise self._damaged(f"packets that end {left - rest} bytes before their event")
             self._sequence = (sequence + 1) & 0xFF
             self._begin += PACKET_HEADER + skip
-            rest = length - skip
-            left -= rest
+            left, skip = left - rest, 0
             while rest:
                 if self._begin == self._end:
                     self.fill()
@@ -203,29 +242,6 @@ class Deframer:
                 self._begin += len(piece)
                 rest -= len(piece)
                 yield piece
-            if length < LONGEST_PAYLOAD:
-                return
-            skip = 0
-
-    def _verified(self, size: int, pieces: Iterator[memoryview]) -> Iterator[memoryview]:
-        """Yield the pieces of an event, and its checksum only if the checksum is right."""
-        if not self.checksum:
-            yield from pieces
-            return
-        body = size - CHECKSUM_LENGTH
-        crc, done, stored, kind = 0, 0, b"", 0
-        for piece in pieces:
-            if not done:
-                kind = piece[4]
-            part = piece[: max(body - done, 0)]
-            stored += piece[len(part) :]
-            crc = zlib.crc32(part, crc)
-            done += len(piece)
-            if part:
-                yield part
-        if int.from_bytes(stored, "little") != crc:
-            raise self._damaged(f"a {event_name(kind)} event of {size} bytes with a wrong checksum")
-        yield memoryview(stored)
 
     def _wrong_checksum(self, written: int) -> SourceStreamDamaged:
         """Return the error about the first event with a wrong checksum among the events of the last pass."""
@@ -248,24 +264,9 @@ class Deframer:
         head = self._view[self._begin : self._begin + PACKET_HEADER]
         return int.from_bytes(head[:3], "little"), head[3]
 
-    def _refused(self, reason: Stop) -> SourceStreamDamaged:
-        length, sequence = self._packet()
-        if reason == Stop.WRONG_SEQUENCE:
-            return self._damaged(f"packet number {sequence} came where number {self._sequence} was due")
-        first = self._begin + PACKET_HEADER
-        head = self._view[first : min(self._end, first + 1 + HEADER_LENGTH)]
-        if len(head) < 1 + HEADER_LENGTH or length < 1 + HEADER_LENGTH:
-            return self._damaged(f"a packet of {length} bytes, too short for an event")
-        header = EventHeader.unpack(head, 1)
-        event = f"a {event_name(header.type)} event"
-        if reason == Stop.WRONG_POSITION:
-            return self._damaged(
-                f"{event} of {header.size} bytes says that it ends at {header.end_log_pos}; events are missing, or "
-                "come again"
-            )
-        return self._damaged(
-            f"{event} whose length is {header.size}, in a packet with {length - 1} bytes for it"
-        )
+    def _check_sequence(self, sequence: int) -> None:
+        if sequence != self._sequence:
+            raise self._damaged(f"packet number {sequence} came where number {self._sequence} was due")
 
     def _damaged(self, what: str) -> SourceStreamDamaged:
         file, position = self._where()
