@@ -49,7 +49,7 @@ from dumpfilter.master.replicas.requests import (
 )
 from dumpfilter.master.replicas.source import Source
 from dumpfilter.master.replicas.starts import ReplicaStart, start_by_gtids, start_by_position
-from dumpfilter.master.replicas.stream import ReplicaStream, StreamOptions, state_text
+from dumpfilter.master.replicas.stream import ReplicaStream, state_text
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.who import peer_address
 
@@ -240,6 +240,7 @@ class ReplicaConnection(Connection):
         source_id = self._source.server_id
         knows_checksum = state.checksum not in (None, "NONE")
         annotations = is_mysql or bool(request.flags & MariadbFlag.ANNOTATE_ROWS)
+        left_out = NOTHING if annotations else int(EventType.ANNOTATE_ROWS)
         heartbeats = state.heartbeat_seconds
         options = DumpOptions(
             chunk_size=_CHUNK_SIZE,
@@ -259,25 +260,17 @@ class ReplicaConnection(Connection):
             self._stream,
             dump,
             KnownPosition(source_id, sums=is_mysql, corrects=not is_mysql or gtids is not None, v2=v2),
-            StreamOptions(
-                source_id,
-                start.told,
-                KnownEvents(
-                    start,
-                    is_computed=self._computes_position(state),
-                    is_filtered=self._is_filtered(slave),
-                    server_id=source_id,
-                    left_out=NOTHING if annotations else EventType.ANNOTATE_ROWS,
-                )
-                if start.is_inside
-                else None,
-                heartbeats=bool(heartbeats),
-                # Replicas say how often they want heartbeats, and programs do not.
-                corrections=heartbeats is not None,
-                checksum=knows_checksum,
-                annotations=annotations,
-            ),
-            check,
+            source_id,
+            start.told,
+            KnownEvents(start, self._computes_position(state), self._is_filtered(slave), source_id, left_out)
+            if start.is_inside
+            else None,
+            heartbeats=bool(heartbeats),
+            # Replicas say how often they want heartbeats, and programs do not.
+            corrections=heartbeats is not None,
+            checksum=knows_checksum,
+            left_out=left_out,
+            check=check,
         )
         log.info(
             "replica dump begins",

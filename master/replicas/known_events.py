@@ -11,41 +11,32 @@ therefore computes the position from the start of the transaction on, as the rep
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.dump.packets.framing import NOTHING
 from dumpfilter.master.replicas.failures import no_such_part
 from dumpfilter.master.replicas.starts import ReplicaStart
 
 _XID_LENGTH = 8
 
 
+@dataclass
 class KnownEvents:
-    """The events that a client has already, from the start of its dump inside a transaction on.
+    """The events that a client has already, from the start of its dump inside a transaction on."""
 
-    Parameters:
-        start: the start of the dump.
-        is_computed: whether the client is a replica of MariaDB, which computes its position.
-        is_filtered: whether the dump may lack events.
-        server_id: the id of the server that wrote the binlog.
-        left_out: the type of events that the client does not get.
-    """
+    start: ReplicaStart
+    is_computed: bool
+    """Whether the client is a replica of MariaDB, which computes its position."""
+    is_filtered: bool
+    """Whether the dump may lack events."""
+    server_id: int
+    """The id of the server that wrote the binlog."""
+    left_out: int
+    """The type of events that the client does not get."""
 
-    def __init__(
-        self,
-        start: ReplicaStart,
-        *,
-        is_computed: bool,
-        is_filtered: bool,
-        server_id: int,
-        left_out: int = NOTHING,
-    ) -> None:
-        self._start = start
-        self._is_computed = is_computed
-        self._is_filtered = is_filtered
-        self._server_id = server_id
-        self._left_out = left_out if is_computed else NOTHING
-        self._at = start.dump.begun
+    def __post_init__(self) -> None:
+        self._at = self.start.dump.begun
         """The position after the events so far, as the client has computed it."""
 
     def rest(self, events: bytes) -> bytes | None:
@@ -53,22 +44,22 @@ class KnownEvents:
 
         After the first result that is not None, the client has no further event. Raises SqlError 1236.
         """
-        told = self._start.told
+        told = self.start.told
         at = 0
         while at < len(events):
             head = EventHeader.unpack(events, at)
-            if self._is_filtered and not self._is_computed and not head.end_log_pos:
-                raise no_such_part(self._start.file, told)
-            if head.type != self._left_out:
+            if self.is_filtered and not self.is_computed and not head.end_log_pos:
+                raise no_such_part(self.start.file, told)
+            if not (self.is_computed and head.type == self.left_out):
                 after = self._at + head.size
                 # The length alone tells the place of an event if no event before it is missing.
-                if self._is_filtered or self._is_computed:
+                if self.is_filtered or self.is_computed:
                     after = max(after, head.end_log_pos)
                 if after > told:
                     return self.at_end() + events[at:]
                 self._at = after
             at += head.size
-            if self._is_computed and self._at == told:
+            if self.is_computed and self._at == told:
                 return events[at:]
         return None
 
@@ -77,18 +68,18 @@ class KnownEvents:
 
         Raises SqlError 1236 when the replica has a part of the transaction.
         """
-        if not self._is_computed:
+        if not self.is_computed:
             return b""
         # A dropped transaction has a stand-in of two events, and the connection may have been lost between them. The
         # next dump has this stand-in only if no later transaction of the domain is dropped in the same chunk.
-        start = self._start
+        start = self.start
         size = HEADER_LENGTH + _XID_LENGTH + (CHECKSUM_LENGTH if start.checksum else 0)
         if self._at != start.dump.begun or start.told != start.dump.end - size:
             raise no_such_part(start.file, start.told)
         return make_event(
             EventType.XID,
             bytes(_XID_LENGTH),
-            server_id=self._server_id,
+            server_id=self.server_id,
             end_log_pos=start.dump.end & 0xFFFFFFFF,
             checksum=start.checksum,
         )

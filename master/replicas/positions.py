@@ -7,6 +7,8 @@ missing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dumpfilter.base.options.defaults import FIRST_EVENT
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.dump.packets.control import LARGEST_V1_POSITION, gtid_list, heartbeat
@@ -16,23 +18,20 @@ _NAME_AT = 8
 _ROTATE = int(EventType.ROTATE)
 
 
+@dataclass
 class KnownPosition:
-    """The binlog file and the position in it that one replica knows.
+    """The binlog file and the position in it that one replica knows."""
 
-    Parameters:
-        server_id: the id of the server that wrote the binlog.
-        sums: whether the replica adds the lengths of events (MySQL). Otherwise the last event has told its position.
-        corrects: whether an event can correct the position. A MySQL replica must name GTIDs for that.
-        v2: whether a MySQL replica knows heartbeats of version 2. Version 1 cannot tell a position of 4 GiB and more.
-    """
-
-    def __init__(self, server_id: int, *, sums: bool, corrects: bool = True, v2: bool = False) -> None:
-        self._server_id = server_id
-        self._sums = sums
-        self._corrects = corrects
-        self._v2 = v2
-        self._file = ""
-        self._at = 0
+    server_id: int
+    """The id of the server that wrote the binlog."""
+    sums: bool
+    """Whether the replica adds the lengths of events (MySQL). Otherwise the last event has told its position."""
+    corrects: bool = True
+    """Whether an event can correct the position. A MySQL replica must name GTIDs for that."""
+    v2: bool = False
+    """Whether a MySQL replica knows heartbeats of version 2. Version 1 cannot tell a position of 4 GiB and more."""
+    _file: str = ""
+    _at: int = 0
 
     def begin(self, file: str, position: int) -> None:
         """Note that the replica was told the file and this position."""
@@ -51,27 +50,27 @@ class KnownPosition:
                 body[_NAME_AT:].decode("utf-8", "surrogateescape"), int.from_bytes(body[:_NAME_AT], "little")
             )
         else:
-            self._at = self._at + len(events) if self._sums else told or self._at
+            self._at = self._at + len(events) if self.sums else told or self._at
 
     def advance(self, size: int, last: bytes) -> None:
         """Note that the replica receives events of ``size`` bytes, which end with the end ``last`` of a transaction."""
-        self._at = self._at + size if self._sums else EventHeader.unpack(last).end_log_pos or self._at
+        self._at = self._at + size if self.sums else EventHeader.unpack(last).end_log_pos or self._at
 
     def is_wrong_at(self, file: str, position: int) -> bool:
         """Tell whether the replica knows another position in the file than ``position``, and can be corrected."""
-        if file != self._file or not self._corrects:
+        if file != self._file or not self.corrects:
             return False
-        if not self._sums:
+        if not self.sums:
             return self._at != position & LARGEST_V1_POSITION
-        return self._at != position and (self._v2 or position <= LARGEST_V1_POSITION)
+        return self._at != position and (self.v2 or position <= LARGEST_V1_POSITION)
 
     def correction(self, position: int, *, checksum: bool) -> bytes:
         """Return the event that corrects the position, and note that the replica receives the event."""
-        if self._sums:
+        if self.sums:
             self._at = position
-            return heartbeat(self._file, position, self._server_id, checksum, v2=self._v2)
+            return heartbeat(self._file, position, self.server_id, checksum, v2=self.v2)
         self._at = position & LARGEST_V1_POSITION
-        return gtid_list(position, self._server_id, checksum)
+        return gtid_list(position, self.server_id, checksum)
 
     def heartbeat(self, position: int, *, checksum: bool) -> bytes:
         """Return a heartbeat that changes nothing for the replica while the dump stands at ``position``.
@@ -80,6 +79,6 @@ class KnownPosition:
         """
         known = self._at
         # The position of a file that has ended is not one of the file to which the Rotate event has led.
-        if not self._sums and known > FIRST_EVENT:
+        if not self.sums and known > FIRST_EVENT:
             known = max(known, position)
-        return heartbeat(self._file, known, self._server_id, checksum, v2=self._v2)
+        return heartbeat(self._file, known, self.server_id, checksum, v2=self.v2)

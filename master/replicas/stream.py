@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dumpfilter.binlog.events import EventHeader, EventType
+from dumpfilter.binlog.events import EventHeader
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.console.wire import PacketStream
 from dumpfilter.dump.packets.control import format_description, rotate
-from dumpfilter.dump.packets.framing import NOTHING, frame, frame_each
+from dumpfilter.dump.packets.framing import frame, frame_each
 from dumpfilter.master.dump import Dump, Reached
 from dumpfilter.master.replicas.known_events import KnownEvents
 from dumpfilter.master.replicas.positions import KnownPosition
@@ -26,169 +26,140 @@ _INLINE = 4 << 20
 """The size up to which events become packets in the event loop. Larger ones would keep other replicas waiting."""
 
 
-@dataclass(frozen=True)
-class StreamOptions:
-    """The properties of a replica and of its request that decide what the replica is sent besides a dump's events."""
+_NOWHERE = Reached("", 0, is_boundary=True)
 
+
+@dataclass
+class ReplicaStream:
+    """The sending of one dump to one replica."""
+
+    packets: PacketStream
+    dump: Dump
+    position: KnownPosition
     server_id: int
     """The id of the server that wrote the binlog."""
-    told: int = 0
+    told: int
     """The position that the replica named, if it has a part of the transaction with which the dump begins."""
-    known: KnownEvents | None = None
-    """The events of this transaction that the replica has already. None if the dump begins between transactions."""
-    heartbeats: bool = True
+    known: KnownEvents | None
+    """The part of this transaction that the replica has already. None as soon as all further events are new to it."""
+    heartbeats: bool
     """Whether the replica wants heartbeats."""
-    corrections: bool = True
+    corrections: bool
     """Whether the replica's position may be corrected. Programs would take a correction for a part of the binlog."""
-    checksum: bool = True
+    checksum: bool
     """Whether the replica expects a checksum in the first event."""
-    annotations: bool = True
-    """Whether the replica wants Annotate_rows events."""
-
-
-class ReplicaStream:
-    """The sending of one dump to one replica.
-
-    ``check`` raises SqlError if the dump may not go on, because the replica's filter has changed.
-    """
-
-    def __init__(
-        self,
-        packets: PacketStream,
-        dump: Dump,
-        position: KnownPosition,
-        options: StreamOptions,
-        check: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._packets = packets
-        self._dump = dump
-        self._position = position
-        self._options = options
-        self._check = check
-        self._left_out = NOTHING if options.annotations else int(EventType.ANNOTATE_ROWS)
-        self._known = options.known
-        """The events that the replica has already. None as soon as it lacks all that follow."""
-        self._place = "", 0
-        """The file and position that the replica has been sent up to."""
-        self._is_boundary = True
-        """Whether no transaction is open at this position."""
-        self._has_checksums = False
-        self._told_at = -BUSY_SECONDS
-        self.is_waiting = False
-        """Whether the replica has everything, and the dump waits for new events."""
-        self.sent = 0
-        """The number of bytes of events that were sent."""
+    left_out: int
+    """The type of events that the replica does not get."""
+    check: Callable[[], None]
+    """Raises SqlError if the dump may not go on, because the replica's filter has changed."""
+    is_waiting: bool = False
+    """Whether the replica has everything, and the dump waits for new events."""
+    sent: int = 0
+    """The number of bytes of events that were sent."""
+    _reached: Reached = _NOWHERE
+    """The place that the replica has been sent up to."""
+    _has_checksums: bool = False
+    _told_at: float = -BUSY_SECONDS
 
     async def run(self) -> None:
         """Send the dump to its end. Raises ClientGone when the replica leaves, and DumpfilterError if that fails."""
-        self._dump.sink = self._send_at_once
-        async with contextlib.aclosing(self._dump.messages()) as messages:
+        self.dump.sink = self._send_at_once
+        async with contextlib.aclosing(self.dump.messages()) as messages:
             while True:
                 self.is_waiting = True
                 message = await anext(messages, None)
                 self.is_waiting = False
                 if message is None:
                     return
-                await self._send(message, self._dump.reached)
+                await self._send(message, self.dump.reached)
                 if self._plan_correction():
-                    await self._tell_position()
+                    await self._send_events(self._correction())
 
     def _plan_correction(self) -> bool:
         """Tell whether the replica's position is to be corrected now. Otherwise say when the dump is to ask again."""
         is_wrong = self._is_wrong
         if is_wrong and time.monotonic() - self._told_at >= BUSY_SECONDS:
             return True
-        self._dump.quiet_seconds = IDLE_SECONDS if is_wrong else None
+        self.dump.quiet_seconds = IDLE_SECONDS if is_wrong else None
         return False
 
     def _send_at_once(self, events: Sequence[bytes], reached: Reached) -> bool:
         """Send the events of commits if that needs no waiting, and return whether it was done."""
-        if self._known is not None or not self._packets.is_idle:
+        if self.known is not None or not self.packets.is_idle:
             return False
-        self._check()
-        self._place, self._is_boundary = (reached.file, reached.end), reached.is_boundary
+        self.check()
+        self._reached = reached
         if events:
             size = sum(map(len, events))
-            self._position.advance(size, events[-1])
+            self.position.advance(size, events[-1])
             self.sent += size
         if self._plan_correction():
-            self._told_at = time.monotonic()
-            events = [*events, self._position.correction(reached.end, checksum=self._has_checksums)]
+            events = [*events, self._correction()]
         if events:
-            packets = frame_each(events, self._packets.sequence, left_out=self._left_out)
-            self._packets.send_at_once(*packets)
+            self.packets.send_at_once(*frame_each(events, self.packets.sequence, left_out=self.left_out))
         return True
 
     @property
     def _is_wrong(self) -> bool:
         """Whether the replica knows a wrong position that can be corrected."""
-        if self._known is not None or not self._is_boundary:
+        reached = self._reached
+        if self.known is not None or not reached.is_boundary or not self.corrections:
             return False
-        return self._options.corrections and self._position.is_wrong_at(*self._place)
+        return self.position.is_wrong_at(reached.file, reached.end)
 
     async def _send(self, message: bytes, reached: Reached) -> None:
-        before, self._place = self._place, (reached.file, reached.end)
-        self._is_boundary = reached.is_boundary
-        self._check()
-        if self._known is not None and before[0] and before != self._place and not message:
-            await self._send_new(message)
+        before, self._reached = self._reached, reached
+        is_new = (before.file, before.end) != (reached.file, reached.end)
+        self.check()
         if reached.is_beginning:
-            await self._send_events(self._beginning(message, reached))
-        elif message:
-            await self._send_new(message)
-        elif before == self._place:
-            if self._is_wrong:
-                await self._tell_position()
-            elif self._options.heartbeats:
-                await self._send_heartbeat()
+            events = self._beginning(message, reached)
+        elif message or (is_new and before.file and self.known is not None):
+            events = message if self.known is None else self._rest(self.known, message)
+            if events:
+                self.position.count(events, checksum=self._has_checksums)
+        elif not is_new and self._is_wrong:
+            events = self._correction()
+        elif not is_new and self.heartbeats:
+            events = self.position.heartbeat(reached.end, checksum=self._has_checksums)
+        else:
+            return
+        await self._send_events(events)
 
     def _beginning(self, message: bytes, reached: Reached) -> bytes:
         """Return the events that say where the dump begins in a file."""
         description = _description(message)
         self._has_checksums = description.checksum
-        if self._known is None:
-            self._position.begin(reached.file, reached.end)
+        if self.known is None:
+            self.position.begin(reached.file, reached.end)
             return message
-        self._position.begin(reached.file, self._options.told)
-        head = rotate(reached.file, self._options.told, self._options.server_id, self._options.checksum)
+        self.position.begin(reached.file, self.told)
+        head = rotate(reached.file, self.told, self.server_id, self.checksum)
         return head + format_description(description, is_whole_file=False)
-
-    async def _send_new(self, message: bytes) -> None:
-        """Send the part of a message that the replica does not have yet."""
-        if self._known is not None:
-            message = self._rest(self._known, message)
-        if not message:
-            return
-        self._position.count(message, checksum=self._has_checksums)
-        await self._send_events(message)
 
     def _rest(self, known: KnownEvents, message: bytes) -> bytes:
         """Return the part of a message that the replica lacks, at the dump's first transaction."""
         rest = known.rest(message)
-        if rest is None and self._is_boundary:
+        if rest is None and self._reached.is_boundary:
             rest = known.at_end()
         if rest is None:
             return b""
-        self._known = None
+        self.known = None
         return rest
 
-    async def _send_heartbeat(self) -> None:
-        await self._send_events(self._position.heartbeat(self._place[1], checksum=self._has_checksums))
-
-    async def _tell_position(self) -> None:
-        """Correct the position that the replica knows."""
+    def _correction(self) -> bytes:
+        """Return the event that corrects the position that the replica knows."""
         self._told_at = time.monotonic()
-        await self._send_events(self._position.correction(self._place[1], checksum=self._has_checksums))
+        return self.position.correction(self._reached.end, checksum=self._has_checksums)
 
     async def _send_events(self, events: bytes) -> None:
         if not events:
             return
-        number = self._packets.sequence
+        number = self.packets.sequence
         if len(events) <= _INLINE:
-            packets, after = frame(events, number, left_out=self._left_out)
+            packets, after = frame(events, number, left_out=self.left_out)
         else:
-            packets, after = await asyncio.to_thread(frame, events, number, left_out=self._left_out)
-        await self._packets.send_framed(packets, after)
+            packets, after = await asyncio.to_thread(frame, events, number, left_out=self.left_out)
+        await self.packets.send_framed(packets, after)
         self.sent += len(events)
 
 
