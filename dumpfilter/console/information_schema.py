@@ -140,44 +140,36 @@ def column_rows(schema: str, table: str, columns: Iterable[Column]) -> Iterable[
         }
 
 
-def _engines(executor: Executor) -> Iterable[Row]:
-    yield {
-        "ENGINE": ENGINE,
-        "SUPPORT": "DEFAULT",
-        "COMMENT": "Performance Schema",
-        "TRANSACTIONS": "NO",
-        "XA": "NO",
-        "SAVEPOINTS": "NO",
-    }
-
-
-def _character_sets(executor: Executor) -> Iterable[Row]:
-    yield {
-        "CHARACTER_SET_NAME": "utf8mb4",
-        "DEFAULT_COLLATE_NAME": COLLATION,
-        "DESCRIPTION": "UTF-8 Unicode",
-        "MAXLEN": 4,
-    }
-
-
-def _collations(executor: Executor) -> Iterable[Row]:
-    yield {
-        "COLLATION_NAME": COLLATION,
-        "CHARACTER_SET_NAME": "utf8mb4",
-        "ID": _COLLATION_ID,
-        "IS_DEFAULT": "Yes",
-        "IS_COMPILED": "Yes",
-        "SORTLEN": 0,
-        "PAD_ATTRIBUTE": "NO PAD",
-    }
-
+_ENGINE_ROW: Row = {
+    "ENGINE": ENGINE,
+    "SUPPORT": "DEFAULT",
+    "COMMENT": "Performance Schema",
+    "TRANSACTIONS": "NO",
+    "XA": "NO",
+    "SAVEPOINTS": "NO",
+}
+_CHARACTER_SET_ROW: Row = {
+    "CHARACTER_SET_NAME": "utf8mb4",
+    "DEFAULT_COLLATE_NAME": COLLATION,
+    "DESCRIPTION": "UTF-8 Unicode",
+    "MAXLEN": 4,
+}
+_COLLATION_ROW: Row = {
+    "COLLATION_NAME": COLLATION,
+    "CHARACTER_SET_NAME": "utf8mb4",
+    "ID": _COLLATION_ID,
+    "IS_DEFAULT": "Yes",
+    "IS_COMPILED": "Yes",
+    "SORTLEN": 0,
+    "PAD_ATTRIBUTE": "NO PAD",
+}
 
 ROWS: Mapping[str, Callable[[Executor], Iterable[Row]]] = MappingProxyType(
     {
-        "character_sets": _character_sets,
-        "collations": _collations,
+        "character_sets": lambda executor: [_CHARACTER_SET_ROW],
+        "collations": lambda executor: [_COLLATION_ROW],
         "columns": _table_columns,
-        "engines": _engines,
+        "engines": lambda executor: [_ENGINE_ROW],
         "schemata": _schemata,
         "tables": _tables,
     }

@@ -6,6 +6,7 @@ or WHERE) is applied by a SELECT on the result.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -41,6 +42,24 @@ _EMPTY: Mapping[str, str] = {
 A console has no triggers, indexes or similar objects, but client programs ask for them.
 """
 
+_VIEWS: Mapping[str, tuple[str, str]] = {
+    "DATABASES|SCHEMAS": ("schemata", "Database=SCHEMA_NAME"),
+    "[STORAGE] ENGINES": (
+        "engines",
+        "Engine=ENGINE, Support=SUPPORT, Comment=COMMENT, Transactions=TRANSACTIONS, XA=XA, Savepoints=SAVEPOINTS",
+    ),
+    "CHARSET": (
+        "character_sets",
+        "Charset=CHARACTER_SET_NAME, Description=DESCRIPTION, Default collation=DEFAULT_COLLATE_NAME, Maxlen=MAXLEN",
+    ),
+    "COLLATION": (
+        "collations",
+        "Collation=COLLATION_NAME, Charset=CHARACTER_SET_NAME, Id=ID, Default=IS_DEFAULT, Compiled=IS_COMPILED, "
+        "Sortlen=SORTLEN, Pad_attribute=PAD_ATTRIBUTE",
+    ),
+}
+"""The SHOW statements that show all rows of one table of information_schema, with the table and the columns."""
+
 _SCOPE = "[GLOBAL|SESSION|LOCAL]"
 _IN_SCHEMA = "[FROM|IN schema:identifier]"
 
@@ -64,7 +83,7 @@ def _show(
 ) -> Result:
     table = read(session, **values)
     first, *others = table.columns
-    if like and read in (_databases, _tables):
+    if like and first.name.startswith(("Database", "Tables_in_")):
         first = replace(first, name=f"{first.name} ({pattern})")
     shown = Table([first, *others], table.rows)
     condition = f"{_quoted(first.name)} LIKE {like}" if like else where
@@ -112,11 +131,6 @@ def _status(session: Session) -> Table:
             "Ssl_version": session.tls_version,
         }
     )
-
-
-@_shown("DATABASES|SCHEMAS")
-def _databases(session: Session) -> Table:
-    return _renamed(ROWS["schemata"](session.executor), "Database=SCHEMA_NAME")
 
 
 def _tables_of(session: Session, schema: str | None) -> tuple[str, list[Row]]:
@@ -172,36 +186,11 @@ def _processlist(session: Session, *, full: bool = False) -> Table:
     return Table(_columns("Id, User, Host, db, Command, Time, State, Info", rows), rows)
 
 
-@_shown("[STORAGE] ENGINES")
-def _engines(session: Session) -> Table:
-    return _renamed(
-        ROWS["engines"](session.executor),
-        "Engine=ENGINE, Support=SUPPORT, Comment=COMMENT, Transactions=TRANSACTIONS, XA=XA, Savepoints=SAVEPOINTS",
-    )
-
-
 @_shown("GRANTS *:rest")
 def _grants(session: Session) -> Table:
     # SHOW GRANTS FOR CURRENT_USER() is the same. Other users' grants are not shown.
     rows = [(grant,) for grant in grants(session.role, session.user, session.host)]
     return Table([Column(f"Grants for {session.user}@{session.host}")], rows)
-
-
-@_shown("CHARACTER SET", "CHARSET")
-def _character_sets(session: Session) -> Table:
-    return _renamed(
-        ROWS["character_sets"](session.executor),
-        "Charset=CHARACTER_SET_NAME, Description=DESCRIPTION, Default collation=DEFAULT_COLLATE_NAME, Maxlen=MAXLEN",
-    )
-
-
-@_shown("COLLATION")
-def _collations(session: Session) -> Table:
-    return _renamed(
-        ROWS["collations"](session.executor),
-        "Collation=COLLATION_NAME, Charset=CHARACTER_SET_NAME, Id=ID, Default=IS_DEFAULT, Compiled=IS_COMPILED, "
-        "Sortlen=SORTLEN, Pad_attribute=PAD_ATTRIBUTE",
-    )
 
 
 @_shown("CREATE DATABASE|SCHEMA name:identifier")
@@ -265,6 +254,12 @@ def count_diagnostics(session: Session, *, errors: bool = False) -> Result:
     return Result([Column(name, ColumnType.INTEGER)], [(len(diagnostics(session, errors=errors).rows),)])
 
 
+def _view(name: str, columns: str, session: Session) -> Table:
+    return _renamed(ROWS[name](session.executor), columns)
+
+
+for _words, _view_of in (*_VIEWS.items(), ("CHARACTER SET", _VIEWS["CHARSET"])):
+    _shown(_words)(functools.partial(_view, *_view_of))
 for _word, _names in _EMPTY.items():
     GRAMMAR.call(f"SHOW {_word} *:rest", _empty, _names)
 for _word in ("WARNINGS", "ERRORS"):

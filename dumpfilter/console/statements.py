@@ -10,13 +10,10 @@ import contextlib
 import functools
 from collections.abc import Iterator
 
-from sqlglot import exp
-
 from dumpfilter.base.security.audit import audit
 from dumpfilter.binlog.statement.tokens import tokens
 from dumpfilter.console import show
 from dumpfilter.console.grammar import GRAMMAR
-from dumpfilter.console.information_schema import SCHEMA, schemas_of
 from dumpfilter.console.masking import for_audit_log
 from dumpfilter.console.roles import COMMANDS, QUERIES, STATEMENTS, Need, Role, check_role, may_see_user
 from dumpfilter.console.session import Session
@@ -26,7 +23,6 @@ from dumpfilter.console.sql.commands import Command, Query
 from dumpfilter.console.sql.interruption import Interrupt, interruptible
 from dumpfilter.console.sql.parser import parse_statement
 from dumpfilter.console.sql.result import OK, Result
-from dumpfilter.console.sql.rewriting import no_such_table, parse
 from dumpfilter.console.sql.server_errors import SqlError
 
 LONGEST_IN_AUDIT_LOG = 1000
@@ -45,7 +41,7 @@ def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Resu
     command = parse_statement(text)
     with interruptible(interrupt):
         if isinstance(command, Query):
-            run, need = _read_query(session, command.text)
+            run, need = _read_query(command.text)
         else:
             run = functools.partial(_execute, command)
             need = COMMANDS.get(type(command), Need(type(command).__name__, Role.ALL, changes=True))
@@ -70,7 +66,7 @@ def _select(text: str, session: Session) -> Result:
     return session.select(text)
 
 
-def _read_query(session: Session, text: str) -> tuple[functools.partial[Result], Need]:
+def _read_query(text: str) -> tuple[functools.partial[Result], Need]:
     """Return the function that carries out a statement that is not about replication, and the right that it needs."""
     opening = next(tokens(text), None)
     first = opening.word or opening.value if opening else ""
@@ -80,8 +76,10 @@ def _read_query(session: Session, text: str) -> tuple[functools.partial[Result],
         raise server_errors.ER_CAPACITY_EXCEEDED(
             MAX_STATEMENT, "parser_max_mem_size", "Parser bailed out for this query."
         )
+    if first in _KNOWN:
+        raise server_errors.ER_NOT_SUPPORTED_YET(first)
     if first not in GRAMMAR.beginnings:
-        raise _refusal(session, text, first)
+        raise server_errors.syntax_error(text, 0)
     return GRAMMAR.parse(text), STATEMENTS[first]
 
 
@@ -142,16 +140,6 @@ GRAMMAR.call("BEGIN|COMMIT|ROLLBACK *:rest", _accept)
 GRAMMAR.call("START TRANSACTION *:rest", _accept)
 GRAMMAR.call("UNLOCK TABLES", _accept)
 
-_WRITES: dict[type, str] = {
-    exp.Insert: "INSERT",
-    exp.Update: "UPDATE",
-    exp.Delete: "DELETE",
-    exp.TruncateTable: "DROP",
-    exp.Drop: "DROP",
-    exp.Create: "CREATE",
-    exp.Alter: "ALTER",
-}
-"""The privilege that a server names in its "command denied" error, for each kind of writing statement."""
 _KNOWN = frozenset(
     """
     ALTER ANALYZE BINLOG CACHE CALL CHECK CHECKSUM CLONE CREATE DEALLOCATE DELETE DROP EXECUTE FLUSH GET GRANT
@@ -163,27 +151,3 @@ _KNOWN = frozenset(
 
 A statement with an unknown first word is a syntax error.
 """
-
-
-def _refusal(session: Session, text: str, verb: str) -> SqlError:
-    # A console's tables cannot be written. A writing statement gets the error of a server's performance_schema.
-    if verb not in _KNOWN:
-        return server_errors.syntax_error(text, 0)
-    try:
-        tree = parse(text)
-    except SqlError as failed:
-        return failed
-    table = tree.find(exp.Table)
-    if type(tree) not in _WRITES or table is None:
-        return server_errors.ER_NOT_SUPPORTED_YET(verb)
-    if tree.args.get("kind") in ("DATABASE", "SCHEMA"):
-        return server_errors.ER_DBACCESS_DENIED_ERROR(session.user, session.host, table.name)
-    schema = table.db or session.database
-    if not schema:
-        return server_errors.ER_NO_DB_ERROR()
-    if schema == SCHEMA or isinstance(tree, exp.Create | exp.Alter):
-        return server_errors.ER_DBACCESS_DENIED_ERROR(session.user, session.host, schema)
-    if session.find_table(schema, table.name) is None:
-        return no_such_table(schema, table.name, schemas_of(session.executor))
-    privilege = _WRITES[type(tree)]
-    return server_errors.ER_TABLEACCESS_DENIED_ERROR(privilege, session.user, session.host, table.name)
