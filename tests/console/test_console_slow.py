@@ -377,9 +377,7 @@ def test_what_clients_ask_when_they_connect(console: ConsoleServer) -> None:
         ("xyzzy", 1064, "42000"),
     ],
 )
-def test_refusals(
-    console: ConsoleServer, statement: str, number: int, state: str
-) -> None:
+def test_refusals(console: ConsoleServer, statement: str, number: int, state: str) -> None:
     with connect(console) as connection:
         assert failure(connection, statement)[:2] == (number, state)
 
