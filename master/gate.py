@@ -14,9 +14,9 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import grpc
 import structlog
@@ -40,8 +40,9 @@ from dumpfilter.master.measurements import (
     OUT_OF_MEMORY,
     REQUEST_TOO_LARGE,
     REQUEST_TOO_LATE,
+    reason_of,
 )
-from dumpfilter.master.refusals import Context, abort
+from dumpfilter.master.refusals import Context, abort, status_of
 
 log = structlog.get_logger("dumpfilter.master")
 
@@ -57,6 +58,23 @@ class MethodBounds:
     """Whether the service's answers are messages as bytes already."""
     check: Callable[[Any], None] = lambda request: None
     """Checks the numbers of elements in a request, right after the request is decoded. Raises OptionError."""
+
+
+@dataclass
+class _Refused(Exception):
+    """The signal that a call ends before the service sees it."""
+
+    reason: str
+    """The reason under which the refusal is counted and logged. Empty: it is neither."""
+    code: grpc.StatusCode
+    text: str
+
+
+_OUT_OF_MEMORY = _Refused(
+    OUT_OF_MEMORY,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "the master is out of memory; try again later",
+)
 
 
 class Silent(Exception):
@@ -127,58 +145,70 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
             return None
         method = handler_call_details.method
         bounds = self._bounds.get(method, MethodBounds())
-        parse = handler.request_deserializer
+        call: Any = handler.unary_stream if handler.response_streaming else handler.unary_unary
+        is_free = bounds.kind is Kind.FREE
 
-        async def receive(context: Context) -> Any:
-            try:
-                async with asyncio.timeout(self._seconds):
-                    data = await context.read()
-            except TimeoutError:
-                MEASURED.failed_calls.add(REQUEST_TOO_LATE)
-                await _refuse(context, grpc.StatusCode.CANCELLED, "the request did not arrive in time")
-            request = await self._decode(data, parse, bounds, method, context)
-            self._signs.hear(getattr(request, "slave_id", ""))
+        async def answer(requests: object, context: Context) -> AsyncIterator[Any]:
+            async with self._refusing(context, method):
+                with nullcontext() if is_free else self.places.take(Kind.CALL, context.peer()):
+                    request = await self._receive(handler.request_deserializer, bounds, context)
+                    if not handler.response_streaming:
+                        yield await call(request, context)
+                        return
+                with self.places.take(bounds.kind, context.peer()):
+                    answering = call(request, context)
+                    if inspect.isawaitable(answering):
+                        # The health service writes its answers itself.
+                        await answering
+                        return
+                    # The dump of a client that vanished in the middle of a message must end at once.
+                    async with aclosing(answering) as responses, self._signs.awaited(*_promise(request)):
+                        async for response in responses:
+                            yield response
+
+        return grpc.stream_stream_rpc_method_handler(
+            answer, None, None if bounds.is_serialized else handler.response_serializer
+        )
+
+    async def _receive(
+        self, parse: Callable[[bytes], Any] | None, bounds: MethodBounds, context: Context
+    ) -> Any:
+        """Return the request of a call, and note the slave's sign of life. Raises DumpfilterError, or _Refused."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                data = await context.read()
+        except TimeoutError:
+            text = "the request did not arrive in time"
+            raise _Refused(REQUEST_TOO_LATE, grpc.StatusCode.CANCELLED, text) from None
+        if not isinstance(data, bytes):
+            raise _Refused("", grpc.StatusCode.INVALID_ARGUMENT, "the call ended without a request")
+        if len(data) > bounds.max_request:
+            text = f"the request has {len(data)} bytes: at most {bounds.max_request}"
+            raise _Refused(REQUEST_TOO_LARGE, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+
+        def decode() -> Any:
+            request = data if parse is None else parse(data)
+            bounds.check(request)
             return request
 
-        if handler.response_streaming:
-            stream: Any = handler.unary_stream
-
-            async def answer_stream(requests: object, context: Context) -> AsyncIterator[Any]:
-                async with self._refusing(context, method):
-                    with self.places.take(Kind.CALL, context.peer()):
-                        request = await receive(context)
-                    with self.places.take(bounds.kind, context.peer()):
-                        answering = stream(request, context)
-                        if inspect.isawaitable(answering):
-                            # The health service writes its answers itself.
-                            await answering
-                            return
-                        # The dump of a client that vanished in the middle of a message must end at once.
-                        async with (
-                            aclosing(answering) as responses,
-                            self._signs.awaited(*_promise(request)),
-                        ):
-                            async for response in responses:
-                                yield response
-
-            return grpc.stream_stream_rpc_method_handler(
-                answer_stream,
-                None,
-                None if bounds.is_serialized else handler.response_serializer,
-            )
-        unary: Any = handler.unary_unary
-
-        async def answer(requests: object, context: Context) -> Any:
-            async with self._refusing(context, method):
-                if bounds.kind is Kind.FREE:
-                    return await unary(await receive(context), context)
-                with self.places.take(bounds.kind, context.peer()):
-                    return await unary(await receive(context), context)
-
-        return grpc.stream_unary_rpc_method_handler(answer, None, handler.response_serializer)
+        try:
+            if len(data) <= MAX_SMALL_REQUEST:
+                request = decode()
+            else:
+                async with self._decoding:
+                    request = await asyncio.get_running_loop().run_in_executor(self._workers, decode)
+        except (DecodeError, UnicodeDecodeError) as error:
+            reason = printable(str(error))
+            text = f"the request is not a message of the contract (a string that is not UTF-8?): {reason}"
+            raise _Refused(MALFORMED_REQUEST, grpc.StatusCode.INVALID_ARGUMENT, text) from None
+        except OptionError as error:
+            raise _Refused(reason_of(type(error)), status_of(error), str(error)) from None
+        self._signs.hear(getattr(request, "slave_id", ""))
+        return request
 
     @asynccontextmanager
     async def _refusing(self, context: Context, method: str) -> AsyncIterator[None]:
+        """End a call with the status code and the text that belong to the error of a block."""
         try:
             yield
         except DumpfilterError as error:
@@ -188,52 +218,14 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
             await abort(context, error)
         except Silent:
             log.warning("slave is silent", peer=context.peer(), method=printable(method))
-            await _refuse(context, grpc.StatusCode.UNAVAILABLE, "the slave gave no sign of life")
-        except MemoryError:
-            MEASURED.failed_calls.add(OUT_OF_MEMORY)
-            self._log("call refused", context, method, "out of memory")
-            await _refuse(
-                context, grpc.StatusCode.RESOURCE_EXHAUSTED, "the master is out of memory; try again later"
-            )
-
-    async def _decode(
-        self,
-        data: Any,
-        parse: Callable[[bytes], Any] | None,
-        bounds: MethodBounds,
-        method: str,
-        context: Context,
-    ) -> Any:
-        if not isinstance(data, bytes):
-            await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, "the call ended without a request")
-        if len(data) > bounds.max_request:
-            text = f"the request has {len(data)} bytes: at most {bounds.max_request}"
-            MEASURED.failed_calls.add(REQUEST_TOO_LARGE)
-            self._log("call refused", context, method, text)
-            await _refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
-
-        def decode() -> Any:
-            request = data if parse is None else parse(data)
-            bounds.check(request)
-            return request
-
-        try:
-            if len(data) <= MAX_SMALL_REQUEST:
-                return decode()
-            async with self._decoding:
-                return await asyncio.get_running_loop().run_in_executor(self._workers, decode)
-        except (DecodeError, UnicodeDecodeError) as error:
-            reason = printable(str(error))
-            MEASURED.failed_calls.add(MALFORMED_REQUEST)
-            self._log("malformed request", context, method, reason)
-            await _refuse(
-                context,
-                grpc.StatusCode.INVALID_ARGUMENT,
-                f"the request is not a message of the contract (a string that is not UTF-8?): {reason}",
-            )
-        except OptionError as error:
-            self._log("call refused", context, method, error)
-            raise
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the slave gave no sign of life")
+        except (_Refused, MemoryError) as error:
+            found = error if isinstance(error, _Refused) else _OUT_OF_MEMORY
+            if found.reason:
+                MEASURED.failed_calls.add(found.reason)
+                event = "malformed request" if found.reason == MALFORMED_REQUEST else "call refused"
+                self._log(event, context, method, found.text)
+            await context.abort(found.code, found.text)
 
     def _log(self, event: str, context: Context, method: str, reason: object) -> None:
         # One stranger can cause thousands of refusals a second, and must not fill the disk with them.
@@ -251,8 +243,3 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
 def _promise(request: Any) -> tuple[str, int]:
     """Return the id of the slave, and the time in which it gives a sign of life, milliseconds. 0: it promises none."""
     return getattr(request, "slave_id", ""), getattr(request, "net_timeout_ms", 0)
-
-
-async def _refuse(context: Context, code: grpc.StatusCode, text: str) -> NoReturn:
-    await context.abort(code, text)
-    raise AssertionError("abort() raises")
