@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from dumpfilter.master.measurements import CacheState
@@ -14,43 +13,19 @@ from dumpfilter.master.measurements import CacheState
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-KEPT_SECONDS = 10.0
-"""The time after which an entry that nobody has used is forgotten, seconds.
-
-Slaves that follow the binlog need an entry only for a moment. Slaves that catch up follow one another closely.
-"""
-
-
-@dataclass
-class _Entry(Generic[V]):
-    value: V
-    size: int
-    used_at: float
-
 
 class RecentCache(Generic[K, V]):
     """A cache whose entries have sizes. Thread-safe.
 
-    When the sizes together exceed ``limit``, the cache removes the least recently used entries, but not the newest.
-    With each new entry it also removes those that were not used for ``kept_seconds``. An entry larger than ``largest``
-    is not kept at all, because it would push too many others out.
+    When the sizes together exceed ``limit``, the cache removes the least recently used entries, but not the newest. An
+    entry larger than ``largest`` is not kept at all, because it would push too many others out.
     """
 
-    def __init__(
-        self,
-        limit: int,
-        size_of: Callable[[V], int],
-        *,
-        largest: float | None = None,
-        kept_seconds: float = KEPT_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, limit: int, size_of: Callable[[V], int], *, largest: float = math.inf) -> None:
         self.limit = limit
-        self._largest = limit if largest is None else largest
-        self._kept_seconds = kept_seconds
+        self._largest = largest
         self._size_of = size_of
-        self._clock = clock
-        self._entries: OrderedDict[K, _Entry[V]] = OrderedDict()
+        self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._lock = threading.Lock()
         self.size = 0
         """The sizes of all entries together."""
@@ -71,48 +46,38 @@ class RecentCache(Generic[K, V]):
                 self.misses += 1
                 return None
             self.hits += 1
-            found.used_at = self._clock()
             self._entries.move_to_end(key)
-            return found.value
+            return found[0]
 
     def peek(self, key: K) -> V | None:
         """Return the value of a key as :meth:`get`, but not as a use of the entry."""
-        found = self._entries.get(key)
-        return None if found is None else found.value
+        return self._entries.get(key, (None, 0))[0]
 
     def add(self, key: K, value: V) -> None:
         """Add an entry, or replace the entry of a key."""
         size = self._size_of(value)
-        now = self._clock()
+        self.remove(key)
+        if size > self._largest:
+            return
         with self._lock:
-            self._remove(key)
-            if size > self._largest:
-                return
-            self._entries[key] = _Entry(value, size, now)
+            self._entries[key] = value, size
             self.size += size
-            while len(self._entries) > 1:
-                oldest = next(iter(self._entries))
-                if self.size <= self.limit and self._entries[oldest].used_at >= now - self._kept_seconds:
-                    return
-                self._remove(oldest)
+            while self.size > self.limit and len(self._entries) > 1:
+                self.size -= self._entries.popitem(last=False)[1][1]
 
-    def remove(self, key: K) -> None:
-        """Remove an entry, if the cache has it."""
+    def remove(self, *keys: K) -> None:
+        """Remove entries, as far as the cache has them."""
         with self._lock:
-            self._remove(key)
+            for key in keys:
+                self.size -= self._entries.pop(key, (None, 0))[1]
+
+    def remove_if(self, unwanted: Callable[[K], bool]) -> None:
+        """Remove the entries whose keys are unwanted."""
+        with self._lock:
+            gone = [key for key in self._entries if unwanted(key)]
+        self.remove(*gone)
 
     def state(self) -> CacheState:
         """Return the cache's size, and how often a look-up found its entry."""
         with self._lock:
             return CacheState(len(self._entries), self.hits, self.misses, self.size, self.limit)
-
-    def remove_if(self, unwanted: Callable[[K], bool]) -> None:
-        """Remove the entries whose keys are unwanted."""
-        with self._lock:
-            for key in [key for key in self._entries if unwanted(key)]:
-                self._remove(key)
-
-    def _remove(self, key: K) -> None:
-        gone = self._entries.pop(key, None)
-        if gone is not None:
-            self.size -= gone.size

@@ -7,7 +7,6 @@ keeps the result for the dumps that need the segment later. A segment that has l
 from __future__ import annotations
 
 import contextlib
-import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -86,9 +85,7 @@ class BinlogStore:
         self._files: dict[str, IndexedFile] = {}
         self._lock = threading.Lock()
         self._opening = threading.Lock()
-        self._cache: SegmentCache = RecentCache(
-            cache_bytes, lambda segment: segment.nbytes, largest=math.inf, kept_seconds=math.inf
-        )
+        self._cache: SegmentCache = RecentCache(cache_bytes, lambda segment: segment.nbytes)
         self._watcher = Watcher(self.binlogs.growth)
         self.on_forgotten: Callable[[Sequence[IndexedFile]], None] = lambda files: None
         """The function that is called with files that :meth:`forget_files` has removed, in any thread."""

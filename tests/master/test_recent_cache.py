@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.master.recent_cache import KEPT_SECONDS, RecentCache
+from dumpfilter.master.recent_cache import RecentCache
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def a_cache(limit: int, largest: int | None = None) -> tuple[RecentCache[str, str], Clock]:
-    clock = Clock()
-    return RecentCache(limit, len, largest=largest, clock=clock), clock
+def a_cache(limit: int, largest: float = math.inf) -> RecentCache[str, str]:
+    return RecentCache(limit, len, largest=largest)
 
 
 def test_the_least_recently_used_go_first() -> None:
-    cache, _ = a_cache(6)
+    cache = a_cache(6)
     for key in "abc":
         cache.add(key, key * 2)
     assert cache.get("a") == "aa"
@@ -31,20 +24,8 @@ def test_the_least_recently_used_go_first() -> None:
     assert (cache.hits, cache.misses) == (4, 1)
 
 
-def test_what_was_not_used_for_long_goes_with_the_next_entry() -> None:
-    cache, clock = a_cache(100)
-    cache.add("a", "a")
-    cache.add("b", "b")
-    clock.now = KEPT_SECONDS
-    assert cache.get("b") == "b"
-    clock.now = KEPT_SECONDS + 1
-    cache.add("c", "c")
-    assert cache.get("a") is None
-    assert cache.get("b") == "b"
-
-
 def test_a_large_entry_is_not_kept() -> None:
-    cache, _ = a_cache(10, largest=3)
+    cache = a_cache(10, largest=3)
     cache.add("a", "aaa")
     cache.add("b", "bbbb")
     assert len(cache) == 1
@@ -53,7 +34,7 @@ def test_a_large_entry_is_not_kept() -> None:
 
 
 def test_unwanted_entries_are_removed() -> None:
-    cache, _ = a_cache(10)
+    cache = a_cache(10)
     cache.add("a", "1")
     cache.add("b", "22")
     cache.remove_if(lambda key: key == "b")
@@ -64,31 +45,26 @@ _KEYS = st.sampled_from("abcdef")
 _STEPS = st.one_of(
     st.tuples(st.just("add"), _KEYS, st.text("x", max_size=5)),
     st.tuples(st.just("get"), _KEYS, st.just("")),
-    st.tuples(st.just("wait"), st.just(""), st.text("x", max_size=3)),
 )
 
 
-@given(st.lists(_STEPS), st.integers(0, 12))
+@given(st.lists(_STEPS), st.integers(5, 12))
 def test_it_holds_what_a_plain_list_holds(steps: list[tuple[str, str, str]], limit: int) -> None:
-    cache, clock = a_cache(limit)
-    plain: list[tuple[str, str, float]] = []
+    cache = a_cache(limit)
+    plain: list[tuple[str, str]] = []
     for what, key, value in steps:
-        if what == "wait":
-            clock.now += 20 * len(value)
-            continue
         known = next((one for one in plain if one[0] == key), None)
         if what == "get":
             assert cache.get(key) == (None if known is None else known[1])
             if known is not None:
                 plain.remove(known)
-                plain.append((key, known[1], clock.now))
+                plain.append(known)
             continue
         cache.add(key, value)
         if known is not None:
             plain.remove(known)
-        if len(value) <= limit:
-            plain.append((key, value, clock.now))
-            while sum(len(each) for _, each, _ in plain) > limit or plain[0][2] < clock.now - KEPT_SECONDS:
-                del plain[0]
-        assert cache.size == sum(len(each) for _, each, _ in plain) <= limit
+        plain.append((key, value))
+        while sum(len(each) for _, each in plain) > limit:
+            del plain[0]
+        assert cache.size == sum(len(each) for _, each in plain) <= limit
     assert len(cache) == len(plain)
