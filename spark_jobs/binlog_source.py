@@ -11,7 +11,6 @@ Spark finds the data source by the package ``pyspark_binlog``. docs/spark-source
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -33,8 +32,6 @@ from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions
 from dumpfilter.spark_jobs.source.pushdown import Predicate, cheap_first, predicate_of
 from dumpfilter.spark_jobs.source.reading import (
     FileRange,
-    SetCuts,
-    index_with_spark,
     plan_ranges,
     read_and_tell,
 )
@@ -44,7 +41,7 @@ from dumpfilter.spark_jobs.source.typed_table import with_types
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["BinlogDataSource", "SetCuts", "index_with_spark", "register"]
+__all__ = ["BinlogDataSource", "register"]
 
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -52,9 +49,6 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 _VERSIONS = "dumpfilter.versions"
 """The key of a column's metadata that has the versions of the table from which the column's type was made."""
-
-_WORTH_A_HINT = 64 << 20
-"""The bytes of binlogs from which on a query without filter pushdown gets a hint. A smaller one ends soon anyway."""
 
 _log = logging.getLogger(__name__)
 
@@ -132,17 +126,7 @@ class BinlogReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return the parts of the binlog files that the Spark tasks read, one for each task. Spark calls this on the
         driver. Raises BinlogError."""
-        found = plan_ranges(self._options, self._predicates)
-        nbytes = sum(one.end - one.start for one in found)
-        if nbytes >= _WORTH_A_HINT and _is_pushdown_off():
-            _log.warning(
-                "if the query has a WHERE, Spark evaluates it only after it has made rows of all events of %s MB, "
-                "since %s is off; spark.conf.set(%r, 'true') lets the data source evaluate WHERE",
-                f"{nbytes / 1e6:,.0f}",
-                PUSHDOWN,
-                PUSHDOWN,
-            )
-        return [InputPartition(one) for one in found]
+        return [InputPartition(one) for one in plan_ranges(self._options, self._predicates)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the events of one part of a file as Arrow batches. Spark calls this in a task.
@@ -180,25 +164,6 @@ class _OptionalPushdown:
         ``filters`` are conditions of the query's WHERE clause. Spark evaluates the returned ones.
         """
         return self._push(filters)
-
-
-def _is_pushdown_off() -> bool:
-    """Tell whether the caller is Spark's planning of a query without filter pushdown.
-
-    Spark tells a data source no settings. Only the variables of Spark's planner have the answer.
-    """
-    frame = sys._getframe()
-    while frame.f_back is not None:
-        frame = frame.f_back
-        if frame.f_globals.get("__name__") == _PLANNER:
-            is_on = frame.f_locals.get("enable_pushdown")
-            if is_on is not None:
-                return not is_on
-    return False
-
-
-_PLANNER = "pyspark.sql.worker.plan_data_source_read"
-"""Spark's module that plans a query of a Python data source. With filter pushdown another module calls it."""
 
 
 def _typed_by(schema: StructType, options: SourceOptions, *, is_stream: bool) -> SourceOptions:

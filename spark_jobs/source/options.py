@@ -175,11 +175,6 @@ class SourceOptions:
     """The target size of a range, which is the part of a file that one Spark task reads."""
     skip_corrupt: bool = False
     """Whether a damaged file is skipped from the damage on, instead of an error."""
-    cuts: str | None = None
-    """The offsets at which the files are divided into ranges, as JSON. None: the query finds the offsets by itself.
-
-    :func:`~dumpfilter.spark_jobs.source.reading.index_with_spark` computes them once for many queries.
-    """
     starting_position: str = "earliest"
     """The position at which a new streaming query begins: ``earliest``, ``latest``, or ``file:position``."""
     bytes_per_trigger: int = BYTES_PER_TRIGGER
@@ -262,7 +257,6 @@ class SourceOptions:
             verify=_choice(given, "verify", ("true", "false")) == "true",
             range_size=_size(given, "rangeSize", RANGE_SIZE),
             skip_corrupt=_choice(given, "onCorrupt", ("stop", "skip")) == "skip",
-            cuts=given.get("cuts"),
             starting_position=given.get("startingposition", "earliest"),
             bytes_per_trigger=_size(given, "maxBytesPerTrigger", BYTES_PER_TRIGGER),
             filter=filter_of(given),
@@ -297,7 +291,6 @@ _NAMES = (
     "verify",
     "rangeSize",
     "onCorrupt",
-    "cuts",
     "startingPosition",
     "maxBytesPerTrigger",
     "filter",

@@ -1,17 +1,15 @@
 """The planning of a query of the data source ``binlog``, and the work of its Spark tasks.
 
 A range is consecutive transactions of one file. Each Spark task reads one range and yields the range's events as rows.
-A first pass over the files (the index pass) finds where ranges may begin and end. It runs in threads of the driver, or
-on request as Spark tasks.
+A first pass over the files (the index pass) finds where ranges may begin and end. It runs in threads of the driver.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -21,7 +19,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
@@ -58,8 +55,6 @@ from dumpfilter.spark_jobs.source.columns import (
 from dumpfilter.spark_jobs.source.options import SourceOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from dumpfilter.spark_jobs.source.pushdown import Predicate
 
 Int64 = npt.NDArray[np.int64]
@@ -294,68 +289,6 @@ class _Batches:
         return keep
 
 
-@dataclass(frozen=True)
-class FileCuts:
-    """The offsets at which one binlog file is divided into ranges, in ascending order.
-
-    ``has_xa`` tells whether the file has XA COMMIT or XA ROLLBACK of a prepared transaction.
-    """
-
-    path: str
-    bounds: tuple[int, ...]
-    has_xa: bool = False
-
-
-@dataclass(frozen=True)
-class SetCuts:
-    """The offsets at which the files of a binlog set are divided into ranges, one range for each Spark task.
-
-    With the option ``onCorrupt=skip``, ``damages`` lists the damaged files and the positions from which on they are
-    skipped.
-    """
-
-    files: tuple[FileCuts, ...]
-    damages: tuple[Damage, ...] = ()
-
-    @property
-    def option(self) -> str:
-        """The offsets as JSON, for the data source's option ``cuts``. A query with this option does not read all files
-        to find the offsets."""
-        return json.dumps([astuple(one) for one in self.files], separators=(",", ":"))
-
-    @classmethod
-    def parse(cls, option: str) -> SetCuts:
-        """Return the offsets from the value of the data source's option ``cuts``. Raises OptionError for a bad
-        value."""
-        try:
-            files = tuple(
-                FileCuts(str(path), tuple(map(int, bounds)), bool(has_xa))
-                for path, bounds, has_xa in json.loads(option)
-            )
-        except (ValueError, TypeError):
-            raise OptionError("option cuts: not what index_with_spark made") from None
-        return cls(files)
-
-    def ranges(self) -> list[FileRange]:
-        """Return all ranges of all files, in the order of the binlog set."""
-        return [FileRange(one.path, a, b) for one in self.files for a, b in pairwise(one.bounds)]
-
-
-def cuts_of(indexes: Iterable[FileIndex]) -> SetCuts:
-    """Return the offsets that divide the indexed files into ranges.
-
-    The first range of each file begins at the format description event, so that the event is a row of the data source.
-    """
-    files, damages = [], []
-    for index in indexes:
-        if index.format_description:
-            bounds = index.bounds or (0, FIRST + len(index.format_description))
-            files.append(FileCuts(index.path, (FIRST, *bounds[1:]), index.has_xa))
-        if index.damage is not None:
-            damages.append(index.damage)
-    return SetCuts(tuple(files), tuple(damages))
-
-
 def _log_damage(damage: Damage) -> None:
     _log.warning("%s: skipped %s: %s", damage.file, skipped_part(damage), damage.reason)
 
@@ -372,21 +305,31 @@ def plan_ranges(
     transactions of all files. ``on_damage`` is called with each damaged file that is skipped. Raises BinlogError and
     OptionError.
     """
-    if options.cuts is not None:
-        cuts = SetCuts.parse(options.cuts)
-    else:
-        of_file = [] if options.definitions else [one for one in predicates if one.column == "file"]
-        paths = BinlogSet.open(options.sources).addresses
-        tasks = [(number, path) for number, path in enumerate(paths) if _may_hold(of_file, path, 0, 1)]
-        cuts = cuts_of(ThreadRunner()(_indexing(options, len(paths)), tasks, "indexing"))
-        for damage in cuts.damages:
-            on_damage(damage)
-    found = cuts.ranges()
+    of_file = [] if options.definitions else [one for one in predicates if one.column == "file"]
+    paths = BinlogSet.open(options.sources).addresses
+    tasks = [(number, path) for number, path in enumerate(paths) if _may_hold(of_file, path, 0, 1)]
+    read = ReadOptions("skip" if options.skip_corrupt else "stop", options.verify, options.range_size)
+    indexes = ThreadRunner()(partial(index_numbered, files=len(paths), options=read), tasks, "indexing")
+    for index in indexes:
+        if index.damage is not None:
+            on_damage(index.damage)
+    found = [one for index in indexes for one in ranges_of_file(index)]
     if options.definitions and found:
-        has_xa = any(one.has_xa for one in cuts.files)
+        has_xa = any(one.has_xa for one in indexes)
         looks = ThreadRunner()(look_in, found, "following XA transactions") if has_xa else []
         found = for_filters(found, looks, newest=found[-1].path)
     return [one for one in found if _may_hold(predicates, one.path, one.start, one.end)]
+
+
+def ranges_of_file(index: FileIndex) -> list[FileRange]:
+    """Return the ranges of an indexed file, none for a file that could not be opened.
+
+    The first range begins at the format description event, so that the event is a row of the data source.
+    """
+    if not index.format_description:
+        return []
+    bounds = index.bounds or (0, FIRST + len(index.format_description))
+    return [FileRange(index.path, start, end) for start, end in pairwise((FIRST, *bounds[1:]))]
 
 
 def _may_hold(predicates: Sequence[Predicate], path: str, start: int, end: int) -> bool:
@@ -427,31 +370,3 @@ def for_filters(
         ends = followed[len(earlier) :]
         found = [replace(one, prepared=end.prepared) for one, end in zip(found, ends, strict=True)]
     return found
-
-
-def index_with_spark(spark: SparkSession, path: str | list[str], **options: str) -> SetCuts:
-    """Find the offsets that divide a binlog set into ranges, with a Spark task for each file.
-
-    Without this call the driver alone reads all files before each query, which takes long for many files. The result
-    can serve many queries of the same set.
-
-    ::
-
-        cuts = index_with_spark(spark, "s3a://bucket/binlogs", onCorrupt="skip")
-        df = spark.read.format("binlog").option("cuts", cuts.option).load("s3a://bucket/binlogs")
-
-    ``path`` is the index file, a directory with an index file, or a list of binlog files. ``options`` are the data
-    source's options. Raises BinlogError and OptionError.
-    """
-    asked = {"files": "\n".join(path)} if isinstance(path, list) else {"path": path}
-    parsed = SourceOptions.parse({**options, **asked})
-    paths = BinlogSet.open(parsed.sources).addresses
-    context = spark.sparkContext
-    tasks = context.parallelize(list(enumerate(paths)), len(paths))
-    found: list[FileIndex] = tasks.map(_indexing(parsed, len(paths))).collect()
-    return cuts_of(found)
-
-
-def _indexing(options: SourceOptions, files: int) -> Callable[[tuple[int, str]], FileIndex]:
-    read = ReadOptions("skip" if options.skip_corrupt else "stop", options.verify, options.range_size)
-    return partial(index_numbered, files=files, options=read)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.spark_jobs.binlog_source import PUSHDOWN, index_with_spark, register
+from dumpfilter.spark_jobs.binlog_source import PUSHDOWN, register
 from dumpfilter.spark_jobs.ranges.range_index import index_file
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.reading import SetCuts, cuts_of, plan_ranges
+from dumpfilter.spark_jobs.source.reading import plan_ranges
 from tests.spark_jobs.plain_events import events_of
 from tests.support import DATA
 
@@ -79,18 +79,6 @@ def test_sql_with_filters_answers_as_without(binlog: Any, wanted: list[dict[str,
     assert "1000000" in left
 
 
-def test_a_cluster_finds_the_cuts_once(binlog: Any, wanted: list[dict[str, Any]], tmp_path: Path) -> None:
-    cuts = index_with_spark(binlog, [str(path) for path in FILES], rangeSize="20k")
-    assert len(cuts.ranges()) > len(FILES)
-    assert cuts.damages == ()
-    assert SetCuts.parse(cuts.option) == cuts
-    # With the option cuts, the path is not read.
-    frame = binlog.read.format("binlog").option("cuts", cuts.option).option("columns", "inner,size")
-    found = frame.load(str(tmp_path / "unread"))
-    assert found.columns == ["inner", "size"]
-    assert [row.size for row in found.collect()] == [row["size"] for row in wanted]
-
-
 @pytest.fixture
 def damaged(tmp_path: Path) -> tuple[Path, int]:
     """Make a set of two files, the first with a wrong byte. Return its index and the offset of the damaged event."""
@@ -119,9 +107,8 @@ def test_a_corrupt_file_is_skipped_when_that_is_asked_for(binlog: Any, damaged: 
     whole = max(row["position"] for row in first if row["transaction"] != first[-1]["transaction"])
     second = events_of((index.parent / "bin.000002").read_bytes(), "bin.000002")
     assert found == {"bin.000001": whole, "bin.000002": second[-1]["position"]}
-    (damage,) = cuts_of(
-        [index_file(0, str(index.parent / "bin.000001"), last=False, verify=True, skip=True)]
-    ).damages
+    damage = index_file(0, str(index.parent / "bin.000001"), last=False, verify=True, skip=True).damage
+    assert damage is not None
     torn = min(row["position"] for row in first if row["transaction"] == first[-1]["transaction"])
     assert (damage.file, damage.position, damage.damaged_at) == ("bin.000001", torn, at)
 

@@ -22,7 +22,7 @@ from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.pushdown import predicate_of
-from dumpfilter.spark_jobs.source.reading import FileRange, cuts_of, read_batches
+from dumpfilter.spark_jobs.source.reading import FileRange, ranges_of_file, read_batches
 from tests.spark_jobs.plain_events import events_of
 from tests.strategies import MadeBinlog, binlogs
 from tests.support import RECORDED, MemoryFile, recording_id
@@ -44,9 +44,9 @@ def read(
 @pytest.mark.parametrize("path", RECORDED, ids=recording_id)
 @pytest.mark.every_recording
 def test_every_event_of_a_recording_is_a_row(path: Path) -> None:
-    cuts = cuts_of([index_file(0, str(path), last=False, range_size=700, block_size=999)])
+    index = index_file(0, str(path), last=False, range_size=700, block_size=999)
     wanted = events_of(path.read_bytes(), path.name)
-    assert read(path, cuts.ranges(), block_size=999) == wanted
+    assert read(path, ranges_of_file(index), block_size=999) == wanted
     assert read(path, [FileRange(str(path), 4, path.stat().st_size)]) == wanted
     assert sum(row["size"] for row in wanted if row["inner"] is None) == path.stat().st_size - 4
 

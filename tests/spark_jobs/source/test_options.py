@@ -10,7 +10,6 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.spark_jobs.binlog_source import BinlogDataSource
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.reading import SetCuts
 from tests.support import DATA
 
 MIXED = DATA / "oracle" / "mysql-mixed"
@@ -34,9 +33,6 @@ def test_options_that_cannot_be_are_refused() -> None:
     ):
         with pytest.raises(OptionError):
             SourceOptions.parse({**good, **bad})
-    for text in ("[[1]]", "nothing"):
-        with pytest.raises(OptionError):
-            SetCuts.parse(text)
     with pytest.raises(OptionError, match="needs a path"):
         SourceOptions.parse({})
 

@@ -17,7 +17,7 @@ from pyspark.sql import datasource as D
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.pushdown import Predicate, cheap_first, may_hold, predicate_of
-from dumpfilter.spark_jobs.source.reading import FileCuts, FileRange, SetCuts, plan_ranges, read_batches
+from dumpfilter.spark_jobs.source.reading import FileRange, plan_ranges, read_batches
 from tests.spark_jobs.plain_events import events_of
 from tests.support import RECORDED
 
@@ -153,11 +153,14 @@ def test_no_range_is_passed_over_that_holds_what_is_asked_for(asked: D.Filter, c
     ],
 )
 def test_ranges_are_passed_over(asked: D.Filter, kept: list[int]) -> None:
-    cuts = SetCuts((FileCuts("/there/bin.000001", (4, 100, 300, 400)),))
     predicate = predicate_of(asked)
     assert predicate is not None
-    found = plan_ranges(SourceOptions("unread", cuts=cuts.option), [predicate])
-    assert [one.start for one in found] == kept
+    found = [
+        start
+        for start, end in pairwise((4, 100, 300, 400))
+        if may_hold([predicate], "bin.000001", start, end)
+    ]
+    assert found == kept
 
 
 def test_a_file_that_is_not_asked_for_is_not_opened(tmp_path: Path) -> None:
