@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from dumpfilter.base import logs
@@ -70,9 +69,41 @@ def progress_bar(
         yield
         return
     over = threading.Event()
-    show = _follow if console.is_terminal else partial(_write_lines, clock=clock)
+
+    def follow() -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[told]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=console, transient=True, expand=True) as bar:
+            whole = float(amount.nbytes or total or 1)
+            task = bar.add_task(label, total=whole, told=told_of(Reached(0, 0), total, amount))
+            while not over.wait(_REFRESH):
+                # Spark or the job may have ended in the meantime, which the job itself reports.
+                with suppress(Exception):
+                    now = reached()
+                    done = _bytes_of(now, total, amount) if amount.nbytes else now.tasks
+                    bar.update(task, completed=min(float(done), whole), told=told_of(now, total, amount))
+
+    def write_lines() -> None:
+        while not over.wait(clock.seconds):
+            clock.told()
+            with suppress(Exception):
+                told = told_of(reached(), total, amount)
+                if logs.is_json():
+                    import structlog
+
+                    structlog.get_logger("dumpfilter").info("progress", job=label, reached=told)
+                else:
+                    console.print(f"{label}: {told}", markup=False, highlight=False, soft_wrap=True)
+
     thread = threading.Thread(
-        target=show, args=(console, label, total, amount, reached, over), name="progress", daemon=True
+        target=follow if console.is_terminal else write_lines, name="progress", daemon=True
     )
     thread.start()
     try:
@@ -80,55 +111,6 @@ def progress_bar(
     finally:
         over.set()
         thread.join()
-
-
-def _follow(
-    console: Console,
-    label: str,
-    total: int,
-    amount: Amount,
-    reached: Callable[[], Reached],
-    over: threading.Event,
-) -> None:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        TextColumn("{task.fields[told]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, expand=True) as bar:
-        whole = float(amount.nbytes or total or 1)
-        task = bar.add_task(label, total=whole, told=told_of(Reached(0, 0), total, amount))
-        while not over.wait(_REFRESH):
-            # Spark or the job may have ended in the meantime, which the job itself reports.
-            with suppress(Exception):
-                now = reached()
-                done = _bytes_of(now, total, amount) if amount.nbytes else now.tasks
-                bar.update(task, completed=min(float(done), whole), told=told_of(now, total, amount))
-
-
-def _write_lines(
-    console: Console,
-    label: str,
-    total: int,
-    amount: Amount,
-    reached: Callable[[], Reached],
-    over: threading.Event,
-    clock: LineClock,
-) -> None:
-    while not over.wait(clock.seconds):
-        clock.told()
-        with suppress(Exception):
-            told = told_of(reached(), total, amount)
-            if logs.is_json():
-                import structlog
-
-                structlog.get_logger("dumpfilter").info("progress", job=label, reached=told)
-            else:
-                console.print(f"{label}: {told}", markup=False, highlight=False, soft_wrap=True)
 
 
 def told_of(reached: Reached, total: int, amount: Amount) -> str:

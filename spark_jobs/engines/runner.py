@@ -10,8 +10,7 @@ after each piece of work. On Spark the call has no effect, since Spark itself co
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -96,32 +95,14 @@ class Stopped(BaseException):
     """An exception that ends a task whose result is no longer wanted. No code but the engine may catch it."""
 
 
+@dataclass
 class Work:
-    """The work of several tasks in threads of this process: the bytes done so far, and whether to stop."""
+    """The work of several tasks in threads of this process."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._done = 0
-        self._stop = threading.Event()
-
-    @property
-    def done(self) -> int:
-        """The bytes that all tasks have read so far."""
-        return self._done
-
-    def add(self, nbytes: int) -> None:
-        """Count bytes that a task has read."""
-        with self._lock:
-            self._done += nbytes
-
-    def stop(self) -> None:
-        """Make each running task end with Stopped at its next step."""
-        self._stop.set()
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether the running tasks must end."""
-        return self._stop.is_set()
+    done: int = 0
+    """The bytes that all tasks have read so far, for a progress bar. Two threads may lose a step of one of them."""
+    is_stopped: bool = False
+    """Whether each running task must end with Stopped at its next step."""
 
 
 class _Thread(threading.local):
@@ -131,20 +112,15 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-@contextmanager
-def steps_of(work: Work) -> Iterator[None]:
-    """Let the steps of this thread count for ``work``, during the body of a ``with`` statement."""
+def count_for(work: Work) -> None:
+    """Let the steps of this thread count for ``work`` from now on."""
     _thread.work = work
-    try:
-        yield
-    finally:
-        _thread.work = None
 
 
 def step(nbytes: int) -> None:
     """Tell the engine that this thread's task has read ``nbytes`` more bytes. Raises Stopped if the task must end."""
     work = _thread.work
     if work is not None:
-        work.add(nbytes)
+        work.done += nbytes
         if work.is_stopped:
             raise Stopped

@@ -149,12 +149,16 @@ def test_short_jobs_of_a_long_command_have_lines() -> None:
     assert clock.seconds == 10.0
 
 
-def test_a_log_of_errors_only_has_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[object] = []
-    monkeypatch.setattr(progress, "_write_lines", lambda *given, **_: written.append(given))
+def test_a_log_of_errors_only_has_no_lines() -> None:
+    shows: list[bool] = []
+
+    def task(number: int) -> None:
+        shows.append(any(one.name == "progress" for one in threading.enumerate()))
+
     logs.configure(level=logs.Level.ERROR)
     try:
-        ThreadRunner(1, Console(file=StringIO()))(step, [1], "exporting")
+        ThreadRunner(1, Console(file=StringIO()))(task, [1], "exporting")
     finally:
         logs.reset()
-    assert not written
+    ThreadRunner(1, Console(file=StringIO()))(task, [1], "exporting")
+    assert shows == [False, True]
