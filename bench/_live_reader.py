@@ -20,7 +20,7 @@ from pymysql.cursors import Cursor
 
 from bench._servers import PASSWORD
 from dumpfilter.binlog.gtid import MysqlGtidSet
-from dumpfilter.binlog.gtid.wire import encode_previous_gtids
+from dumpfilter.binlog.gtid_wire import encode_previous_gtids
 
 _REGISTER, _DUMP, _DUMP_GTID = 0x15, 0x12, 0x1E
 _HEARTBEAT_NANOSECONDS = 10**11

@@ -24,14 +24,9 @@ from dumpfilter.binlog.context_events import (
 )
 from dumpfilter.binlog.events import MAGIC, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid import (
-    GtidList,
-    MysqlGtidSet,
-    encode_gtid_list,
-    encode_previous_gtids,
-    encode_varlen,
-)
+from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import FL_EXTRA_THREAD_ID, Xid
+from dumpfilter.binlog.gtid_wire import GtidList, encode_gtid_list, encode_previous_gtids, encode_varlen
 from dumpfilter.binlog.rows_events import packed_integer
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.filter import Rule, RuleKind, make_rule

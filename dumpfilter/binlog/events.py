@@ -200,7 +200,7 @@ class EventType(enum.IntEnum):
     DELETE_ROWS = _rows(32, "Delete_rows", _MYSQL, "delete", 2)
     GTID = EventKind(33, "Gtid", _MYSQL, _S.GTID, "gtid_events.decode_mysql_gtid")
     ANONYMOUS_GTID = EventKind(34, "Anonymous_gtid", _MYSQL, _S.GTID, "gtid_events.decode_mysql_gtid", "Anonymous_Gtid")
-    PREVIOUS_GTIDS = EventKind(35, "Previous_gtids", _MYSQL, _S.FILE, "gtid.decode_previous_gtids")
+    PREVIOUS_GTIDS = EventKind(35, "Previous_gtids", _MYSQL, _S.FILE, "gtid_wire.decode_previous_gtids")
     TRANSACTION_CONTEXT = EventKind(36, "Transaction_context", _MYSQL)
     VIEW_CHANGE = EventKind(37, "View_change", _MYSQL)
     XA_PREPARE = EventKind(38, "XA_prepare", _BOTH, _S.XA_PREPARE, "context_events.decode_xa_prepare")
@@ -215,7 +215,7 @@ class EventType(enum.IntEnum):
     BINLOG_CHECKPOINT = EventKind(
         161, "Binlog_checkpoint", _MARIADB, _S.FILE, "context_events.decode_binlog_checkpoint")
     MARIADB_GTID = EventKind(162, "Gtid", _MARIADB, _S.MARIADB_GTID, "gtid_events.decode_mariadb_gtid")
-    GTID_LIST = EventKind(163, "Gtid_list", _MARIADB, _S.FILE, "gtid.decode_gtid_list")
+    GTID_LIST = EventKind(163, "Gtid_list", _MARIADB, _S.FILE, "gtid_wire.decode_gtid_list")
     START_ENCRYPTION = EventKind(164, "Start_encryption", _MARIADB, _S.START_ENCRYPTION)
     QUERY_COMPRESSED = EventKind(165, "Query_compressed", _MARIADB, _S.QUERY, "query.decode_query", compressed=True)
     WRITE_ROWS_COMPRESSED_V1 = _rows(166, "Write_rows_compressed_v1", _MARIADB, "insert", 1, compressed=True)

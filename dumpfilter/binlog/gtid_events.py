@@ -13,13 +13,8 @@ from dataclasses import dataclass
 
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import EventHeader, EventType
-from dumpfilter.binlog.gtid import (
-    GNO_MAX,
-    MariadbGtid,
-    MysqlGtid,
-    decode_tag,
-    decode_varlen,
-)
+from dumpfilter.binlog.gtid import GNO_MAX, MariadbGtid, MysqlGtid
+from dumpfilter.binlog.gtid_wire import decode_tag, decode_varlen
 from dumpfilter.binlog.rows_events import Cursor
 
 FLAG_MAY_HAVE_SBR = 1

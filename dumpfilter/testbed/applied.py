@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 from dumpfilter.base.errors import BinlogError, BinlogTruncated, GtidError
 from dumpfilter.binlog.events import GTIDS, OF_FILES
-from dumpfilter.binlog.gtid.base import GtidSet
-from dumpfilter.binlog.gtid.parse import parse_gtid_set
+from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.gtid_events import decode_gtid
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.testbed.binlogs import Files

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dumpfilter.binlog.gtid.parse import parse_gtid_set
+from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.statement import Statement
 from dumpfilter.filter import ReplicationFilter

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from dumpfilter.base.errors import ConnectionLost, DumpfilterError, ReplicaBehind, ServerError, ServerMissing
-from dumpfilter.binlog.gtid.parse import parse_gtid_set
+from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.testbed.applied import AppliedPlaces

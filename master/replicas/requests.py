@@ -10,7 +10,8 @@ import enum
 from dataclasses import dataclass
 
 from dumpfilter.base.errors import BinlogCorrupt, GtidError
-from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, decode_previous_gtids, previous_gtids_count
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet
+from dumpfilter.binlog.gtid_wire import decode_previous_gtids, previous_gtids_count
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.wire import Fields, MalformedPacket
 

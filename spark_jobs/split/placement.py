@@ -25,16 +25,15 @@ from dumpfilter.binlog.events import (
     EventType,
 )
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid import (
+from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtidSet
+from dumpfilter.binlog.gtid_sources import SourceKey, add_numbers
+from dumpfilter.binlog.gtid_wire import (
     GtidList,
-    MariadbGtid,
-    MysqlGtidSet,
     decode_gtid_list,
     decode_previous_gtids,
     encode_gtid_list,
     encode_previous_gtids,
 )
-from dumpfilter.binlog.gtid_sources import SourceKey, add_numbers
 from dumpfilter.binlog.writer import rebase, with_body
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.ranges.ranges import Range

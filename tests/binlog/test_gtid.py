@@ -13,24 +13,26 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import BinlogCorrupt, GtidError
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.gtid import (
-    FLAG_IGN_GTIDS,
     GNO_MAX,
     SEQ_NO_MAX,
-    GtidList,
     GtidSet,
     MariadbGtid,
     MariadbGtidSet,
     MysqlGtid,
     MysqlGtidSet,
+    parse_gtid,
+    parse_gtid_set,
+    parse_uuid,
+)
+from dumpfilter.binlog.gtid_wire import (
+    FLAG_IGN_GTIDS,
+    GtidList,
     decode_gtid_list,
     decode_previous_gtids,
     decode_varlen,
     encode_gtid_list,
     encode_previous_gtids,
     encode_varlen,
-    parse_gtid,
-    parse_gtid_set,
-    parse_uuid,
 )
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"

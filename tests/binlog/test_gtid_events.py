@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import EventHeader, EventType
-from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtid, encode_varlen, parse_uuid
+from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtid, parse_uuid
 from dumpfilter.binlog.gtid_events import (
     FL_ALLOW_PARALLEL,
     FL_COMMIT_ALTER_E1,
@@ -29,6 +29,7 @@ from dumpfilter.binlog.gtid_events import (
     decode_mariadb_gtid,
     decode_mysql_gtid,
 )
+from dumpfilter.binlog.gtid_wire import encode_varlen
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 RECORDINGS = sorted(path.parent for path in DATA.glob("oracle/*/oracle.json"))

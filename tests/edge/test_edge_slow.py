@@ -10,7 +10,8 @@ import pymysql
 import pytest
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
+from dumpfilter.binlog.gtid import MysqlGtidSet
+from dumpfilter.binlog.gtid_wire import encode_previous_gtids
 from dumpfilter.edge.edge import Edge
 from dumpfilter.edge.options import EdgeOptions
 from dumpfilter.slave.state.relay_log import read_index

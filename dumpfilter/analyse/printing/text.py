@@ -34,13 +34,13 @@ from dumpfilter.binlog.events import (
 )
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import decode_ignorable
-from dumpfilter.binlog.gtid import decode_gtid_list, decode_previous_gtids
 from dumpfilter.binlog.gtid_events import (
     FL_PREPARED_XA,
     Xid,
     decode_any_mysql_gtid,
     decode_mariadb_gtid,
 )
+from dumpfilter.binlog.gtid_wire import decode_gtid_list, decode_previous_gtids
 from dumpfilter.binlog.query import ExecuteLoadQueryEvent, QueryEvent
 from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map, encode_table_map
 from dumpfilter.binlog.writer import make_event

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import pymysql
 
 from dumpfilter.binlog.events import EventHeader, EventType
-from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
+from dumpfilter.binlog.gtid import MysqlGtidSet
+from dumpfilter.binlog.gtid_wire import encode_previous_gtids
 from dumpfilter.index.fileset import BinlogSet
 
 COM_BINLOG_DUMP = 0x12

@@ -16,7 +16,8 @@ from typing import Any
 
 import pymysql
 
-from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
+from dumpfilter.binlog.gtid import MysqlGtidSet
+from dumpfilter.binlog.gtid_wire import encode_previous_gtids
 from tests.master.replicas.serving import UUID, Replica
 
 RECORDED = Path(__file__).parent / "data"

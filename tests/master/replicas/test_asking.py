@@ -10,7 +10,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
+from dumpfilter.binlog.gtid import MysqlGtidSet
+from dumpfilter.binlog.gtid_wire import encode_previous_gtids
 from dumpfilter.master.replica_entry import ConnectBack, OnDrift, ReplicaPeer
 from dumpfilter.master.replicas.own_filter import FilterUnreadable
 from dumpfilter.master.replicas.shown_rules import OwnFilter

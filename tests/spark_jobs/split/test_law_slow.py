@@ -21,17 +21,16 @@ from dumpfilter.analyse.split_set.manifest import BinlogPart
 from dumpfilter.binlog.context_events import decode_rotate, decode_xa_prepare
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, ROWS, EventType
 from dumpfilter.binlog.format import Family, NameRules
-from dumpfilter.binlog.gtid import (
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtid
+from dumpfilter.binlog.gtid_events import Xid
+from dumpfilter.binlog.gtid_sources import add_run, empty_set
+from dumpfilter.binlog.gtid_wire import (
     GtidList,
-    GtidSet,
-    MariadbGtid,
     decode_gtid_list,
     decode_previous_gtids,
     encode_gtid_list,
     encode_previous_gtids,
 )
-from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.binlog.gtid_sources import add_run, empty_set
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.statement import Statement
 from dumpfilter.binlog.writer import rebase_array, with_body

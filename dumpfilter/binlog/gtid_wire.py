@@ -8,10 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from dumpfilter.base.errors import BinlogCorrupt
-from dumpfilter.binlog.gtid.gtids import GNO_MAX, TAG_MAX_LENGTH, TAG_TEXT, MariadbGtid, format_uuid
-from dumpfilter.binlog.gtid.intervals import ONE
-from dumpfilter.binlog.gtid.mariadb import MariadbGtidSet
-from dumpfilter.binlog.gtid.mysql import MysqlGtidSet
+from dumpfilter.binlog.gtid import (
+    GNO_MAX,
+    ONE,
+    TAG_MAX_LENGTH,
+    TAG_TEXT,
+    MariadbGtid,
+    MariadbGtidSet,
+    MysqlGtidSet,
+    format_uuid,
+)
 
 FLAG_UNTIL_REACHED = 1 << 28
 """The flag of a Gtid_list event that MariaDB's master makes for the stream: the slave's UNTIL position is reached."""

@@ -1,0 +1,769 @@
+"""GTIDs and GTID sets of MySQL and MariaDB, as text. The sets of both have the same methods (:class:`GtidSet`).
+
+MySQL writes a GTID as ``uuid:gno`` and, since 8.3, as ``uuid:tag:gno``. The text follows MySQL 9.7
+(``sql/rpl_gtid_set.cc``, ``libs/mysql/gtids``). MariaDB writes ``domain-server-seq_no``. A MariaDB server only knows
+positions (``gtid_slave_pos``: the last GTID of each domain). A position stands for the set of all GTIDs up to the last
+GTID of each domain. A filtered stream can have other sets, with holes, which are written like ``0-11-5:74``.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.base.errors import GtidError
+
+GNO_MAX = 2**63 - 2
+"""The largest transaction number (gno) in a GTID of MySQL (``GNO_END - 1``)."""
+
+SEQ_NO_MAX = 2**64 - 1
+"""The largest sequence number (seq_no) in a GTID of MariaDB."""
+
+TAG_MAX_LENGTH = 32
+"""The length of the longest tag in a GTID of MySQL, characters (``mysql::gtids::tag_max_length``)."""
+
+TsidKey: TypeAlias = tuple[bytes, str]
+"""MySQL's transaction source identifier (TSID): the 16 bytes of the server's UUID, and the tag (``""`` for none)."""
+
+Key: TypeAlias = TsidKey | int
+"""The key under which a GTID set keeps its intervals of numbers: (UUID, tag) for MySQL, the domain id for MariaDB."""
+
+UUID_TEXT = re.compile(
+    r"\{[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\}"
+    r"|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32}",
+    # Without re.ASCII, a pattern that ignores case would take the letter U+212A (the Kelvin sign) for the letter k.
+    re.IGNORECASE | re.ASCII,
+)
+TAG_TEXT = re.compile(r"[a-z_][a-z0-9_]{0,31}", re.IGNORECASE | re.ASCII)
+MARIADB_TEXT = re.compile(r"([0-9]+)-([0-9]+)-([0-9]+)(?::([0-9]+))?")
+
+
+def format_uuid(uuid: bytes) -> str:
+    """Return the server's text of a UUID's 16 bytes: lower case with dashes.
+
+    >>> format_uuid(bytes(range(16)))
+    '00010203-0405-0607-0809-0a0b0c0d0e0f'
+    """
+    text = uuid.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def parse_uuid(text: str) -> bytes:
+    """Return the 16 bytes of a UUID's text.
+
+    The server takes three spellings: with dashes, with dashes and braces, or 32 hex digits. Raises GtidError.
+    """
+    stripped = text.strip()
+    if not UUID_TEXT.fullmatch(stripped):
+        raise GtidError(f"not a uuid: {shortened(stripped)!r}")
+    return bytes.fromhex(stripped.strip("{}").replace("-", ""))
+
+
+def normalize_tag(text: str) -> str:
+    """Return the tag of a MySQL GTID in lower case, as the server keeps tags; the empty text stands for no tag.
+
+    Raises GtidError when the text is not a tag.
+
+    >>> normalize_tag(" Tag_A ")
+    'tag_a'
+    """
+    tag = text.strip()
+    if tag and not TAG_TEXT.fullmatch(tag):
+        raise GtidError(
+            f"not a GTID tag: {shortened(tag)!r} (a letter or _, then up to 31 letters, digits or _)"
+        )
+    return tag.lower()
+
+
+class MysqlGtid(NamedTuple):
+    """The GTID of a transaction of MySQL: the UUID's 16 bytes, gno, and the tag (``""`` for none).
+
+    >>> str(MysqlGtid.parse("3E11FA47-71CA-11E1-9E33-C80AA9429562:Tag:23"))
+    '3e11fa47-71ca-11e1-9e33-c80aa9429562:tag:23'
+    """
+
+    uuid: bytes
+    gno: int
+    tag: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> MysqlGtid:
+        """Return the GTID of a text ``uuid:gno`` or ``uuid:tag:gno``. Raises GtidError."""
+        pieces = text.split(":")
+        if len(pieces) not in (2, 3) or not re.fullmatch(r"\s*[0-9]+\s*", pieces[-1], re.ASCII):
+            raise GtidError(f"not a GTID: {text!r} (uuid:number or uuid:tag:number)")
+        if len(pieces) == 3 and not pieces[1].strip():
+            raise GtidError(f"not a GTID: {text!r} (the tag is empty)")
+        gno = read_number(pieces[-1].strip(), GNO_MAX, text)
+        return cls(parse_uuid(pieces[0]), gno, normalize_tag(pieces[1]) if len(pieces) == 3 else "")
+
+    def __str__(self) -> str:
+        return f"{format_uuid(self.uuid)}:{self.tag + ':' if self.tag else ''}{self.gno}"
+
+
+class MariadbGtid(NamedTuple):
+    """The GTID of a transaction (event group) of MariaDB.
+
+    >>> str(MariadbGtid.parse("0-11-74"))
+    '0-11-74'
+    """
+
+    domain_id: int
+    server_id: int
+    seq_no: int
+
+    @classmethod
+    def parse(cls, text: str) -> MariadbGtid:
+        """Return the GTID of a text ``domain-server-seq_no``. Raises GtidError."""
+        match = MARIADB_TEXT.fullmatch(text.strip())
+        if not match or match[4] is not None:
+            raise GtidError(f"not a GTID: {text!r} (domain-server-number)")
+        return cls(*mariadb_ids(match), read_number(match[3], SEQ_NO_MAX, text, least=0))
+
+    def __str__(self) -> str:
+        return f"{self.domain_id}-{self.server_id}-{self.seq_no}"
+
+
+Gtid: TypeAlias = MysqlGtid | MariadbGtid
+
+
+def parse_gtid(text: str) -> Gtid:
+    """Return the GTID that a text names.
+
+    A text with a colon is a GTID of MySQL, and any other of MariaDB. Raises GtidError.
+    """
+    return MysqlGtid.parse(text) if ":" in text else MariadbGtid.parse(text)
+
+
+def read_number(digits: str, most: int, where: str, *, least: int = 1) -> int:
+    # A number of more than 100 digits is refused unread, because int() raises ValueError for thousands of digits.
+    value = int(digits) if len(digits) <= 100 else most + 1
+    if not least <= value <= most:
+        raise GtidError(f"{digits[:40]} in {where.strip()!r} is out of range ({least} to {most})")
+    return value
+
+
+def mariadb_ids(match: re.Match[str]) -> tuple[int, int]:
+    domain, server = (read_number(match[i], 2**32 - 1, match[0], least=0) for i in (1, 2))
+    return domain, server
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+U64: TypeAlias = npt.NDArray[np.uint64]
+
+ONE = np.uint64(1)
+_UINT64_MAX = np.uint64(2**64 - 1)
+
+
+class Intervals:
+    """A set of transaction numbers (1 to 2**64-1) as closed intervals, which are sorted, disjoint and never adjacent.
+
+    Two arrays hold 8 bytes for each interval. Appending a number is O(1), finding a number is a bisection, and numpy
+    combines whole sets over the same memory.
+    """
+
+    __slots__ = ("ends", "starts")
+
+    def __init__(self, starts: array[int] | None = None, ends: array[int] | None = None) -> None:
+        self.starts = array("Q") if starts is None else starts
+        self.ends = array("Q") if ends is None else ends
+
+    @classmethod
+    def of(cls, starts: U64, ends: U64) -> Intervals:
+        made = cls()
+        made.starts.frombytes(starts.tobytes())
+        made.ends.frombytes(ends.tobytes())
+        return made
+
+    def arrays(self) -> tuple[U64, U64]:
+        # An array of Python cannot grow while a numpy view of its memory exists, so no caller keeps a view beyond a
+        # computation.
+        return np.frombuffer(self.starts, np.uint64), np.frombuffer(self.ends, np.uint64)
+
+    def copy(self) -> Intervals:
+        return Intervals(self.starts[:], self.ends[:])
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Intervals):
+            return NotImplemented
+        return self.starts == other.starts and self.ends == other.ends
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def count(self) -> int:
+        starts, ends = self.arrays()
+        return int((ends - starts).sum(dtype=np.uint64)) + len(starts)
+
+    def covers(self, first: int, last: int) -> bool:
+        i = bisect_right(self.starts, first) - 1
+        return i >= 0 and self.ends[i] >= last
+
+    def covers_all(self, other: Intervals) -> bool:
+        if len(other) <= 4:
+            return all(self.covers(*pair) for pair in zip(other.starts, other.ends, strict=True))
+        starts, ends = self.arrays()
+        wanted_starts, wanted_ends = other.arrays()
+        at = np.searchsorted(starts, wanted_starts, "right") - 1
+        return bool((at >= 0).all() and (ends[at] >= wanted_ends).all())
+
+    def add_range(self, first: int, last: int) -> None:
+        starts, ends = self.starts, self.ends
+        if not ends or first > ends[-1] + 1:
+            starts.append(first)
+            ends.append(last)
+            return
+        low = bisect_left(ends, first - 1)
+        high = bisect_right(starts, last + 1)
+        if low == high:
+            starts.insert(low, first)
+            ends.insert(low, last)
+            return
+        starts[low] = min(starts[low], first)
+        ends[low] = max(ends[high - 1], last)
+        if high - low > 1:
+            del starts[low + 1 : high]
+            del ends[low + 1 : high]
+
+    def union(self, other: Intervals) -> Intervals:
+        return Intervals.of(*_union(*self.arrays(), *other.arrays()))
+
+    def intersection(self, other: Intervals) -> Intervals:
+        return Intervals.of(*_intersection(*self.arrays(), *other.arrays()))
+
+    def difference(self, other: Intervals) -> Intervals:
+        if not len(other):
+            return self.copy()
+        return Intervals.of(*_intersection(*self.arrays(), *_complement(*other.arrays())))
+
+
+def _union(a_starts: U64, a_ends: U64, b_starts: U64, b_ends: U64) -> tuple[U64, U64]:
+    starts = np.concatenate((a_starts, b_starts))
+    if not len(starts):
+        return starts, starts
+    order = np.argsort(starts, kind="stable")  # A stable sort merges two sorted arrays in linear time.
+    starts = starts[order]
+    reach = np.maximum.accumulate(np.concatenate((a_ends, b_ends))[order])
+    # The comparison subtracts 1 from the starts, which are at least 1. Adding 1 to an end of 2**64-1 would wrap
+    # around to 0.
+    begins = np.concatenate(([True], starts[1:] - ONE > reach[:-1]))
+    return starts[begins], reach[np.concatenate((begins[1:], [True]))]
+
+
+def _intersection(a_starts: U64, a_ends: U64, b_starts: U64, b_ends: U64) -> tuple[U64, U64]:
+    low = np.searchsorted(b_ends, a_starts, "left")
+    counts = np.searchsorted(b_starts, a_ends, "right") - low
+    a_index = np.repeat(np.arange(len(a_starts)), counts)
+    b_index = np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(len(a_index))
+    return (
+        np.maximum(a_starts[a_index], b_starts[b_index]),
+        np.minimum(a_ends[a_index], b_ends[b_index]),
+    )
+
+
+def _complement(starts: U64, ends: U64) -> tuple[U64, U64]:
+    gap_starts = np.concatenate((np.ones(1, np.uint64), ends[ends != _UINT64_MAX] + ONE))
+    gap_ends = np.append(starts - ONE, _UINT64_MAX)[: len(gap_starts)]
+    keep = gap_starts <= gap_ends
+    return gap_starts[keep], gap_ends[keep]
+
+
+class GtidSet(ABC):
+    """A set of GTIDs of one family (MySQL or MariaDB). A set can change and is therefore not hashable.
+
+    ``|``, ``-``, ``&``, ``==`` and ``in`` (a GTID, or a whole set) work as for Python's set. Iterating yields ``(key,
+    first, last)`` for each interval of consecutive numbers, sorted. The key is (UUID, tag) for MySQL and the domain id
+    for MariaDB. Combining sets of two families raises GtidError. The operators are linear in the number of intervals;
+    :meth:`add` of the next number is O(1).
+    """
+
+    family: ClassVar[Literal["mysql", "mariadb"]]
+    max_number: ClassVar[int]
+    """The largest gno or seq_no that a GTID of this family can have. The smallest is 1."""
+
+    __slots__ = ("_sets",)
+    _sets: dict[Any, Intervals]
+
+    def __init__(self) -> None:
+        self._sets = {}
+
+    @classmethod
+    @abstractmethod
+    def parse(cls, text: str) -> Self:
+        """Return the GTID set that a text such as ``gtid_executed`` names.
+
+        Raises GtidError, which names the wrong piece.
+        """
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+    def add(self, gtid: Gtid) -> None:
+        """Add one GTID to the set. Raises GtidError for a GTID of the other family or a number out of range."""
+        key, number = self._place(gtid)
+        self.add_range(key, number, number)
+
+    def advance(self, gtid: Gtid) -> None:
+        """Add ``gtid`` and all smaller numbers of its UUID and tag, or of its domain.
+
+        A position of MariaDB has this meaning: it names the last GTID and includes all GTIDs before.
+        """
+        key, number = self._place(gtid)
+        self.add_range(key, 1, number)
+
+    @abstractmethod
+    def _place(self, gtid: Gtid) -> tuple[Key, int]:
+        """Return a GTID's key (UUID and tag, or domain id) and number. Raises GtidError for a GTID of the other
+        family.
+        """
+
+    @abstractmethod
+    def _check_key(self, key: Key) -> None:
+        """Raise GtidError when ``key`` is of the other family: MySQL's keys are pairs (UUID, tag), MariaDB's are
+        domain ids.
+        """
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.parse({str(self)!r})"
+
+    def __bool__(self) -> bool:
+        return bool(self._sets)
+
+    def count(self) -> int:
+        """Return the number of GTIDs in the set. The number may be larger than ``len()`` allows."""
+        return sum(one.count() for one in self._sets.values())
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def __iter__(self) -> Iterator[tuple[Key, int, int]]:
+        for key in sorted(self._sets):
+            one = self._sets[key]
+            for first, last in zip(one.starts, one.ends, strict=True):
+                yield key, first, last
+
+    def last(self, key: Key) -> int | None:
+        """Return the largest gno or seq_no in the set for ``key`` (UUID and tag, or domain id); None when the set has
+        no such GTID.
+        """
+        one = self._sets.get(key)
+        return one.ends[-1] if one else None
+
+    def ranges(self, key: Key) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the first and the last numbers of the intervals of ``key``, sorted.
+
+        The set must not change as long as the arrays are in use.
+        """
+        starts, ends = self._sets.get(key, _NOTHING).arrays()
+        return starts.view(np.int64), ends.view(np.int64)
+
+    def __contains__(self, item: object) -> bool:
+        if isinstance(item, GtidSet):
+            return self.issuperset(item)
+        if not isinstance(item, MysqlGtid | MariadbGtid):
+            raise GtidError(f"not a GTID nor a GTID set: {item!r}")
+        key, number = self._place(item)
+        one = self._sets.get(key)
+        return one is not None and one.covers(number, number)
+
+    def issuperset(self, other: GtidSet) -> bool:
+        """Tell whether every GTID of ``other`` is in this set. Raises GtidError for a set of the other family."""
+        self._same_family(other)
+        return all(
+            (mine := self._sets.get(key)) is not None and mine.covers_all(theirs)
+            for key, theirs in other._sets.items()
+        )
+
+    def issubset(self, other: GtidSet) -> bool:
+        """Tell whether every GTID of this set is in ``other``. Raises GtidError for a set of the other family."""
+        return other.issuperset(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GtidSet) or other.family != self.family:
+            return NotImplemented
+        return self._sets == other._sets
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def add_range(self, key: Key, first: int, last: int) -> None:
+        """Add the GTIDs of ``key`` (UUID and tag, or domain id) with the numbers ``first`` to ``last``, both included.
+
+        Raises GtidError when a number is out of range.
+        """
+        self._check_key(key)
+        if not 1 <= first <= last <= self.max_number:
+            raise GtidError(f"{first}-{last} is no interval within 1 to {self.max_number}")
+        self._intervals(key).add_range(first, last)
+
+    def add_many(self, key: Key, numbers: npt.NDArray[np.integer[Any]]) -> None:
+        """Add the GTIDs of ``key`` (UUID and tag, or domain id) with many numbers, in any order, repeated or not.
+
+        Raises GtidError when a number is out of range.
+        """
+        self._check_key(key)
+        given = np.asarray(numbers)
+        if not given.size:
+            return
+        if given.ndim != 1 or given.dtype.kind not in "iu":
+            raise GtidError(f"numbers must be integers, not {given.dtype} of {given.ndim} dimensions")
+        low, high = int(given.min()), int(given.max())
+        if low < 1 or high > self.max_number:
+            raise GtidError(f"{low if low < 1 else high} is out of range (1 to {self.max_number})")
+        values = given.astype(np.uint64, copy=False)
+        if not bool((values[1:] > values[:-1]).all()):
+            values = np.sort(values)
+            values = values[np.concatenate(([True], values[1:] != values[:-1]))]
+        breaks = values[1:] - values[:-1] != ONE
+        starts = values[np.concatenate(([True], breaks))]
+        ends = values[np.concatenate((breaks, [True]))]
+        self._add_intervals(key, starts, ends)
+
+    def update(self, other: GtidSet) -> None:
+        """Add every GTID of the set ``other`` to this set (``|=``). Raises GtidError for a set of the other family."""
+        self._same_family(other)
+        for key, theirs in other._sets.items():
+            mine = self._sets.get(key)
+            if mine is None:
+                self._sets[key] = theirs.copy()
+            elif (
+                len(theirs) == 1
+                # Most calls add a single interval, the GTIDs of a chunk of a stream. Adding the interval in place
+                # avoids a copy of the whole set.
+            ):
+                mine.add_range(theirs.starts[0], theirs.ends[0])
+            else:
+                self._sets[key] = mine.union(theirs)
+
+    def copy(self) -> Self:
+        """Return a new set with the same GTIDs."""
+        made = type(self)()
+        made._sets = {key: one.copy() for key, one in self._sets.items()}
+        return made
+
+    def __or__(self, other: GtidSet) -> Self:
+        self._same_family(other)
+        made = self.copy()
+        made.update(other)
+        return made
+
+    def __ior__(self, other: GtidSet) -> Self:
+        self.update(other)
+        return self
+
+    def __and__(self, other: GtidSet) -> Self:
+        self._same_family(other)
+        return self._with(
+            {key: one.intersection(other._sets[key]) for key, one in self._sets.items() if key in other._sets}
+        )
+
+    def __sub__(self, other: GtidSet) -> Self:
+        self._same_family(other)
+        nothing = Intervals()
+        return self._with(
+            {key: one.difference(other._sets.get(key, nothing)) for key, one in self._sets.items()}
+        )
+
+    def _with(self, sets: dict[Any, Intervals]) -> Self:
+        made = type(self)()
+        made._sets = {key: one for key, one in sets.items() if len(one)}
+        return made
+
+    def _intervals(self, key: Key) -> Intervals:
+        one = self._sets.get(key)
+        if one is None:
+            one = self._sets[key] = Intervals()
+        return one
+
+    def _add_intervals(self, key: Key, starts: U64, ends: U64) -> None:
+        if len(starts):
+            mine = self._sets.get(key)
+            theirs = Intervals.of(starts, ends)
+            # The union is computed even when the set has no intervals for the key, because the union joins adjacent
+            # new intervals.
+            self._sets[key] = (mine if mine is not None else Intervals()).union(theirs)
+
+    def _same_family(self, other: object) -> None:
+        if not isinstance(other, GtidSet):
+            raise GtidError(f"not a GTID set: {other!r}")
+        if other.family != self.family:
+            raise GtidError(f"a {self.family} GTID set and a {other.family} one cannot be combined")
+
+
+_NOTHING = Intervals()
+
+
+_INTERVAL = re.compile(r"([0-9]+)(?:\s*-\s*([0-9]+))?", re.ASCII)
+
+
+class MysqlGtidSet(GtidSet):
+    """A set of MySQL's GTIDs: intervals of gno for each UUID and tag.
+
+    >>> executed = MysqlGtidSet.parse("3E11FA47-71CA-11E1-9E33-C80AA9429562:1-3:5:tag_a:7")
+    >>> executed.add(MysqlGtid.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:4"))
+    >>> str(executed)
+    '3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:tag_a:7'
+    >>> len(executed)
+    6
+    """
+
+    family = "mysql"
+    max_number = GNO_MAX
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the GTID set that a text names, as ``SET GLOBAL gtid_purged`` reads it.
+
+        Like the server, it accepts letters of either case, white space between any two tokens, and empty pieces
+        between commas. A UUID without an interval adds nothing, and neither does an interval that ends before it
+        begins, such as ``5-3``. Raises GtidError, which names the wrong piece.
+        """
+        made = cls()
+        for piece in text.split(","):
+            item = piece.strip()
+            if item:
+                made._add_text(item)
+        return made
+
+    def _add_text(self, item: str) -> None:
+        head, *rest = item.split(":")
+        try:
+            uuid = parse_uuid(head)
+        except GtidError as error:
+            raise GtidError(f"{error}, in {shortened(item)!r}") from None
+        key = (uuid, "")
+        for token in map(str.strip, rest):
+            interval = _INTERVAL.fullmatch(token)
+            if interval:
+                first = read_number(interval[1], GNO_MAX, shortened(item))
+                last = first
+                if interval[2] is not None:
+                    last = read_number(interval[2], GNO_MAX, shortened(item), least=0)
+                if first <= last:
+                    self._intervals(key).add_range(first, last)
+            elif token and TAG_TEXT.fullmatch(token):
+                key = (uuid, token.lower())
+            else:
+                raise GtidError(f"{shortened(token)!r} is no interval and no tag, in {shortened(item)!r}")
+
+    def __str__(self) -> str:
+        pieces: list[str] = []
+        before: TsidKey | None = None
+        for key, first, last in self:
+            if before is None or key[0] != before[0]:
+                pieces.append(("," if pieces else "") + format_uuid(key[0]))
+            if key[1] and key != before:
+                pieces.append(f":{key[1]}")
+            before = key
+            pieces.append(f":{first}" if first == last else f":{first}-{last}")
+        return "".join(pieces)
+
+    def __iter__(self) -> Iterator[tuple[TsidKey, int, int]]:
+        return super().__iter__()  # type: ignore[return-value]  # the keys are this family's
+
+    def add(self, gtid: Gtid) -> None:
+        """Add one GTID. Raises GtidError for a GTID of MariaDB, or a gno out of range."""
+        key, gno = self._place(gtid)
+        if not 1 <= gno <= GNO_MAX:
+            raise GtidError(f"gno {gno} is out of range (1 to {GNO_MAX})")
+        self._intervals(key).add_range(gno, gno)
+
+    def has_tags(self) -> bool:
+        """Tell whether any GTID of the set has a tag. Servers before MySQL 8.3 cannot read a set with tags."""
+        return any(tag for _, tag in self._sets)
+
+    def _place(self, gtid: Gtid) -> tuple[TsidKey, int]:
+        if not isinstance(gtid, MysqlGtid):
+            raise GtidError(f"not a GTID of MySQL: {gtid}")
+        return (gtid.uuid, gtid.tag), gtid.gno
+
+    def _check_key(self, key: Key) -> None:
+        if not (isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], bytes) and len(key[0]) == 16):
+            raise GtidError(f"not a key of a MySQL GTID set: {key!r} (uuid's 16 bytes, tag)")
+
+
+class MariadbGtidSet(GtidSet):
+    """A set of MariaDB's GTIDs: intervals of seq_no for each domain.
+
+    Only domain and seq_no count. The server id says which server wrote a transaction, so sets that differ only in
+    server ids are equal. The text has the server id of the last GTID of each domain; 0 stands for an unknown one.
+
+    A domain whose numbers are 1 to n is written ``domain-server-n``, which is a position as in ``gtid_slave_pos``.
+    Another domain writes each of its intervals as ``domain-server-first:last``. A position with seq_no 0 adds nothing.
+
+    >>> done = MariadbGtidSet.parse("0-11-74,1-12-5")
+    >>> done.add(MariadbGtid.parse("0-11-75"))
+    >>> done.add(MariadbGtid.parse("2-13-500"))       # just this one
+    >>> str(done)
+    '0-11-75,1-12-5,2-13-500:500'
+    >>> done.advance(MariadbGtid.parse("2-13-500"))   # a position: all up to it
+    >>> str(done)
+    '0-11-75,1-12-5,2-13-500'
+    """
+
+    family = "mariadb"
+    max_number = SEQ_NO_MAX
+    __slots__ = ("_servers",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        # The dictionary holds, for each domain id, the seq_no and the server id of the last GTID.
+        self._servers: dict[int, tuple[int, int]] = {}
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the GTID set that a position (``gtid_slave_pos``) or the text of a set names.
+
+        White space around commas is allowed.
+
+        Raises GtidError, also for a domain with two positions, as the server does (error 1943).
+        """
+        made = cls()
+        positions: set[int] = set()
+        for piece in text.split(","):
+            item = piece.strip()
+            if not item:
+                if text.strip():
+                    raise GtidError(f"an empty piece in {shortened(text.strip())!r}")
+                continue
+            match = MARIADB_TEXT.fullmatch(item)
+            if not match:
+                raise GtidError(f"not a GTID of MariaDB: {shortened(item)!r} (domain-server-number)")
+            domain, server = mariadb_ids(match)
+            first, last = 1, read_number(match[3], SEQ_NO_MAX, item, least=0)
+            if match[4] is not None:
+                first, last = last, read_number(match[4], SEQ_NO_MAX, item)
+                if not 1 <= first <= last:
+                    raise GtidError(f"{first}:{last} is no interval, in {item!r}")
+            elif domain in positions:
+                raise GtidError(f"domain {domain} has two positions in {shortened(text.strip())!r}")
+            else:
+                positions.add(domain)
+            if first <= last:
+                made.add_range(domain, first, last, server_id=server)
+        return made
+
+    def __str__(self) -> str:
+        pieces: list[str] = []
+        for domain in sorted(self._sets):
+            one = self._sets[domain]
+            server = self.server_id(domain)
+            if len(one) == 1 and one.starts[0] == 1:
+                pieces.append(f"{domain}-{server}-{one.ends[0]}")
+            else:
+                pieces += [f"{domain}-{server}-{a}:{b}" for a, b in zip(one.starts, one.ends, strict=True)]
+        return ",".join(pieces)
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        return super().__iter__()  # type: ignore[return-value]  # the keys are this family's
+
+    def server_id(self, domain_id: int) -> int:
+        """Return the server id of the last GTID of a domain; 0 when the set does not know the server id."""
+        return self._servers.get(domain_id, (0, 0))[1]
+
+    def gtids(self) -> tuple[MariadbGtid, ...]:
+        """Return the last GTID of each domain, as ``gtid_slave_pos`` would hold them, sorted by domain."""
+        return tuple(MariadbGtid(d, self.server_id(d), self._sets[d].ends[-1]) for d in sorted(self._sets))
+
+    def is_position(self) -> bool:
+        """Tell whether each domain has all its GTIDs from 1 to the last, so that a server can take the set's text for
+        a position.
+        """
+        return all(len(one) == 1 and one.starts[0] == 1 for one in self._sets.values())
+
+    def add(self, gtid: Gtid) -> None:
+        """Add one GTID. Raises GtidError for a GTID of MySQL or a seq_no out of range."""
+        domain, seq_no = self._place(gtid)
+        self.add_range(domain, seq_no, seq_no, server_id=gtid.server_id)  # type: ignore[union-attr]
+
+    def advance(self, gtid: Gtid) -> None:
+        """Add ``gtid`` and all GTIDs of its domain with smaller seq_nos."""
+        domain, seq_no = self._place(gtid)
+        self.add_range(domain, 1, seq_no, server_id=gtid.server_id)  # type: ignore[union-attr]
+
+    def add_range(self, key: Key, first: int, last: int, *, server_id: int = 0) -> None:
+        """Add the GTIDs of a domain with the seq_nos ``first`` to ``last``.
+
+        ``server_id`` is the server id of the GTID ``last``, or 0 when it is unknown.
+        """
+        super().add_range(key, first, last)
+        self._served(key, last, server_id)
+
+    def add_many(self, key: Key, numbers: npt.NDArray[np.integer[Any]], *, server_id: int = 0) -> None:
+        """Add the GTIDs of a domain with many seq_nos.
+
+        ``server_id`` is the server id of the GTID with the largest seq_no, or 0 when it is unknown.
+        """
+        super().add_many(key, numbers)
+        if len(numbers):
+            self._served(key, int(np.asarray(numbers).max()), server_id)
+
+    def update(self, other: GtidSet) -> None:
+        """Add every GTID of ``other`` to this set. Each domain keeps the server id of its largest seq_no."""
+        super().update(other)
+        if isinstance(other, MariadbGtidSet):
+            for domain, (seq_no, server) in other._servers.items():
+                self._served(domain, seq_no, server)
+
+    def copy(self) -> Self:
+        made = super().copy()
+        made._servers = dict(self._servers)
+        return made
+
+    def _with(self, sets: dict[Any, Intervals]) -> Self:
+        made = super()._with(sets)
+        # A difference or intersection may have removed the last GTID of a domain. Its server id is the best guess for
+        # the new last GTID.
+        made._servers = {
+            domain: (one.ends[-1], self._servers[domain][1])
+            for domain, one in made._sets.items()
+            if domain in self._servers
+        }
+        return made
+
+    def _served(self, domain: Key, seq_no: int, server_id: int) -> None:
+        assert isinstance(domain, int)
+        if server_id and seq_no >= self._servers.get(domain, (0, 0))[0]:
+            self._servers[domain] = (seq_no, server_id)
+
+    def _place(self, gtid: Gtid) -> tuple[int, int]:
+        if not isinstance(gtid, MariadbGtid):
+            raise GtidError(f"not a GTID of MariaDB: {gtid}")
+        return gtid.domain_id, gtid.seq_no
+
+    def _check_key(self, key: Key) -> None:
+        if not (isinstance(key, int) and 0 <= key < 2**32):
+            raise GtidError(f"not a domain id: {key!r}")
+
+
+def parse_gtid_set(
+    text: str, family: Literal["mysql", "mariadb"] | None = None
+) -> MysqlGtidSet | MariadbGtidSet:
+    """Return the GTID set that a text names.
+
+    Without ``family``, the form of the text tells the family, and an empty text is an empty set of MySQL. Raises
+    GtidError, also when the text mixes GTIDs of both families.
+
+    >>> parse_gtid_set("0-11-74").family, parse_gtid_set("").family
+    ('mariadb', 'mysql')
+    """
+    pieces = [piece.strip() for piece in text.split(",") if piece.strip()]
+    mariadb = [piece for piece in pieces if MARIADB_TEXT.fullmatch(piece)]
+    mysql = [piece for piece in pieces if UUID_TEXT.match(piece)]
+    if mariadb and mysql:
+        raise GtidError(f"GTIDs of two families: {shortened(mysql[0])!r} and {mariadb[0]!r}")
+    if family == "mariadb" or (family is None and mariadb):
+        return MariadbGtidSet.parse(text)
+    return MysqlGtidSet.parse(text)
