@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 from urllib.parse import quote
 
 import structlog
@@ -57,12 +56,8 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
 log = structlog.get_logger("dumpfilter.slave")
 
-T = TypeVar("T")
-
 MOST_REFETCHES = 3
 """The number of times that a slave fetches the relay log again from one position because the log was damaged there."""
-
-_FETCHES_AGAIN = "the slave fetches the relay log again from the applier's position"
 
 _LONGEST_NAME = 120
 """The longest name of a channel's directory, characters. File systems limit file names.
@@ -151,7 +146,12 @@ class Channel:
     def _open(self) -> None:
         self._relay_end = RelayEnd(lambda position: self._watching.on_relay_end(self.name, position))
         self._refetched: dict[tuple[str, int], int] = {}
-        self._receiver = self._new_receiver()
+        self._receiver = Receiver(
+            RelayLog(self.directory, sync_every=self.options.sync_relay_log),
+            self._relay_end,
+            sync_every=self.options.sync_master_info,
+            measured=self.measured,
+        )
         self.io = self._new_io_thread()
         """The I/O thread of the newest start, which may have ended. Before the first start: the thread that has not
         run yet."""
@@ -168,33 +168,6 @@ class Channel:
         self._origin(info)
         # Making the filter checks its rules now. Otherwise an invalid rule would end a running thread later.
         self.filter(NameRules())
-
-    def _new_receiver(self) -> Receiver:
-        """Open the relay log. A relay log that does not reach the recorded position is fetched again."""
-        relay_log = RelayLog(self.directory, sync_every=self.options.sync_relay_log)
-
-        def begin(info: MasterInfo | None) -> Receiver:
-            sync_every = self.options.sync_master_info
-            return Receiver(
-                relay_log, self._relay_end, info=info, sync_every=sync_every, measured=self.measured
-            )
-
-        try:
-            return begin(None)
-        except RelayLogDamaged as damage:
-            to = MasterInfo.read(self.directory).back_at(RelayLogInfo.read(self.directory))
-            self._warn_of_damage(damage, to)
-        return self._cut_or_empty(to, begin)
-
-    def _warn_of_damage(self, damage: RelayLogDamaged, to: MasterInfo) -> None:
-        log.warning(
-            "relay log damaged",
-            channel=self.name,
-            error=str(damage),
-            file=to.source_file,
-            position=to.source_position,
-            hint=_FETCHES_AGAIN,
-        )
 
     def _make_places_agree(self) -> None:
         """Discard a relay log to which ``relay-log.info`` does not belong. The master sends the relay log again.
@@ -422,18 +395,17 @@ class Channel:
         self._receive_again(self._applied.model_copy(update={"filter_digest": digest}))
 
     def _receive_again(self, to: MasterInfo) -> None:
-        """Discard the relay log after ``to``, and have the master send that part, selected by the current filter."""
+        """Discard the relay log after ``to``, and have the master send that part, selected by the current filter.
+
+        A relay log that is not even whole up to ``to`` is emptied.
+        """
         definition = self._registered_filter()
-        self._cut_or_empty(to, lambda place: self.io.change_filter(definition, place))
+        try:
+            self.io.change_filter(definition, to)
+        except RelayLogDamaged:
+            self.io.change_filter(definition, self._without_relay_log(to))
         if not self.io_worker.running:
             self._receiver.close()
-
-    def _cut_or_empty(self, to: MasterInfo, cut: Callable[[MasterInfo], T]) -> T:
-        """Call ``cut``, which truncates the relay log to ``to``, or empties it if not even that part is whole."""
-        try:
-            return cut(to)
-        except RelayLogDamaged:
-            return cut(self._without_relay_log(to))
 
     def _without_relay_log(self, to: MasterInfo) -> MasterInfo:
         """Return ``to`` with an empty relay log, in which the applier goes on, and note that in ``relay-log.info``.
@@ -479,7 +451,14 @@ class Channel:
         self._refetched[place] = self._refetched.get(place, 0) + 1
         if self._refetched[place] > MOST_REFETCHES:
             return False
-        self._warn_of_damage(damage, to)
+        log.warning(
+            "relay log damaged",
+            channel=self.name,
+            error=str(damage),
+            file=to.source_file,
+            position=to.source_position,
+            hint="the slave fetches the relay log again from the applier's position",
+        )
         if self._refetched[place] > 1:
             # Fetching again did not help, so the head of the file that the applier reads may be damaged.
             to = self._without_relay_log(to)

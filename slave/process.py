@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -36,23 +35,6 @@ from dumpfilter.slave.state.infos import SourceInfo
 log = structlog.get_logger("dumpfilter.slave")
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """The options of the process that runs a slave: filters, channels, and ports."""
-
-    filters: ChannelFilters
-    sources: Sequence[SourceInfo]
-    """The channels that the command line configures. The slave also runs the channels that it finds in its
-    relay directory from an earlier run."""
-    console: ConsoleEndpoint | None = None
-    replicas: ReplicaPorts | None = None
-    """The ports for real replicas. None: the slave serves none."""
-    metrics: MetricsEndpoint | None = None
-    """The HTTP endpoint for Prometheus. None: the slave serves no metrics."""
-    audit_file: Path | None = None
-    """The file of the audit log. Without it the audit log is part of the ordinary log."""
-
-
 class ReplicaPorts(Protocol):
     """The ports at which a slave serves what it received to real replicas."""
 
@@ -68,33 +50,42 @@ class ReplicaPorts(Protocol):
         """Serve replicas while the ``with`` block runs."""
 
 
-def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Sequence[Channel]:
+def run_slave(
+    options: SlaveOptions,
+    filters: ChannelFilters,
+    sources: Sequence[SourceInfo],
+    *,
+    watching: Watching,
+    console: ConsoleEndpoint | None = None,
+    ports: ReplicaPorts | None = None,
+    metrics: MetricsEndpoint | None = None,
+    audit_file: Path | None = None,
+) -> Sequence[Channel]:
     """Run a slave until it ends, and return its channels for the final report.
+
+    ``sources`` are the channels that the command line configures. ``ports`` are the ports for replicas, and ``metrics``
+    is the HTTP endpoint for Prometheus. Without ``audit_file`` the audit log is part of the ordinary log.
 
     A slave without a console ends when the threads of all its channels have ended, or at Ctrl-C or SIGTERM. A
     slave with a console ends only at Ctrl-C or SIGTERM, because START REPLICA can start its threads again. The
     exception is a slave with ``once`` and without ``skip_replica_start``. It ends when its threads have ended. Raises
     OptionError for impossible options, and otherwise the DumpfilterError that ended a thread first.
     """
-    open_audit_log(run.audit_file)
+    open_audit_log(audit_file)
     # Programs that rotate logs send SIGHUP, which must not end the slave.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # SIGTERM ends a slave as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    console = run.console
     users = {} if console is None else console.users()
     if console is None and options.skip_replica_start:
         raise OptionError("--skip-replica-start: without --console-port nothing could ever start it")
-    ports = run.replicas
     if ports is not None:
         watching = ports.watching(watching)
-    slave = Slave(options, run.filters, watching=watching)
+    slave = Slave(options, filters, sources, watching=watching)
     directory = ConnectionDirectory()
     executor = SlaveConsole(slave) if ports is None else SlaveConsole(slave, ports.replicas)
     try:
-        for source in run.sources:
-            slave.prepare(source)
-        for warning in slave.open():
+        for warning in slave.warnings:
             log.warning("filter options without a channel", reason=warning)
         if console is None and not slave.channels:
             raise OptionError(
@@ -104,7 +95,7 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
             _console(slave, console, users, executor, directory),
             nullcontext() if ports is None else ports.serving(slave, executor, directory),
             serving_metrics(
-                run.metrics, lambda: [CommonCollector(__version__), SlaveCollector(slave)]
+                metrics, lambda: [CommonCollector(__version__), SlaveCollector(slave)]
             ) as metrics_url,
         ):
             if metrics_url is not None:

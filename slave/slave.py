@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import structlog
 
@@ -35,18 +35,20 @@ SAVE_COUNTERS = 5.0
 class Slave:
     """All channels of one slave and their filters.
 
-    The constructor locks the relay directory and finds the channels of earlier runs there, by their files
-    ``source.info``. A caller then names the channels of the command line by :meth:`prepare`, and calls :meth:`open`
-    once to create all channels with their filters. After that, :meth:`configure` adds and changes channels.
+    The constructor locks the relay directory, and creates all channels with their filters. Their threads are not
+    started. The channels are those of earlier runs, by their files ``source.info``, and those of the command line,
+    ``sources``. If ``sources`` names a channel of an earlier run, the channel gets the new configuration and keeps its
+    position in the master's binlog. :meth:`configure` adds and changes channels later.
 
-    Raises OptionError for an invalid server id or target, DirectoryBusy when another process uses the relay
-    directory, and StateCorrupt when a file in the directory is unusable.
+    Raises OptionError for an invalid server id, target or option of a channel. Raises DirectoryBusy when another
+    process uses the relay directory, and StateCorrupt when a file in the directory is unusable.
     """
 
     def __init__(
         self,
         options: SlaveOptions,
         filters: ChannelFilters,
+        sources: Iterable[SourceInfo] = (),
         *,
         watching: Watching | None = None,
     ) -> None:
@@ -63,19 +65,22 @@ class Slave:
         """The lock that protects the list of channels. The console holds the lock while it executes a statement, so
         that two clients cannot change channels at the same time."""
         self._lock = lock_directory(options.relay_dir)
-        self._infos: dict[str, SourceInfo] = {}
         self._channels: dict[str, Channel] = {}
         self._closing = threading.Event()
         self._saver = threading.Thread(target=self._save_counters, name="slave-counters", daemon=True)
         try:
             self.uuid = server_uuid(options.relay_dir)
-            for directory in (options.relay_dir, *sorted((options.relay_dir / CHANNELS).glob("*/"))):
-                info = SourceInfo.file(directory).load()
-                if info is not None:
-                    self._infos[info.channel] = info
+            directories = (options.relay_dir, *sorted((options.relay_dir / CHANNELS).glob("*/")))
+            found = (SourceInfo.file(directory).load() for directory in directories)
+            infos = {info.channel: info for info in (*filter(None, found), *map(_folded, sources))}
+            self.warnings = filters.finish_startup(infos)
+            """Warnings about filter options for channels that do not exist (WL#7361)."""
+            for info in infos.values():
+                self._add(info)
         except BaseException:
             self._lock.release()
             raise
+        self._saver.start()
 
     @property
     def channels(self) -> list[Channel]:
@@ -100,29 +105,6 @@ class Slave:
         """Tell whether the slave has a channel with this name."""
         return fold_channel(name) in self._channels
 
-    def prepare(self, info: SourceInfo) -> None:
-        """Configure a channel as the command line says. Call this method before :meth:`open` only.
-
-        If the channel exists from an earlier run, the new configuration replaces the saved one, and the channel
-        keeps its position in the master's binlog.
-        """
-        info = info.model_copy(update={"channel": fold_channel(info.channel)})
-        self._infos[info.channel] = info
-
-    def open(self) -> list[str]:
-        """Create all channels with their filters. Their threads are not started.
-
-        Return warnings about filter options for channels that do not exist (WL#7361). Raises OptionError for
-        impossible options of a channel, and StateCorrupt when a channel's files are unusable.
-        """
-        with self.lock:
-            warnings = self.filters.finish_startup(self._infos)
-            for info in self._infos.values():
-                self._add(info)
-            self._infos = {}
-            self._saver.start()
-            return warnings
-
     def configure(
         self, info: SourceInfo, clauses: Sequence[FilterClause] = (), *, afresh: bool = False
     ) -> None:
@@ -133,7 +115,7 @@ class Slave:
         because ``info`` names another master or another position. Raises OptionError before anything has changed,
         StateCorrupt when a file of the channel is unusable, and OutputError when a file cannot be written.
         """
-        info = info.model_copy(update={"channel": fold_channel(info.channel)})
+        info = _folded(info)
         name = info.channel
         with self.lock:
             new = name not in self._channels
@@ -210,8 +192,7 @@ class Slave:
         self._closing.set()
         self.progress.told()
         self.stop()
-        if self._saver.is_alive():
-            self._saver.join()
+        self._saver.join()
         with self.lock:
             for one in self.channels:
                 one.counters.save()
@@ -253,3 +234,7 @@ class Slave:
         channel = Channel(self.options, info, self.filters, self.uuid, self._watching, self.progress)
         SourceInfo.file(channel.directory).save(info)
         self._channels[info.channel] = channel
+
+
+def _folded(info: SourceInfo) -> SourceInfo:
+    return info.model_copy(update={"channel": fold_channel(info.channel)})

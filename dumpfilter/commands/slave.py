@@ -59,7 +59,7 @@ def slave_command(
     from dumpfilter.base import logs
     from dumpfilter.commands.catch_up import CatchUpBar
     from dumpfilter.slave.channel import Watching
-    from dumpfilter.slave.process import RunOptions, run_slave
+    from dumpfilter.slave.process import run_slave
     from dumpfilter.slave.report import write_reports
 
     infos = masters.infos(source, source_tls, slave.net_timeout)
@@ -87,14 +87,7 @@ def slave_command(
             insecure=protection.insecure,
             lower_case_table_names=rules.lower_case_table_names,
         )
-    run = RunOptions(
-        filters=rules.channel_filters(),
-        sources=infos,
-        console=endpoint,
-        replicas=edge,
-        metrics=monitoring.metrics(tls),
-        audit_file=console.audit_log,
-    )
+    filters, metrics = rules.channel_filters(), monitoring.metrics(tls)
     options = slave.model_copy(
         update={"lower_case_table_names": rules.lower_case_table_names, "alone": endpoint is not None}
     )
@@ -102,6 +95,15 @@ def slave_command(
     monitoring.begin(colors=terminal.is_terminal)
     bar = CatchUpBar(terminal, shown=not logs.is_json())
     with bar:
-        channels = run_slave(options, run, Watching(bar.on_chunk, bar.on_connect))
+        channels = run_slave(
+            options,
+            filters,
+            infos,
+            watching=Watching(bar.on_chunk, bar.on_connect),
+            console=endpoint,
+            ports=edge,
+            metrics=metrics,
+            audit_file=console.audit_log,
+        )
     if summary.summary != "none":
         write_reports(channels, summary.summary, summary.summary_file)

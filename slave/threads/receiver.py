@@ -64,15 +64,13 @@ After a crash the slave asks the master again for the events that it received in
 class Receiver:
     """The object that writes one channel's relay log and ``master.info`` from the chunks that the master sends.
 
-    The constructor reads ``master.info``, and truncates the relay log to the position there. Then it tells the applier
-    that position through ``relay_end``. With ``info`` the receiver begins at this place instead. Only the I/O thread
-    calls :meth:`receive`. Another thread may call :meth:`flush_if_due` at the same time.
+    The constructor reads ``master.info``, and tells the applier the position there through ``relay_end``. Each stream
+    begins with a relay log that is truncated to the position. Only the I/O thread calls :meth:`receive`. Another thread
+    may call :meth:`flush_if_due` at the same time.
 
     ``sync_every`` is the option ``--sync-master-info``. After that many events the receiver forces the relay log and
     then ``master.info`` to the disk. With 0 the operating system decides when it writes them. A crash of the process
     loses nothing in either case. A crash of the machine may lose data that was not yet on the disk.
-
-    Raises RelayLogDamaged when the relay log does not reach the position.
     """
 
     def __init__(
@@ -80,7 +78,6 @@ class Receiver:
         relay_log: RelayLog,
         relay_end: RelayEnd,
         *,
-        info: MasterInfo | None = None,
         sync_every: int = SYNC_EVENTS,
         measured: ChannelMeasurements | None = None,
         save_period: float = SAVE_PERIOD,
@@ -96,8 +93,7 @@ class Receiver:
         self._lock = threading.Lock()
         self._showing = threading.Lock()
         """The lock under which position and GTIDs change together, held for no write and no call."""
-        self._saved = MasterInfo.read(relay_log.directory)
-        self._info = self._saved if info is None else info
+        self._saved = self._info = MasterInfo.read(relay_log.directory)
         self._retrieved = parse_gtid_set(self._info.retrieved, self._info.family or None)
         self._saved_at = clock()
         self._unsynced_events = 0
@@ -121,11 +117,6 @@ class Receiver:
         self._master_uuid = self._info.master_uuid
         self._another_master = False
         self._except_gtids = self._info.except_gtids
-        if info is not None:
-            relay_end.publish(info.relay_position)
-        relay_log.recover(self._info.relay_position)
-        if info is not None:
-            self._save(synced=True)
         relay_end.publish(self._info.relay_position)
 
     @property
@@ -185,7 +176,8 @@ class Receiver:
         position. With ``keep`` the events of an incomplete transaction stay until the first chunk tells whether the
         master leaves them out (:attr:`kept`).
 
-        Raises StreamError when the family or the collation differs from the one of the existing relay logs.
+        Raises StreamError when the family or the collation differs from the one of the existing relay logs, and
+        RelayLogDamaged when the relay log does not reach the position.
         """
         with self._lock:
             if self._info.family not in ("", family):

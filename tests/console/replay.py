@@ -71,9 +71,8 @@ def our_slave(
             filters.startup(channel, [make_rule(RuleKind(name), rule)])
     slave = Slave(SlaveOptions(relay_dir=directory, server_id=server_id, alone=True), filters)
     try:
-        warnings = slave.open()
         with ConsoleServer(SlaveConsole(slave), users={"root": "secret"}) as server:
-            yield Console(server.port, warnings, slave)
+            yield Console(server.port, slave.warnings, slave)
     finally:
         slave.close()
 

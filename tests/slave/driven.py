@@ -162,7 +162,7 @@ class Driven:
             relay_dir=self.directory, server_id=self.server_id, alone=True, **self.more
         )
         self.slave = Slave(slave_options, self.filters, watching=self.watching)
-        self.warnings = self.slave.open()
+        self.warnings = self.slave.warnings
         self.console = SlaveConsole(self.slave)
         for name in self.channels:
             self.note(name)

@@ -37,12 +37,12 @@ class Once:
         more = {"server_id": 1 + zlib.crc32(bytes(directory)) % 10**9, "once": True, "retry_count": 0} | more
         filters = ChannelFilters()
         filters.startup(None, rules)
-        self.slave = Slave(
-            SlaveOptions(relay_dir=directory, **{k: more[k] for k in more if k in _OPTIONS}), filters
-        )
         source = {name: more[name] for name in more if name not in _OPTIONS}
-        self.slave.prepare(SourceInfo(host=host, port=int(port), filter_on=filter_on.value, **source))
-        self.slave.open()
+        self.slave = Slave(
+            SlaveOptions(relay_dir=directory, **{k: more[k] for k in more if k in _OPTIONS}),
+            filters,
+            [SourceInfo(host=host, port=int(port), filter_on=filter_on.value, **source)],
+        )
         self.channel: Channel = self.slave.get("")
 
     def __getattr__(self, name: str) -> Any:

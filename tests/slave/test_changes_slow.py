@@ -110,18 +110,19 @@ class Changing:
         self.schedule = schedule
         self.filters = ChannelFilters()
         self.slave = Slave(
-            SlaveOptions(relay_dir=directory, server_id=1000 + number, alone=True), self.filters
+            SlaveOptions(relay_dir=directory, server_id=1000 + number, alone=True),
+            self.filters,
+            [
+                SourceInfo(
+                    host="127.0.0.1",
+                    port=port,
+                    heartbeat_period=0.2,
+                    connect_retry=0.05,
+                    filter_on=FILTER_ON[number % len(FILTER_ON)],
+                )
+            ],
         )
-        self.slave.prepare(
-            SourceInfo(
-                host="127.0.0.1",
-                port=port,
-                heartbeat_period=0.2,
-                connect_retry=0.05,
-                filter_on=FILTER_ON[number % len(FILTER_ON)],
-            )
-        )
-        assert self.slave.open() == []
+        assert self.slave.warnings == []
         self.channel = self.slave.get("")
         self.console = SlaveConsole(self.slave)
         self.history: list[tuple[Place, dict[BaseRuleKind, str]]] = [(("", 0), {})]

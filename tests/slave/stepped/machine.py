@@ -167,20 +167,19 @@ class Machine:
                 sync_master_info=setup.sync,
             ),
             self.filters,
+            [
+                SourceInfo(
+                    host="127.0.0.1",
+                    port=1,
+                    heartbeat_period=0.2,
+                    connect_retry=0.2,
+                    retry_count=0,
+                    auto_position=setup.auto_position,
+                    log_file=self._begin[0],
+                    log_pos=self._begin[1],
+                )
+            ],
         )
-        slave.prepare(
-            SourceInfo(
-                host="127.0.0.1",
-                port=1,
-                heartbeat_period=0.2,
-                connect_retry=0.2,
-                retry_count=0,
-                auto_position=setup.auto_position,
-                log_file=self._begin[0],
-                log_pos=self._begin[1],
-            )
-        )
-        slave.open()
         self._slave = slave
         # The judge must not wait for the slave's lock, which the operator may hold.
         self._channel = slave.get("")
