@@ -330,21 +330,19 @@ class _SqlPorts:
             )
             ports["console"] = console.host, opened.port
         if replicas is not None and control is not None:
-            from dumpfilter.master.replicas.server import serving_replicas
+            from dumpfilter.master.replicas.server import ReplicaServer
 
             most = server.max_connections
-            served, number = stack.enter_context(
-                serving_replicas(
-                    replicas,
-                    server.service,
-                    server.loop,
-                    server.gate.places,
-                    control.filters,
-                    executor(port=replicas.port),
-                    directory,
-                    max_connections=most,
-                )
+            served = ReplicaServer(
+                replicas,
+                server.service,
+                server.gate.places,
+                control.filters,
+                executor(port=replicas.port),
+                directory,
+                max_connections=most,
             )
+            number = stack.enter_context(served.serving(server.loop))
             server.count_replicas = lambda: (len(served.port.connections), most)
 
             def take_over(config: MasterConfig) -> None:

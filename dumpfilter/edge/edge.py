@@ -28,7 +28,7 @@ from dumpfilter.master.grpc_port import GrpcPort, end_of_tasks
 from dumpfilter.master.limits import Places, ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.replicas.filters import ReplicaFilters
-from dumpfilter.master.replicas.server import serving_replicas
+from dumpfilter.master.replicas.server import ReplicaServer
 from dumpfilter.slave.channel import Watching
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.relay_log import RelayPosition, file_number
@@ -212,17 +212,16 @@ class Edge:
     ) -> Iterator[int]:
         served, filters = self._channels[name], ReplicaFilters(self._config.replicas)
         served.on_open = lambda config: filters.replace(config.replicas)
-        with serving_replicas(
+        replicas = ReplicaServer(
             endpoint,
             served,
-            self._loop,
             self._places,
             filters,
             executor,
             directory,
             max_connections=self._limits.max_dumps,
-            channel=name,
-        ) as (_, port):
+        )
+        with replicas.serving(self._loop, channel=name) as port:
             yield port
 
     def _end(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from mysql_mimic.types import Capabilities
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.options.port_file import write_port
 from dumpfilter.base.security.endpoint import Endpoint
-from dumpfilter.base.security.tls import TlsSource, temporary_tls
+from dumpfilter.base.security.tls import temporary_tls
 from dumpfilter.console.auth import CACHING_SHA2, NATIVE, Accounts
 from dumpfilter.console.connection import Connection, Limits
 from dumpfilter.console.directory import ConnectionDirectory
@@ -65,48 +64,64 @@ class ReplicaServer:
 
     def __init__(
         self,
+        endpoint: Endpoint,
         service: DumpFilterService,
         places: Places,
         filters: ReplicaFilters,
         executor: Executor,
+        directory: ConnectionDirectory,
         *,
-        tls: TlsSource,
-        directory: ConnectionDirectory | None = None,
-        demand_tls: bool = True,
         max_connections: int,
         denial_seconds: float = DEFAULT_DENIAL_SECONDS,
     ) -> None:
+        self._endpoint = endpoint
         self._service = service
         self._shared = ReplicaPort(filters, places, ThreadPoolExecutor(_MOST_ASKED, "replica-filter"))
         self._executor = executor
         self._pool = ThreadPoolExecutor(_STATEMENT_THREADS, "replica-statement")
         self._limits = Limits(_THREADS_OF_USER)
-        self.filters = filters
+        tls = endpoint.tls or temporary_tls(endpoint.host, endpoint.ca)
         self.port = ClientPort(
-            PortSettings("replicas", tls, demand_tls, max_connections, denial_seconds, RsaExchange()),
+            PortSettings(
+                "replicas", tls, not endpoint.insecure, max_connections, denial_seconds, RsaExchange()
+            ),
             Accounts(filters.accounts()),
-            directory or ConnectionDirectory(),
+            directory,
             greeting=self._greeting,
             connect=self._connect,
         )
-
         self._session_port = SessionPort(self.port, lambda user: Role.READ, self.port.status)
 
-    async def open(self, listener: socket.socket) -> None:
-        """Begin to accept replicas from a listening socket. Call this in the master's loop."""
+    @contextmanager
+    def serving(self, loop: ServingLoop, **log_fields: str) -> Iterator[int]:
+        """Serve replicas in a loop while the ``with`` block runs, and yield the TCP port.
+
+        ``log_fields`` are further fields of the line in the log. Raises OptionError if the address cannot be listened
+        on.
+        """
+        endpoint = self._endpoint
+        listener = listening_socket("the replication port", endpoint.host, endpoint.port)
+        port = int(listener.getsockname()[1])
         # Loading the compiled function takes a while.
         frame(b"", 0)
-        await self.port.open(listener)
+        loop.wait(self.port.open(listener))
+        log.info("replicas.listening", **log_fields, host=endpoint.host, port=port)
+        try:
+            if endpoint.port_file is not None:
+                write_port(endpoint.port_file, port)
+            yield port
+        finally:
+            with contextlib.suppress(TimeoutError):
+                loop.wait(self._close(), _END_SECONDS)
 
-    async def close(self) -> None:
-        """Close the connections of all replicas. Call this in the master's loop."""
+    async def _close(self) -> None:
         await self.port.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._shared.askers.shutdown(wait=False, cancel_futures=True)
 
     def take_over_accounts(self) -> None:
         """Use the accounts of the filters' present configuration. Any thread can call this method."""
-        self.port.change_users(self.filters.accounts())
+        self.port.change_users(self._shared.filters.accounts())
 
     def _greeting(self) -> Greeting:
         try:
@@ -133,43 +148,3 @@ class ReplicaServer:
 
     def _open_session(self, share: Share, connection_id: int, user: str, host: str) -> Session:
         return Session(OwnRows(self._executor, user), self._session_port, share, connection_id, user, host)
-
-
-@contextmanager
-def serving_replicas(
-    endpoint: Endpoint,
-    service: DumpFilterService,
-    loop: ServingLoop,
-    places: Places,
-    filters: ReplicaFilters,
-    executor: Executor,
-    directory: ConnectionDirectory,
-    *,
-    max_connections: int,
-    **log_fields: str,
-) -> Iterator[tuple[ReplicaServer, int]]:
-    """Serve real replicas while the ``with`` block runs, and yield the server and its TCP port.
-
-    ``log_fields`` are further fields of the line in the log. Raises OptionError if the address cannot be listened on.
-    """
-    replicas = ReplicaServer(
-        service,
-        places,
-        filters,
-        executor,
-        tls=endpoint.tls or temporary_tls(endpoint.host, endpoint.ca),
-        directory=directory,
-        demand_tls=not endpoint.insecure,
-        max_connections=max_connections,
-    )
-    listener = listening_socket("the replication port", endpoint.host, endpoint.port)
-    port = int(listener.getsockname()[1])
-    loop.wait(replicas.open(listener))
-    log.info("replicas.listening", **log_fields, host=endpoint.host, port=port)
-    try:
-        if endpoint.port_file is not None:
-            write_port(endpoint.port_file, port)
-        yield replicas, port
-    finally:
-        with contextlib.suppress(TimeoutError):
-            loop.wait(replicas.close(), _END_SECONDS)

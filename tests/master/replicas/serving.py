@@ -12,11 +12,11 @@ from typing import Any, Self
 import pymysql
 from pymysql.connections import Connection
 
+from dumpfilter.base.security.endpoint import Endpoint
 from dumpfilter.base.security.passwords import ConsolePassword
-from dumpfilter.base.security.tls import TlsSource, temporary_tls
+from dumpfilter.base.security.tls import TlsSource
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.console.directory import ConnectionDirectory
-from dumpfilter.console.port import listening_socket
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.filters import ReplicaFilters
@@ -83,22 +83,19 @@ def serving(
     server.start()
     filters = ReplicaFilters(entries or [entry(user, rules) for user, rules in USERS.items()])
     replicas = ReplicaServer(
+        Endpoint(tls=tls),
         server.service,
         server.gate.places,
         filters,
         MasterConsole(server.service),
-        tls=tls or temporary_tls("127.0.0.1"),
-        directory=directory,
+        directory or ConnectionDirectory(),
         max_connections=max_connections,
         denial_seconds=0,
     )
-    listener = listening_socket("the test", "127.0.0.1", 0)
-    port = listener.getsockname()[1]
-    server.wait(replicas.open(listener))
     try:
-        yield Serving(server, replicas, filters, port)
+        with replicas.serving(server.loop) as port:
+            yield Serving(server, replicas, filters, port)
     finally:
-        server.wait(replicas.close())
         server.stop(0)
 
 
