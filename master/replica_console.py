@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.printable import printable
 from dumpfilter.console.metrics.facts import Facts, column, declared
 from dumpfilter.console.sql import commands as C
 from dumpfilter.console.sql.result import ColumnType, Note, Result
 from dumpfilter.console.sql.server_errors import ER_UNKNOWN_ERROR
-from dumpfilter.filter.compare import Beyond
 from dumpfilter.master.facts import listed, rule_text
 from dumpfilter.master.register import RegisteredSlave
 from dumpfilter.master.replica_entry import OnDrift, ReplicaEntry
-from dumpfilter.master.replicas.control import Changed, ReplicaControl, widening
-from dumpfilter.master.replicas.filters import ToldDrift
+from dumpfilter.master.replicas.control import ReplicaControl
+from dumpfilter.master.replicas.filters import Drift
 
 _TEXT, _TIME = ColumnType.TEXT, ColumnType.TIMESTAMP
 
@@ -72,7 +70,7 @@ class _DriftFacts:
 
 
 REPLICA_FILTERS: Facts[EntryView] = Facts(declared(_EntryFacts, ""))
-DRIFT: Facts[ToldDrift] = Facts(declared(_DriftFacts, ""))
+DRIFT: Facts[Drift] = Facts(declared(_DriftFacts, ""))
 
 _LONGEST_NOTE = 512
 """The longest text of a warning in the servers' protocol, characters."""
@@ -84,34 +82,12 @@ def change_replica_filter(control: ReplicaControl | None, command: C.ChangeRepli
         raise ER_UNKNOWN_ERROR("This master has no real replicas: it was started without --replica-port")
     try:
         entry = control.choose(command.user, channel=command.channel, server_id=command.server_id)
-        changed = control.change(entry, command.clauses)
+        slaves, warnings = control.change(entry, command.clauses)
     except OptionError as error:
         raise ER_UNKNOWN_ERROR(str(error)) from None
-    notes = [_warning(text) for text in _warnings(control, changed)]
-    return Result(affected=len(changed.slaves), notes=notes)
-
-
-def _warnings(control: ReplicaControl, changed: Changed) -> list[str]:
-    texts = []
-    if changed.widens is not Beyond.NOTHING:
-        dumping = [slave for slave in changed.slaves if slave.file]
-        for slave in dumping:
-            told = widening(changed.old, changed.new, slave)
-            texts.append(f"server id {slave.server_id}, channel {printable(slave.channel)!r}: {told}")
-        if not dumping:
-            texts.append(
-                "the new filter passes events that the old one dropped. They do not come back to replicas that have "
-                "received or executed their GTIDs; such a replica needs a new copy of these tables (docs/filters.md)"
-            )
-    if changed.entry.connect is None:
-        texts.append("the replica's own filter stays as it is: change it, too, on the replica")
-    if not control.filters.on_change:
-        texts.append("the change ends with this master, which was started without --state-dir")
-    return texts
-
-
-def _warning(text: str) -> Note:
-    return Note("Warning", 1105, text[:_LONGEST_NOTE])
+    return Result(
+        affected=len(slaves), notes=[Note("Warning", 1105, text[:_LONGEST_NOTE]) for text in warnings]
+    )
 
 
 def entry_views(control: ReplicaControl) -> list[EntryView]:

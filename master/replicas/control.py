@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import structlog
 
@@ -21,19 +20,6 @@ from dumpfilter.master.replicas.filters import ReplicaFilters, same_filters
 log = structlog.get_logger("dumpfilter.master")
 
 
-@dataclass(frozen=True)
-class Changed:
-    """A change of the filter of an entry's replicas."""
-
-    entry: ReplicaEntry
-    old: ReplicationFilter
-    new: ReplicationFilter
-    slaves: Sequence[RegisteredSlave]
-    """The registered replicas that have the new filter now."""
-    widens: Beyond
-    """Whether the new filter passes something that the old one dropped."""
-
-
 class ReplicaControl:
     """The means to change the filters of real replicas, whose dumps go on with the new filter.
 
@@ -46,26 +32,29 @@ class ReplicaControl:
 
     def choose(self, user: str, *, channel: str | None = None, server_id: int | None = None) -> ReplicaEntry:
         """Return the one entry of a user that a statement means. Raises OptionError when none or several fit."""
-        entries = [entry for entry in self.filters.entries if entry.user == user]
-        if not entries:
-            raise OptionError(f"there is no [[replica]] of user {printable(user)!r} in the configuration")
-        if channel is not None:
-            entries = [entry for entry in entries if entry.channel == channel]
-        if server_id is not None:
-            entries = [entry for entry in entries if server_id in entry.server_ids]
-        if len(entries) == 1:
-            return entries[0]
         mine = [entry for entry in self.filters.entries if entry.user == user]
+        if not mine:
+            raise OptionError(f"there is no [[replica]] of user {printable(user)!r} in the configuration")
+        found = [
+            entry
+            for entry in mine
+            if channel in (None, entry.channel) and (server_id is None or server_id in entry.server_ids)
+        ]
+        if len(found) == 1:
+            return found[0]
         listed = "; ".join(f"{entry.key} for {entry.conditions}" for entry in mine)
         raise OptionError(
-            f"user {printable(user)!r} has {'several' if entries else 'no'} [[replica]] with these conditions: name "
+            f"user {printable(user)!r} has {'several' if found else 'no'} [[replica]] with these conditions: name "
             f"the channel or a server id of one as the configuration does ({printable(listed)})"
         )
 
-    def change(self, entry: ReplicaEntry, clauses: Sequence[FilterClause]) -> Changed:
+    def change(
+        self, entry: ReplicaEntry, clauses: Sequence[FilterClause]
+    ) -> tuple[list[RegisteredSlave], list[str]]:
         """Replace rules of an entry's filter, also in the running dumps of its replicas. Raises OptionError.
 
-        The last clause of a kind of rule replaces all rules of that kind, as CHANGE REPLICATION FILTER says.
+        The last clause of a kind of rule replaces all rules of that kind, as CHANGE REPLICATION FILTER says. Return the
+        registered replicas that have the new filter now, and warnings for the operator.
         """
         old = entry.filter
         if old is None:
@@ -82,7 +71,24 @@ class ReplicaControl:
         slaves = self.replicas_of(entry)
         for slave in slaves:
             self._change(slave, new)
-        return Changed(entry, old, new, slaves, passes_beyond(new, old).beyond)
+        warnings: list[str] = []
+        if passes_beyond(new, old).beyond is not Beyond.NOTHING:
+            dumping = [slave for slave in slaves if slave.file]
+            warnings += [
+                f"server id {slave.server_id}, channel {printable(slave.channel)!r}: {_widening(old, new, slave)}"
+                for slave in dumping
+            ]
+            if not dumping:
+                warnings.append(
+                    "the new filter passes events that the old one dropped. They do not come back to replicas that "
+                    "have received or executed their GTIDs; such a replica needs a new copy of these tables "
+                    "(docs/filters.md)"
+                )
+        if entry.connect is None:
+            warnings.append("the replica's own filter stays as it is: change it, too, on the replica")
+        if not self.filters.on_change:
+            warnings.append("the change ends with this master, which was started without --state-dir")
+        return slaves, warnings
 
     def take_over(self, entries: Sequence[ReplicaEntry]) -> None:
         """Use the entries of a configuration that was read again, also in running dumps.
@@ -98,13 +104,11 @@ class ReplicaControl:
             if slave.slave_id not in before:
                 return None
             old, new = before[slave.slave_id], self.entry_of(slave)
-            if new is None or old is None or new.stored != old.stored:
-                return Unregistered(
-                    f"the master's configuration has changed for user {printable(slave.user)!r}: connect again"
-                )
-            if new.adopt != old.adopt or (new.adopt and new.connect != old.connect):
-                return Unregistered("the master's configuration has changed for this replica: connect again")
-            return None
+            if old is not None and new is not None and _login_facts(old) == _login_facts(new):
+                return None
+            return Unregistered(
+                f"the master's configuration has changed for user {printable(slave.user)!r}: connect again"
+            )
 
         for slave in self._register.remove_all(reason):
             self._note("end of the registration", slave, str(slave.ended_by))
@@ -115,7 +119,7 @@ class ReplicaControl:
                 continue
             old_filter = slave.filter
             self._change(slave, used)
-            self._note("change of filter", slave, "ok", widening(old_filter, used, slave))
+            self._note("change of filter", slave, "ok", _widening(old_filter, used, slave))
 
     def _change(self, slave: RegisteredSlave, new: ReplicationFilter) -> None:
         """Change the filter of a replica. A dump ends when its new filter is too large for the register."""
@@ -161,7 +165,12 @@ class ReplicaControl:
         )
 
 
-def widening(old: ReplicationFilter, new: ReplicationFilter, slave: RegisteredSlave) -> str:
+def _login_facts(entry: ReplicaEntry) -> tuple[object, ...]:
+    """Return the facts of an entry that count when a replica connects."""
+    return entry.stored, entry.adopt, entry.connect if entry.adopt else None
+
+
+def _widening(old: ReplicationFilter, new: ReplicationFilter, slave: RegisteredSlave) -> str:
     """Return a warning when a replica's new filter passes what the old one dropped; otherwise an empty text."""
     wider = passes_beyond(new, old)
     if wider.beyond is Beyond.NOTHING:

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import structlog
 
@@ -84,7 +83,7 @@ def _rules(entry: ReplicaEntry) -> tuple[str, ...] | None:
 
 
 @dataclass(frozen=True)
-class ToldDrift:
+class Drift:
     """A warning about a replica whose own filter is wider than its filter on the master, or cannot be compared."""
 
     peer: ReplicaPeer
@@ -92,15 +91,6 @@ class ToldDrift:
     is_refused: bool
     since: float
     """The Unix time of the first look that showed this, seconds."""
-
-
-class Drift(NamedTuple):
-    """A difference between a replica's own filter and the filter that the master uses for the replica."""
-
-    text: str
-    """The warning."""
-    is_sure: bool = False
-    """Whether the replica's own filter is wider. Otherwise the filters could not be compared."""
 
 
 class ReplicaFilters:
@@ -120,7 +110,7 @@ class ReplicaFilters:
         """The tables ``[[replica]]`` in force, in the order of the file, with the rules that operators gave them."""
         self.on_change: list[Callable[[], None]] = []
         """Functions that are called after each change of :attr:`changes`, to save the changes."""
-        self._told: Recent[_Replica, ToldDrift] = Recent(_MOST_REMEMBERED)
+        self._drifts: Recent[_Replica, Drift] = Recent(_MOST_REMEMBERED)
         """The warning that each replica with drift got last."""
         self._adopted: Recent[_Replica, ReplicationFilter] = Recent(_MOST_REMEMBERED)
         """The filter of its own that each replica had last."""
@@ -252,57 +242,59 @@ class ReplicaFilters:
         Raises ReplicaRefused with the text that the replica logs.
         """
         try:
-            drift = _drift_of(self._read(connect, peer), used)
+            text, is_sure = _difference(self._read(connect, peer), used)
         except FilterUnreadable as error:
-            drift = _incomparable(str(error))
+            text, is_sure = f"{_INCOMPARABLE}: {error}", False
+        refuses = is_sure and entry.on_drift is OnDrift.REFUSE
         with self._lock:
-            known = self._told.get(_key(peer))
-            if drift is None:
-                self._told.pop(_key(peer), None)
-                return
-            refuses = drift.is_sure and entry.on_drift is OnDrift.REFUSE
-            is_known = known is not None and known.text == drift.text
-            if not is_known:
-                self._told[_key(peer)] = ToldDrift(peer, drift.text, refuses, time.time())
-        if refuses or not is_known:
-            _warn("drift", peer, drift.text, refuses)
+            known = self._drifts.get(_key(peer))
+            is_known = known is not None and known.text == text
+            if not text:
+                self._drifts.pop(_key(peer), None)
+            elif not is_known:
+                self._drifts[_key(peer)] = Drift(peer, text, refuses, time.time())
+        if not text or (is_known and not refuses):
+            return
+        _warn("drift", peer, text, refuses)
         if refuses:
-            raise ReplicaRefused(drift.text)
-        if not is_known:
-            # A replica shows no text of a source that serves it. At an error it logs the text and reconnects at once.
-            raise ReplicaRefused(f"warning: {drift.text} (the next attempt is served)", momentary=True)
+            raise ReplicaRefused(text)
+        # A replica shows no text of a source that serves it. At an error it logs the text and reconnects at once.
+        raise ReplicaRefused(f"warning: {text} (the next attempt is served)", momentary=True)
 
-    def drifting(self) -> list[ToldDrift]:
+    def drifting(self) -> list[Drift]:
         """Return the warnings about replicas whose last look showed drift. The newest comes last."""
         with self._lock:
-            return list(self._told.values())
+            return list(self._drifts.values())
 
 
-def _drift_of(own: OwnFilter, used: ReplicationFilter) -> Drift | None:
-    """Compare a replica's own filter with the filter that the master uses for the replica. None: there is no drift."""
+_INCOMPARABLE = "the replica's own filter cannot be compared with its filter on the master"
+
+
+def _difference(own: OwnFilter, used: ReplicationFilter) -> tuple[str, bool]:
+    """Compare a replica's own filter with the filter that the master uses for the replica.
+
+    Return the warning, which is empty if there is no drift, and whether the replica's own filter is surely wider.
+    """
     surely = passes_beyond(own.sure, used)
     if surely.beyond is Beyond.NOTHING:
-        return None
+        return "", False
     likely = passes_beyond(own.likely, used) if own.doubts else surely
     if likely.beyond is Beyond.SOMETHING:
         by = f"by {likely.rule}" if likely.rule is not None else "since no rule keeps them"
         example = printable(likely.example, _LONGEST_EXAMPLE)
-        return Drift(
+        text = (
             f"the replica's own filter is wider than its filter on the master: the replica would apply {example}, "
-            f"which the master drops ({printable(by, _LONGEST_EXAMPLE)}); give both the same rules",
-            is_sure=True,
+            f"which the master drops ({printable(by, _LONGEST_EXAMPLE)}); give both the same rules"
         )
+        return text, True
+    reason = "see to it that the master drops nothing that the replica wants"
     if likely.beyond is Beyond.NOTHING:
         doubts = printable("; ".join(own.doubts), _LONGEST_EXAMPLE)
-        return _incomparable(
+        reason = (
             f"{doubts} can be one rule or several; if no name has a comma, say so with commas_separate = true in the "
             "[[replica]]"
         )
-    return _incomparable("see to it that the master drops nothing that the replica wants")
-
-
-def _incomparable(reason: str) -> Drift:
-    return Drift(f"the replica's own filter cannot be compared with its filter on the master: {reason}")
+    return f"{_INCOMPARABLE}: {reason}", False
 
 
 def same_filters(one: ReplicationFilter, other: ReplicationFilter) -> bool:
