@@ -123,8 +123,8 @@ class Reception:
         self._named = ""
         """The file that the last artificial Rotate event named."""
         self._named_position = 0
-        self._is_described = False
-        """Whether the format description event of the named file has come."""
+        self._file: OpenFile | None = None
+        """The named file, once its format description event has come."""
         self._synced_at = time.monotonic()
         self._controls = 0
         self._controls_since = self._synced_at
@@ -179,14 +179,13 @@ class Reception:
                 if not self._control(item.payload, deframer, last, blocking=blocking):
                     return
             else:
-                self._events(item)
+                self._append(self._current_file(), item)
             if self._store.policy is Sync.TRANSACTION:
                 self._store.sync()
 
     def _may_wait_in(self, stream: socket.socket) -> bool:
         """Tell whether an event loop may wait for the source now: little arrives, and nothing waits for the disk."""
-        file = self._store.file
-        if self._store.policy is Sync.TRANSACTION or file is None or not self._is_described or file.is_ahead:
+        if self._store.policy is Sync.TRANSACTION or self._file is None or self._file.is_ahead:
             return False
         return not self._has_more(stream)
 
@@ -228,11 +227,9 @@ class Reception:
 
     def _events_in(self, turns: Turns, item: Events) -> None:
         """Store events in a turn of an event loop, and hand them over."""
-        file = self._store.file
-        end = 0 if file is None else file.end
-        data = bytes(item.data)
-        self._events(item)
-        assert file is not None
+        file = self._current_file()
+        end, data = file.end, bytes(item.data)
+        self._append(file, item)
         turns.received(file.name, end, data)
         self._is_told = True
 
@@ -279,10 +276,9 @@ class Reception:
 
     def _where(self) -> tuple[str, int]:
         """Return the file and the position of the next event of the stream."""
-        file = self._store.file
-        if file is None or not self._is_described:
+        if self._file is None:
             return self._named, self._named_position
-        return file.name, file.position
+        return self._file.name, self._file.position
 
     def _place(self, opened: OpenFile | None, first: str) -> tuple[str, int]:
         """Return the file and position to ask for. Raises an error when the source cannot go on there."""
@@ -327,22 +323,25 @@ class Reception:
             "its binlogs began anew (RESET MASTER); fetch into another directory"
         )
 
-    def _events(self, item: Events | LargeEvent) -> None:
-        """Store ordinary events."""
-        file = self._store.file
-        if file is None or not self._is_described:
+    def _current_file(self) -> OpenFile:
+        """Return the file that takes the next event. Raises SourceStreamDamaged."""
+        if self._file is None:
             raise self._damaged("an event before the format description event of its file")
-        if file.is_closed and not file.is_ahead:
+        if self._file.is_closed and not self._file.is_ahead:
             raise self._damaged("an event after the event that closes the file")
+        return self._file
+
+    def _append(self, file: OpenFile, item: Events | LargeEvent) -> None:
+        """Store events."""
         self._controls = 0
         end = file.end
         if isinstance(item, Events):
             file.append(item.data)
         else:
             file.append_large(item.pieces)
-        self._tell(file, file.end - end)
+        self._note(file, file.end - end)
 
-    def _tell(self, file: OpenFile, size: int) -> None:
+    def _note(self, file: OpenFile, size: int) -> None:
         progress = self._progress
         progress.file, progress.position = file.name, file.position
         if size:
@@ -359,8 +358,7 @@ class Reception:
         if first == _END and len(payload) < _LONGEST_END:
             if blocking:
                 raise ConnectionLost(f"{self._connection.url}: the source ended the dump")
-            if self._store.file is not None and self._is_described and self._store.file.is_ahead:
-                raise self._store.file.replaced("ends earlier")
+            self._check_whole()
             return False
         if first != 0 or len(payload) < 1 + HEADER_LENGTH:
             raise self._damaged(f"a packet of {len(payload)} bytes that begins with {first:#04x}")
@@ -402,19 +400,18 @@ class Reception:
         except BinlogError as error:
             raise self._damaged(f"a Rotate event that cannot be read: {error.what}") from None
         base, number = check_binlog_name(name)
-        file = self._store.file
+        file = self._file
         if not self._named:
             wanted, at = self._requested
             if (wanted and name != wanted) or position != at:
                 raise self._damaged(
                     f"events of {printable(name)} at {position}, where {wanted} at {at} was asked for"
                 )
-        elif name == self._named and self._is_described and file is not None and position == file.position:
+        elif file is not None and (name, position) == (file.name, file.position):
             return True
         else:
-            if file is not None and self._is_described and file.is_ahead:
-                raise file.replaced("ends earlier")
-            if not self._is_described or file is None:
+            self._check_whole()
+            if file is None:
                 raise self._damaged(f"the begin of {printable(name)} before the rest of {self._named}")
             if file.next_name not in ("", name):
                 raise self._damaged(
@@ -429,13 +426,17 @@ class Reception:
             # The last file has ended without a Rotate event, since its server crashed.
             self._store.end_file()
             return False
-        self._named, self._named_position = name, position
-        self._is_described = False
+        self._named, self._named_position, self._file = name, position, None
         return True
+
+    def _check_whole(self) -> None:
+        """Check that the source has sent all that the store has of the file. Raises SourceReplaced."""
+        if self._file is not None and self._file.is_ahead:
+            raise self._file.replaced("ends earlier")
 
     def _describe(self, event: bytes, header: EventHeader, deframer: Deframer) -> None:
         """Take a format description event, which begins a file, or comes again at the begin of a dump inside a file."""
-        if not self._named or self._is_described:
+        if not self._named or self._file is not None:
             raise self._damaged("a format description event that does not stand at the begin of a file")
         if self._named_position != FIRST_POSITION and event[-CHECKSUM_LENGTH - 1 : -CHECKSUM_LENGTH] == b"\0":
             # At the begin of a dump inside a file MariaDB clears the time of creation. Without checksums it does not
@@ -458,14 +459,14 @@ class Reception:
             if header.end_log_pos not in (0, FIRST_POSITION + len(event)):
                 raise self._damaged(f"a format description event that ends at {header.end_log_pos}")
             file = self._store.begin_file(self._named, description.raw, description)
-            self._tell(file, len(event))
-        self._is_described = True
+            self._note(file, len(event))
+        self._file = file
         deframer.checksum = description.checksum
 
     def _heartbeat(self, event: bytes, header: EventHeader) -> None:
         """Check that the source has not sent more than what came. Raises SourceStreamDamaged."""
-        file = self._store.file
-        if header.type != EventType.HEARTBEAT or file is None or not self._is_described or file.is_ahead:
+        file = self._file
+        if header.type != EventType.HEARTBEAT or file is None or file.is_ahead:
             return
         name = event[HEADER_LENGTH:]
         ours = file.name.encode("utf-8", "surrogateescape")
@@ -475,11 +476,7 @@ class Reception:
 
     def _close(self, event: bytes, header: EventHeader) -> None:
         """Take a Rotate or Stop event of the file itself, with which the server closed the file."""
-        file = self._store.file
-        if file is None or not self._is_described:
-            raise self._damaged("an event before the format description event of its file")
-        if file.is_closed and not file.is_ahead:
-            raise self._damaged("a second event that closes the file")
+        file = self._current_file()
         if header.end_log_pos != (file.position + header.size) & MOST_POSITION:
             raise self._damaged(f"a {event_name(header.type)} event that ends at {header.end_log_pos}")
         stored = int.from_bytes(event[-CHECKSUM_LENGTH:], "little")
@@ -491,12 +488,9 @@ class Reception:
             except BinlogError as error:
                 raise self._damaged(f"a Rotate event that cannot be read: {error.what}") from None
             check_binlog_name(file.next_name)
-        self._controls = 0
-        end = file.end
-        file.append(memoryview(event))
+        self._append(file, Events(memoryview(event)))
         file.is_closed = True
         file.clear_in_use()
-        self._tell(file, file.end - end)
 
     def _error(self, payload: bytes) -> Exception:
         """Return the error for an error packet."""
@@ -516,7 +510,7 @@ class Reception:
                 "fetch into another directory, and keep binlogs longer on the source (binlog_expire_logs_seconds, "
                 "expire_logs_days)"
             )
-        if self._store.file is not None and not self._is_advanced:
+        if self._store.file is not None and (self._file is None or self._file.is_ahead):
             return SourceReplaced(
                 f"{name}: at {position}: the source has no event here, and says: {said}; it is another server, or its "
                 "binlogs began anew (RESET MASTER), or it lost events in a crash: fetch into another directory"
@@ -524,12 +518,6 @@ class Reception:
         return SourceRefused(
             f"{self._connection.url}: {name or 'oldest binlog'} at {position}: {said} ({number})"
         )
-
-    @property
-    def _is_advanced(self) -> bool:
-        """Whether the source has sent an event that the store did not have."""
-        file = self._store.file
-        return file is not None and self._is_described and not file.is_ahead
 
     def _damaged(self, what: str) -> SourceStreamDamaged:
         file, position = self._where()
