@@ -9,6 +9,9 @@ The command line prints ``str(error)`` and exits with :attr:`DumpfilterError.exi
 
 from __future__ import annotations
 
+import copy
+from typing import Self
+
 
 class DumpfilterError(Exception):
     """The base class of all errors that dumpfilter raises on purpose.
@@ -47,16 +50,15 @@ class BinlogError(DumpfilterError):
         )
         return ": ".join([*where, self.what])
 
-    def located(self, file: str, position: int | None = None) -> BinlogError:
+    def located(self, file: str, position: int | None = None) -> Self:
         """Return a copy of the error that names the binlog file and the position.
 
         A file or position that the error already has stays.
         """
-        return type(self)(
-            self.what,
-            file=self.file if self.file is not None else file,
-            position=self.position if self.position is not None else position,
-        )
+        found = copy.copy(self)
+        found.file = file if self.file is None else self.file
+        found.position = position if self.position is None else self.position
+        return found
 
 
 class BinlogCorrupt(BinlogError):
@@ -84,14 +86,6 @@ class BinlogUnreadable(BinlogError):
         super().__init__(what, file=file, position=position)
         self.momentary = momentary
         """Whether the error may pass by itself, for example because the process has too many open files."""
-
-    def located(self, file: str, position: int | None = None) -> BinlogUnreadable:
-        return type(self)(
-            self.what,
-            file=self.file if self.file is not None else file,
-            position=self.position if self.position is not None else position,
-            momentary=self.momentary,
-        )
 
 
 class BinlogReplaced(BinlogError):

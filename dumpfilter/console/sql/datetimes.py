@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from dumpfilter.binlog.statement.tokens import TokenKind
@@ -17,15 +18,31 @@ from dumpfilter.console.sql.server_errors import (
     ER_DATETIME_FUNCTION_OVERFLOW,
     ER_NOT_SUPPORTED_YET,
     ER_TOO_BIG_PRECISION,
-    ER_TRUNCATED_WRONG_VALUE,
     ER_WRONG_DATETIME_VALUE,
     ER_WRONG_VALUE,
 )
 
-_WITH_PARENTHESES = frozenset({"NOW", "SYSDATE"})
-_NOW = _WITH_PARENTHESES | {"CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"}
-_UTC_NOW = "UTC_TIMESTAMP"
-_TODAY = frozenset({"CURDATE", "CURRENT_DATE"})
+Value = datetime | None
+"""The type of a datetime expression's value. None stands for NULL."""
+
+
+def _today(now: datetime) -> datetime:
+    return now.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _utc(now: datetime) -> datetime:
+    return now.astimezone(UTC).replace(tzinfo=None)
+
+
+_CLOCKS: dict[str, Callable[[datetime], datetime]] = {
+    **dict.fromkeys(("CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW", "SYSDATE"), lambda now: now),
+    **dict.fromkeys(("CURDATE", "CURRENT_DATE"), _today),
+    "UTC_TIMESTAMP": _utc,
+}
+"""The functions that return the current date or time, each with its value at the time of NOW()."""
+_WITH_PARENTHESES = frozenset({"NOW", "SYSDATE", "CURDATE"})
+"""The functions that a server does not know without parentheses."""
+
 _MAX_PRECISION = 6
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _SPANS = {
@@ -36,16 +53,7 @@ _SPANS = {
     "DAY": timedelta(days=1),
     "WEEK": timedelta(weeks=1),
 }
-_LITERAL = re.compile(
-    r"""\s* (\d{4}) [^\w\s] (\d{1,2}) [^\w\s] (\d{1,2})
-        (?: (?:T|\s+) (\d{1,2}) (?: [^\w\s] (\d{1,2}) (?: [^\w\s] (\d{1,2}) (?: \.(\d{0,6})\d* )? )? )?
-            ([+-]\d\d:\d\d)? )? \s*""",
-    re.VERBOSE | re.ASCII,
-)
-_LEADING = re.compile(r"\s*([+-]?\d{1,18})(\s*\Z)?", re.ASCII)
-
-Value = datetime | None
-"""The type of a datetime expression's value. None stands for NULL."""
+_LITERAL = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?", re.ASCII)
 
 
 def datetime_expression(cursor: Cursor, now: datetime, warnings: list[Note]) -> Value:
@@ -57,104 +65,66 @@ def datetime_expression(cursor: Cursor, now: datetime, warnings: list[Note]) -> 
     """
     value = _operand(cursor, now, warnings)
     while sign := cursor.accept("-", "+"):
-        value = _shifted(value, 1 if sign == "+" else -1, *_interval(cursor, warnings), warnings)
+        cursor.expect("INTERVAL")
+        count = cursor.integer() * (1 if sign == "+" else -1)
+        unit = cursor.expect(*_SPANS, *_MONTHS)
+        try:
+            value = None if value is None else _shifted(value, count, unit)
+        except OverflowError:
+            warnings.append(ER_DATETIME_FUNCTION_OVERFLOW.warning("datetime"))
+            value = None
     return value
 
 
 def parse_datetime(text: str) -> Value:
-    """Return the datetime that a text spells, or None for another text.
-
-    The MySQL manual lists the forms under "Date and Time Literals". A year must have four digits, and parts of the time
-    must be separated.
+    """Return the datetime that a text in ISO 8601's form spells, or None for another text.
 
     >>> parse_datetime("2026-11-21 15:30:00")
     datetime.datetime(2026, 11, 21, 15, 30)
     """
-    match = _LITERAL.fullmatch(text)
-    if match is None:
-        return None
-    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
-    microsecond = int((match[7] or "").ljust(6, "0"))
     try:
-        value = datetime(year, month, day, hour, minute, second, microsecond)
-        return value.replace(tzinfo=datetime.strptime(match[8], "%z").tzinfo) if match[8] else value
+        return datetime.fromisoformat(text) if _LITERAL.fullmatch(text) else None
     except ValueError:
         return None
 
 
 def _operand(cursor: Cursor, now: datetime, warnings: list[Note]) -> Value:
+    if cursor.accept("NULL"):
+        return None
     token = cursor.token
     if token.kind in (TokenKind.STRING, TokenKind.INTEGER, TokenKind.DECIMAL):
         value = parse_datetime(cursor.advance().value)
         if value is None:
             warnings.append(ER_WRONG_DATETIME_VALUE.warning(token.value))
         return value
-    if token.kind in (TokenKind.QUOTED, TokenKind.NAME):
-        raise ER_BAD_FIELD_ERROR(token.value, "field list")
-    if token.kind is not TokenKind.WORD:
+    if token.kind not in (TokenKind.WORD, TokenKind.NAME, TokenKind.QUOTED):
         cursor.fail()
     cursor.advance()
-    word = token.word
-    if word in ("TIMESTAMP", "DATE") and cursor.at_string():
-        return _typed_literal("DATETIME" if word == "TIMESTAMP" else word, cursor.advance().value)
-    if word == "NULL":
-        return None
-    called = cursor.sees("(")
-    if word in _NOW | _TODAY | {_UTC_NOW} and (called or word not in _WITH_PARENTHESES | {"CURDATE"}):
-        if cursor.accept("("):
-            _precision(cursor, token.value)
-        if word == _UTC_NOW:
-            return now.astimezone(UTC).replace(tzinfo=None)
-        return now.replace(hour=0, minute=0, second=0, microsecond=0) if word in _TODAY else now
-    if called:
+    if token.word in ("TIMESTAMP", "DATE") and cursor.at_string():
+        text = cursor.advance().value
+        value = parse_datetime(text)
+        if value is None:
+            raise ER_WRONG_VALUE("DATETIME" if token.word == "TIMESTAMP" else "DATE", text)
+        return value
+    has_arguments = cursor.accept("(")
+    if has_arguments and token.word not in _CLOCKS:
         raise ER_NOT_SUPPORTED_YET(f"PURGE BINARY LOGS BEFORE {token.value}()")
-    raise ER_BAD_FIELD_ERROR(token.value, "field list")
-
-
-def _typed_literal(kind: str, text: str) -> datetime:
-    value = parse_datetime(text)
-    if value is None:
-        raise ER_WRONG_VALUE(kind, text)
-    return value
-
-
-def _precision(cursor: Cursor, function: str) -> None:
-    # Fractions of seconds make no difference to a file's time, so NOW(6) means the same as NOW().
-    if not cursor.sees(")"):
+    if not has_arguments and token.word not in _CLOCKS.keys() - _WITH_PARENTHESES:
+        raise ER_BAD_FIELD_ERROR(token.value, "field list")
+    if has_arguments and not cursor.accept(")"):
+        # Fractions of seconds make no difference to a file's time, so NOW(6) means the same as NOW().
         digits = cursor.integer()
         if digits > _MAX_PRECISION:
-            raise ER_TOO_BIG_PRECISION(digits, function, _MAX_PRECISION)
-    cursor.expect(")")
+            raise ER_TOO_BIG_PRECISION(digits, token.value, _MAX_PRECISION)
+        cursor.expect(")")
+    return _CLOCKS[token.word](now)
 
 
-def _interval(cursor: Cursor, warnings: list[Note]) -> tuple[int, str]:
-    cursor.expect("INTERVAL")
-    sign = -1 if cursor.accept("-") else 1
-    if cursor.at_string():
-        written = cursor.advance().value
-        match = _LEADING.match(written)
-        count = int(match[1]) if match else 0
-        exact = match is not None and match[2] is not None
-    else:
-        written = ""
-        count = cursor.integer()
-        exact = True
-    unit = cursor.expect(*_SPANS, *_MONTHS)
-    if not exact:
-        warnings.append(ER_TRUNCATED_WRONG_VALUE.warning("INTEGER", written))
-    return sign * count, unit
-
-
-def _shifted(value: Value, sign: int, count: int, unit: str, warnings: list[Note]) -> Value:
-    if value is None:
-        return None
-    try:
-        if unit in _SPANS:
-            return value + sign * count * _SPANS[unit]
-        year, month = divmod(value.year * 12 + value.month - 1 + sign * count * _MONTHS[unit], 12)
-        if not 1 <= year <= 9999:
-            raise OverflowError
-        return value.replace(year=year, month=month + 1, day=min(value.day, monthrange(year, month + 1)[1]))
-    except OverflowError:
-        warnings.append(ER_DATETIME_FUNCTION_OVERFLOW.warning("datetime"))
-        return None
+def _shifted(value: datetime, count: int, unit: str) -> datetime:
+    """Return a datetime plus ``count`` units. Raises OverflowError for a result out of range."""
+    if unit in _SPANS:
+        return value + count * _SPANS[unit]
+    year, month = divmod(value.year * 12 + value.month - 1 + count * _MONTHS[unit], 12)
+    if not 1 <= year <= 9999:
+        raise OverflowError
+    return value.replace(year=year, month=month + 1, day=min(value.day, monthrange(year, month + 1)[1]))

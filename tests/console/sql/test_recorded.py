@@ -30,7 +30,7 @@ DIFFERENCES = {
     ),
     "purge binary logs before now() - interval '30 1' year_month": (
         "ERROR 1064 (42000): You have an error in your SQL syntax; check the manual that corresponds to your MySQL "
-        "server version for the right syntax to use near 'year_month' at line 1"
+        "server version for the right syntax to use near ''30 1' year_month' at line 1"
     ),
     # the server writes over the inner comment before it finds that the outer one has no end
     "change replication filter replicate_do_db=(a) /*!99999 /* x */ foo": (
