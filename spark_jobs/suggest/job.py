@@ -27,7 +27,7 @@ from dumpfilter.spark_jobs.suggest.results import (
     Suggestions,
     TableWeight,
 )
-from dumpfilter.spark_jobs.suggest.search import Check, Found, Search, Slave, Step, with_rule
+from dumpfilter.spark_jobs.suggest.search import Found, Search, Slave, Step, with_rule
 from dumpfilter.spark_jobs.suggest.traffic import GivenFilter, Traffic, measure
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
@@ -77,8 +77,7 @@ def suggest(
     slaves = _grouped(definitions or [NOBODY], traffic)
     kept, unmatched = _kept(traffic, indexed, options.keep)
     knowledge = None if gather is None else gather()
-    check = None if knowledge is None else Check(knowledge)
-    search = Search(traffic, indexed.names, kept, check)
+    search = Search(traffic, indexed.names, kept, knowledge)
     served = [one for one in slaves if not traffic.nothing_passes(search.flags(one))]
     groups = [[one] for one in served] + ([served] if len(served) > 1 else [])
     found = run(
@@ -88,7 +87,7 @@ def suggest(
     plans = [(one, found_for.get(one, Found((), ()))) for one in slaves]
     together = found[-1] if len(served) > 1 else Found((), ())
     schemas = [] if definitions else _heaviest_schemas(traffic)
-    alone = [_only_schema(schema, check, indexed) for schema in schemas]
+    alone = [_only_schema(schema, search) for schema in schemas]
     planned = [
         _with(one, plan.steps[:n])
         for one, plan in (*plans, *((one, together) for one in served))
@@ -98,7 +97,7 @@ def suggest(
     tables = _tables(traffic, slaves, search)
     return Suggestions(
         files=len(indexed.files),
-        checked=check is not None,
+        checked=knowledge is not None,
         bytes=traffic.bytes(None, None),
         server_version=replace_invalid_utf8(indexed.newest.server_version),
         estimates=traffic.needs_exact_pass,
@@ -167,17 +166,15 @@ def _heaviest_schemas(traffic: Traffic) -> list[str]:
     return found if len(sums) > 1 else []
 
 
-def _only_schema(schema: str, check: Check | None, indexed: IndexedSet) -> tuple[Slave, str]:
+def _only_schema(schema: str, search: Search) -> tuple[Slave, str]:
     """Return a replica that needs one schema only, and the fault of its rules, which is empty if lint finds none."""
     slave = Slave(("",), NOBODY, (make_rule(RuleKind.WILD_DO_TABLE, f"{escaped(schema)}.%"),))
-    if check is None:
-        return slave, ""
-    faults = check.faults(slave, slave.filter(indexed.names))
+    faults = search.faults(slave)
     missing = [name for one in faults if one.code is Code.MISSING_DATABASE for name in one.names]
     if missing:
         more = tuple(make_rule(RuleKind.WILD_DO_TABLE, f"{escaped(name)}.") for name in missing)
         slave = Slave(slave.names, slave.definition, (*slave.added, *more))
-        faults = check.faults(slave, slave.filter(indexed.names))
+        faults = search.faults(slave)
     return slave, f"{faults[0].code.label}: {faults[0].what}. {faults[0].cure}" if faults else ""
 
 

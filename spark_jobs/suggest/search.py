@@ -53,30 +53,6 @@ BREAKING = frozenset(
 """The faults that stop a replica or change its data. The others are about rules that are written in vain."""
 
 
-class Check:
-    """Compares what lint says about a filter with and without a suggested rule."""
-
-    def __init__(self, knowledge: SetKnowledge) -> None:
-        self._knowledge = knowledge
-        self._known: dict[object, list[FilterWarning]] = {}
-
-    def new_faults(
-        self, before: tuple[object, ReplicationFilter], after: tuple[object, ReplicationFilter]
-    ) -> list[FilterWarning]:
-        """Return the warnings about the filter ``after`` that the filter ``before`` does not have.
-
-        Each filter comes with a key under which its warnings are remembered. Only faults that break a replica count.
-        """
-        had = {(one.code, one.rules) for one in self.faults(*before)}
-        return [one for one in self.faults(*after) if (one.code, one.rules) not in had]
-
-    def faults(self, key: object, rule_filter: ReplicationFilter) -> list[FilterWarning]:
-        """Return the warnings about a filter that break a replica. They are remembered under the key."""
-        if key not in self._known:
-            self._known[key] = [one for one in lint(rule_filter, self._knowledge) if one.code in BREAKING]
-        return self._known[key]
-
-
 LEAST_SHARE = 0.01
 """The share of the bytes that slaves are sent now. A rule must save more, weighed with the tables that remain."""
 
@@ -181,8 +157,7 @@ class Search:
         traffic: the measurements.
         written_by: the rules for names of the server that wrote the binlogs.
         kept: tables that no suggested rule may drop.
-        check: finds the faults that a rule would bring. A rule with a new fault is rejected. None: rules are not
-            checked.
+        knowledge: the set as lint knows it. A rule that brings a new fault is rejected. None: rules are not checked.
     """
 
     def __init__(
@@ -190,12 +165,13 @@ class Search:
         traffic: Traffic,
         written_by: NameRules,
         kept: Sequence[TableSubject] = (),
-        check: Check | None = None,
+        knowledge: SetKnowledge | None = None,
     ) -> None:
         self._traffic = traffic
         self._written_by = written_by
         self._kept = kept
-        self._check = check
+        self._knowledge = knowledge
+        self._faults: dict[Slave, list[FilterWarning]] = {}
         self._flags: dict[Slave, SubjectFlags | None] = {}
         self._subjects_of_table: dict[TableSubject, list[int]] = defaultdict(list)
         self._subjects_of_schema: dict[str, list[int]] = defaultdict(list)
@@ -238,18 +214,22 @@ class Search:
 
     def _fault(self, states: Sequence[_State], trial: _Trial) -> FilterWarning | None:
         """Return a fault that a rule would bring to one of the slaves that it helps; None without a fault."""
-        if self._check is None:
-            return None
         for state in states:
             if state.slave.names in trial.helped:
-                before = state.slave
-                after = with_rule(before, trial.candidate)
-                faults = self._check.new_faults(
-                    (before, before.filter(self._written_by)), (after, after.filter(self._written_by))
-                )
-                if faults:
-                    return faults[0]
+                had = {(one.code, one.rules) for one in self.faults(state.slave)}
+                for one in self.faults(with_rule(state.slave, trial.candidate)):
+                    if (one.code, one.rules) not in had:
+                        return one
         return None
+
+    def faults(self, slave: Slave) -> list[FilterWarning]:
+        """Return lint's warnings about a slave's filter that break a replica; none if rules are not checked."""
+        if self._knowledge is None:
+            return []
+        if slave not in self._faults:
+            warnings = lint(slave.filter(self._written_by), self._knowledge)
+            self._faults[slave] = [one for one in warnings if one.code in BREAKING]
+        return self._faults[slave]
 
     def flags(self, slave: Slave) -> SubjectFlags | None:
         """Return the verdicts of a slave's filter about all subjects. Each filter is asked once."""
