@@ -7,13 +7,11 @@ threads, without Spark.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import re
-import uuid
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -22,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dumpfilter.base.errors import BinlogMissing
-from dumpfilter.base.files import writing
+from dumpfilter.base.files import lock, rename, writing
 from dumpfilter.index.addresses import file_name
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner
 from dumpfilter.spark_jobs.ranges.range_index import Damage
@@ -42,8 +40,8 @@ ROW_GROUP_BYTES = 64 << 20
 """The bytes of values at which a row group ends, even with fewer rows. Row images can have many bytes, and each thread
 holds a row group in memory."""
 
-_UNFINISHED = re.compile(r"\..+\.parquet\.[0-9a-f]{32}\.tmp")
-"""The names of files that an export has not finished yet (:attr:`_Export.beside`)."""
+_UNFINISHED = ".unfinished"
+"""The name of the directory, in the output directory, that has the files of an export until all are complete."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def export_events(
     ``run`` runs the tasks. ``on_damage`` is called with each damaged file that ``onCorrupt=skip`` skips, and ``warn``
     with each sentence about values that typed columns lack. An export that fails leaves the directory as before.
     Unfinished files of an export that was killed are removed. Raises OptionError, BinlogError, and OutputError for a
-    file that cannot be written.
+    file that cannot be written, or if another export writes into the directory.
     """
     asked = with_types(SourceOptions.parse(options), warn)
     ranges = plan_ranges(asked, on_damage=on_damage)
@@ -80,8 +78,17 @@ def export_events(
     is_new = not output.exists()
     with writing(output):
         output.mkdir(parents=True, exist_ok=True)
-    with _unfinished_removed(output):
-        written = _write(asked, ranges, output, run, is_new=is_new)
+    handle = lock(output, f"{output}: another export is writing to it")
+    written: list[ExportedFile] = []
+    try:
+        written = _write(asked, ranges, output, run)
+    finally:
+        # A file of a failed export would look as if the export were whole.
+        shutil.rmtree(output / _UNFINISHED, ignore_errors=True)
+        if is_new and not written:
+            with suppress(OSError):
+                output.rmdir()
+        os.close(handle)
     told = invalid_dates_of(asked, sum((one.invalid_dates for one in written), Counter()))
     if told:
         warn(told)
@@ -89,50 +96,19 @@ def export_events(
 
 
 def _write(
-    asked: SourceOptions, ranges: Sequence[FileRange], output: Path, run: Runner, *, is_new: bool
+    asked: SourceOptions, ranges: Sequence[FileRange], output: Path, run: Runner
 ) -> list[ExportedFile]:
-    job = uuid.uuid4().hex
-    tasks = [_Export(tuple(parts), asked, output, job) for _, parts in groupby(ranges, lambda one: one.path)]
+    tasks = [_Export(tuple(parts), asked, output) for _, parts in groupby(ranges, lambda one: one.path)]
+    with writing(output):
+        shutil.rmtree(output / _UNFINISHED, ignore_errors=True)
+        (output / _UNFINISHED).mkdir()
     # With filters a range is read twice: first for the decisions, then for the rows.
     passes = 2 if asked.definitions else 1
     nbytes = passes * sum(one.end - one.start for one in ranges)
-    written: list[ExportedFile] = []
-    try:
-        written = run(_export, tasks, "exporting events", amount=Amount("files", nbytes))
-        for task in tasks:
-            with writing(task.target):
-                task.beside.replace(task.target)
-    finally:
-        # A file of a failed export would look as if the export were whole.
-        for task in tasks:
-            task.beside.unlink(missing_ok=True)
-        if is_new and not written:
-            with suppress(OSError):
-                output.rmdir()
+    written = run(_export, tasks, "exporting events", amount=Amount("files", nbytes))
+    for task in tasks:
+        rename(task.beside, task.target)
     return written
-
-
-@contextmanager
-def _unfinished_removed(output: Path) -> Iterator[None]:
-    """Remove the unfinished files of killed exports, unless another export writes into the directory now.
-
-    Each export holds a shared lock of the directory. The kernel releases the lock of a killed process. An export that
-    gets the exclusive lock is therefore alone, and all unfinished files are remainders. On a file system without such
-    locks nothing is removed.
-    """
-    with writing(output):
-        handle = os.open(output, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for path in output.iterdir():
-                if _UNFINISHED.fullmatch(path.name):
-                    path.unlink()
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_SH)
-        yield
-    finally:
-        os.close(handle)
 
 
 @dataclass(frozen=True)
@@ -142,7 +118,6 @@ class _Export:
     ranges: Sequence[FileRange]
     options: SourceOptions
     output: Path
-    job: str
 
     @property
     def target(self) -> Path:
@@ -152,7 +127,7 @@ class _Export:
     @property
     def beside(self) -> Path:
         """The file's name until all files are complete."""
-        return self.output / f".{self.target.name}.{self.job}.tmp"
+        return self.output / _UNFINISHED / self.target.name
 
 
 def _export(task: _Export) -> ExportedFile:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -86,33 +85,27 @@ def test_an_interrupted_export_leaves_nothing(tmp_path: Path, monkeypatch: pytes
 
 
 def test_files_of_a_killed_export_are_removed(tmp_path: Path) -> None:
-    left = tmp_path / f".bin.000001.parquet.{'0f' * 16}.tmp"
-    others = [tmp_path / ".bin.000001.parquet.tmp", tmp_path / f"bin.parquet.{'0f' * 16}.tmp"]
-    for path in (left, *others):
-        path.write_text("half")
-    handle = os.open(tmp_path, os.O_RDONLY)
-    fcntl.flock(handle, fcntl.LOCK_SH)  # Another export is at work.
+    (tmp_path / ".unfinished").mkdir()
+    (tmp_path / ".unfinished" / "bin.000001.parquet").write_text("half")
+    (tmp_path / "mine.parquet").write_text("of somebody else")
     export_events({"path": str(MIXED / "bin.000001")}, tmp_path, run_here)
-    assert left.exists()
-    os.close(handle)
-    export_events({"path": str(MIXED / "bin.000001")}, tmp_path, run_here)
-    assert sorted(tmp_path.iterdir()) == sorted([*others, tmp_path / "bin.000001.parquet"])
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "bin.000001.parquet", tmp_path / "mine.parquet"]
 
 
-def test_a_running_export_holds_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_export_writes_to_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An export that begins meanwhile must not remove the files of this one."""
+    refused: list[str] = []
 
     def rows(*_: object) -> Iterator[object]:
-        handle = os.open(tmp_path, os.O_RDONLY)
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.close(handle)
+        with pytest.raises(OutputError) as caught:
+            export_events({"path": str(MIXED)}, tmp_path, run_here)
+        refused.append(str(caught.value))
         yield from ()
 
     monkeypatch.setattr("dumpfilter.spark_jobs.source.export._row_groups", rows)
-    assert [each.rows for each in export_events({"path": str(MIXED)}, tmp_path, run_here)] == [0] * len(
-        list(MIXED.glob("bin.0*"))
-    )
+    files = len(list(MIXED.glob("bin.0*")))
+    assert [each.rows for each in export_events({"path": str(MIXED)}, tmp_path, run_here)] == [0] * files
+    assert refused == [f"{tmp_path}: another export is writing to it"] * files
 
 
 def test_a_damaged_file_is_skipped_on_request(tmp_path: Path) -> None:
