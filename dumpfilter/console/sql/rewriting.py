@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL
 from sqlglot.dialects.sqlite import SQLite
-from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.parsers.mysql import MySQLParser
 
 from dumpfilter.binlog.statement.tokens import TokenKind, tokens
@@ -137,26 +137,13 @@ def parse(text: str) -> exp.Expr:
     try:
         with _parsing:
             trees = [tree for tree in _Reader().parse(text) if tree is not None]
-    except ParseError as failed:
-        raise server_errors.syntax_error(text, _error_position(text, failed)) from failed
     except SqlglotError as failed:
-        raise server_errors.syntax_error(text, 0) from failed
+        raise server_errors.syntax_error(text, len(text)) from failed
     except RecursionError:
         raise server_errors.ER_STACK_OVERRUN_NEED_MORE() from None
     if len(trees) != 1:
-        raise (
-            server_errors.syntax_error(text, text.find(";") + 1) if trees else server_errors.ER_EMPTY_QUERY()
-        )
+        raise server_errors.syntax_error(text, text.find(";") + 1)
     return trees[0]
-
-
-def _error_position(text: str, failed: ParseError) -> int:
-    error = failed.errors[0] if failed.errors else {}
-    if "Unexpected token" not in str(error.get("description")):
-        # When a token is missing at the end of the statement, a server's error quotes the end, which is an empty text.
-        return len(text)
-    before = str(error.get("start_context") or "")
-    return max(0, text.find(before + str(error.get("highlight") or ""))) + len(before)
 
 
 class Rewriting:
@@ -302,7 +289,7 @@ class Rewriting:
     def _call(self, node: exp.Expr) -> exp.Expr:
         name = node.name.lower()
         arguments = node.expressions
-        if name.upper() in _NATIVE or isinstance(node.parent, exp.Dot):
+        if name.upper() in _NATIVE:
             return node
         if name in CLOCKS and len(arguments) <= 1:
             return self._clock(name, *arguments)
@@ -318,11 +305,6 @@ class Rewriting:
         except TypeError:
             raise server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT(node.name) from None
         return _called(name, *arguments)
-
-    def _qualified_call(self, node: exp.Expr) -> exp.Expr:
-        if isinstance(node.expression, exp.Anonymous | exp.Func):
-            raise server_errors.ER_SP_DOES_NOT_EXIST("FUNCTION", f"{node.this.name}.{node.expression.name}")
-        return node
 
     def _system_variable(self, node: exp.Expr) -> exp.Expr:
         name = node.name.lower()
@@ -407,7 +389,15 @@ _CASTS = {
     "DOUBLE|FLOAT|REAL": "DOUBLE",
 }
 _REFUSED = (
-    *(exp.Collate, exp.Extract, exp.Glob, exp.Interval, exp.JSONExtract, exp.JSONExtractScalar),
+    *(
+        exp.Collate,
+        exp.Dot,
+        exp.Extract,
+        exp.Glob,
+        exp.Interval,
+        exp.JSONExtract,
+        exp.JSONExtractScalar,
+    ),
     *(exp.MatchAgainst, exp.RegexpLike, exp.Xor),
 )
 """The expressions that a console refuses. SQLite has no such ones, or means something else by the same spelling."""
@@ -422,7 +412,6 @@ _REWRITES: dict[Any, Callable[[Rewriting, Any], exp.Expr]] = {
     exp.Ordered: Rewriting._ordered,
     exp.Group: Rewriting._grouped,
     exp.Anonymous: Rewriting._call,
-    exp.Dot: Rewriting._qualified_call,
     exp.SessionParameter: Rewriting._system_variable,
     exp.Parameter: Rewriting._user_variable,
     exp.Cast: Rewriting._cast,

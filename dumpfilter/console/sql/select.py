@@ -264,11 +264,7 @@ def _translated(failed: Exception) -> SqlError:
 
 _TRANSLATIONS: dict[str, Callable[..., SqlError]] = {
     r"no such column: (.*)": lambda name: server_errors.ER_BAD_FIELD_ERROR(name, "field list"),
-    r"(\d+\w+ (?:ORDER|GROUP) BY term)": lambda term: server_errors.ER_BAD_FIELD_ERROR(term, "field list"),
     r"ambiguous column name: (.*)": lambda name: server_errors.ER_NON_UNIQ_ERROR(name, "field list"),
-    r"SELECTs to the left and right": server_errors.ER_WRONG_NUMBER_OF_COLUMNS_IN_SELECT,
-    r"sub-select returns|row value misused": lambda: server_errors.ER_OPERAND_COLUMNS(1),
-    r"no tables specified": server_errors.ER_NO_TABLES_USED,
     r"near \"(.*)\": syntax error": lambda near: server_errors.syntax_error(near, 0),
     r"misuse of (?:aggregate|window)": server_errors.ER_INVALID_GROUP_FUNC_USE,
     r"Expression tree is too large": server_errors.ER_STACK_OVERRUN_NEED_MORE,
