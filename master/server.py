@@ -219,13 +219,13 @@ class MasterServer:
     async def _stop(self, grace: float) -> None:
         await self._health.tell(serving=False)
         self.service.end_dumps()
+        if self._turns is not None:
+            self._turns.close()
         if self._probe is not None:
             self._probe.cancel()
         await self._port.stop(grace)
         await end_of_tasks()
 
     def _end_loop(self) -> None:
-        if self._turns is not None:
-            self._turns.close()
         self.loop.end()
         self.reader.close()

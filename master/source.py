@@ -10,7 +10,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,68 +81,55 @@ class LoopTurns:
     def __init__(self, loop: asyncio.AbstractEventLoop, received: Callable[[str, int, bytes], None]) -> None:
         self._loop = loop
         self._is_closed = False
-        self._end: Callable[[], None] = lambda: None
+        self._ended = loop.create_future()
+        """The end of the present reception in the loop."""
         self.received = received
 
     def run(self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]) -> None:
         """Call ``turn`` in the loop whenever the source has sent something (:class:`Turns`)."""
-        ended: Future[None] = Future()
-        timer: asyncio.TimerHandle | None = None
-
-        def end(error: BaseException | None = None) -> None:
-            if ended.done():
-                return
-            self._loop.remove_reader(stream)
-            if timer is not None:
-                timer.cancel()
-            if error is None:
-                ended.set_result(None)
-            else:
-                ended.set_exception(error)
-
-        def take_turn() -> None:
-            try:
-                if not turn():
-                    end()
-            except Exception as error:
-                # The receiving thread raises the error.
-                end(error)
-
-        def begin() -> None:
-            self._end = end
-            if self._is_closed:
-                end()
-                return
-            self._loop.add_reader(stream, take_turn)
-            tick_later()
-
-        def tick_later() -> None:
-            nonlocal timer
-            timer = self._loop.call_later(_TICK_SECONDS, tick_later)
-            try:
-                tick()
-            except Exception as error:
-                end(error)
-
+        receiving = self._receive(stream, turn, tick)
         try:
-            self._loop.call_soon_threadsafe(begin)
+            running = asyncio.run_coroutine_threadsafe(receiving, self._loop)
         except RuntimeError:
             # The loop has ended.
+            receiving.close()
             return
-        while not wait([ended], _TICK_SECONDS).done:
+        while not wait([running], _TICK_SECONDS).done:
             if self._loop.is_closed():
                 return
-        ended.result()
+        running.result()
+
+    async def _receive(
+        self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]
+    ) -> None:
+        if self._is_closed:
+            return
+        ended = self._ended = self._loop.create_future()
+
+        def take_turn() -> None:
+            # The loop may call the function once more before it removes the reader.
+            if ended.done():
+                return
+            try:
+                if not turn():
+                    ended.set_result(None)
+            except Exception as error:
+                # The receiving thread raises the error.
+                ended.set_exception(error)
+
+        self._loop.add_reader(stream, take_turn)
+        try:
+            while not (await asyncio.wait([ended], timeout=_TICK_SECONDS))[0]:
+                tick()
+            ended.result()
+        finally:
+            self._loop.remove_reader(stream)
 
     def close(self) -> None:
-        """Leave the source to the receiving thread from now on, because the loop ends. Any thread may call."""
-
-        def close() -> None:
-            self._is_closed = True
-            self._end()
-
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(close)
+        """Leave the source to the receiving thread from now on, because the loop ends. Call this in the loop."""
+        self._is_closed = True
+        if not self._ended.done():
+            self._ended.set_result(None)
 
 
 class SourceThread:
