@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import grpc
 import structlog
@@ -263,17 +263,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     async def Unregister(self, request: pb.UnregisterRequest, context: Context) -> pb.UnregisterResponse:
         """Forget a slave and end its dump."""
-        await self._audited("Unregister", context, lambda: self.register.remove(request.slave_id))
+        peer = context.peer()
+        with self._logging_refusal("Unregister", "", "", peer):
+            slave = await self.reader.serve(lambda: self.register.remove(request.slave_id))
+        _audit_change("Unregister", slave, peer)
         return pb.UnregisterResponse()
-
-    async def _audited(
-        self, what: str, context: Context, change: Callable[[], RegisteredSlave]
-    ) -> RegisteredSlave:
-        """Carry out a change that a slave asks for, and write the change or the refusal to the audit log."""
-        with self._logging_refusal(what, "", "", context.peer()):
-            slave = await self.reader.serve(change)
-        _audit_change(what, slave, context.peer())
-        return slave
 
     async def Dump(self, request: pb.DumpRequest, context: Context) -> AsyncIterator[bytes]:
         """Stream the filtered binlog to a slave in chunks, from the position or GTID set that the slave sent."""
