@@ -181,7 +181,7 @@ class _CleverPass:
 
     def apply(self, segment: Segment, read: ReadAt) -> Segment:
         decided = self._decided(segment, read)
-        ends = self._sent_parts.follow(segment, _sends(decided), read)
+        ends = self._sent_parts.follow(segment, _sends(decided))
         for event, was_sent in ends.items():
             if segment.role[event] & R.ROLE_MASK == R.STATEMENT:
                 verdict = Verdict.UNDECIDED if was_sent is None else _IF_SENT[was_sent]

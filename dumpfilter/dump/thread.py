@@ -250,7 +250,7 @@ class DumpThread:
             if self._really_sent[0] is not flags:
                 self._really_sent = (flags, SentParts())
             parts = self._really_sent[1]
-            columns = without_unsent_ends(parts, flags, segment, columns, first, self._read)
+            columns = without_unsent_ends(parts, flags, segment, columns, first)
         if self._carry is not None:
             columns = with_carry(columns, self._carry)
         (decided,) = decide(segment.file, columns, [self._asked(first)])

@@ -25,19 +25,12 @@ from collections.abc import Callable, Hashable
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.context_events import decode_xa_prepare
-from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.dump.atoms import Columns
-from dumpfilter.dump.chunk import ReadAt
-from dumpfilter.dump.payload import open_payload
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.statements import decode_statement_event
-from dumpfilter.index.xa import canonical, ended_xid
+from dumpfilter.index.xa import canonical
 
 
 class SentParts:
@@ -84,17 +77,15 @@ class SentParts:
         self,
         segment: Segment,
         sent: npt.NDArray[np.bool_],
-        read: ReadAt,
         wanted: npt.NDArray[np.bool_] | None = None,
     ) -> dict[int, bool | None]:
         """Follow the XA transactions of the next segment.
 
         Return for each XA COMMIT and XA ROLLBACK, by the number of its event, whether a part of the prepared
-        transaction was sent; None if the transaction is not known. Raises BinlogError.
+        transaction was sent; None if the transaction is not known.
 
         Parameters:
             sent: for each event, whether the event is sent for its own sake, and not with other events.
-            read: reads the segment's file.
             wanted: for each transaction, whether to follow it. Without this array, all are followed.
         """
         carried, self._is_open_sent = self._is_open_sent and segment.continues, False
@@ -102,43 +93,16 @@ class SentParts:
             begin = int(segment.txn_event[-2])
             self._is_open_sent = bool(sent[begin:].any()) or (carried and len(segment.txn_subject) == 1)
         found: dict[int, bool | None] = {}
-        prepares = np.isin(segment.type, (EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD))
-        for event in sorted({*np.flatnonzero(prepares).tolist(), *segment.xa_ends}):
+        for event, xid in sorted({**segment.xa_prepares, **segment.xa_ends}.items()):
             txn = segment.transaction_of(event)
             if wanted is not None and not wanted[txn]:
                 continue
-            offset = int(segment.offset[event])
-            raw = read(offset, int(segment.size[event]))
-            try:
-                if event in segment.xa_ends:
-                    found[event] = self.end(_ended(raw, segment.format_description))
-                elif (xid := _prepared(raw, segment, event)) is not None:
-                    is_sent = bool(sent[segment.txn_event[txn] : event + 1].any())
-                    self.prepare(xid, is_sent=is_sent or (carried and txn == 0))
-            except BinlogError as error:
-                raise error.located(segment.file, offset) from error
+            if event in segment.xa_ends:
+                found[event] = self.end(xid)
+            else:
+                is_sent = bool(sent[segment.txn_event[txn] : event + 1].any())
+                self.prepare(xid, is_sent=is_sent or (carried and txn == 0))
         return found
-
-
-def _ended(event: bytes, fd: FormatDescription) -> Xid:
-    xid = ended_xid(bytes(decode_statement_event(EventType(event[4]), fd.body(event), fd).raw))
-    assert xid is not None
-    return xid
-
-
-def _prepared(event: bytes, segment: Segment, number: int) -> Xid | None:
-    """Return the xid that an XA_prepare event, or a compressed transaction that ends with one, prepares."""
-    fd = segment.format_description
-    inner = segment.payloads.get(number)
-    if inner is not None:
-        if inner.type[-1] != EventType.XA_PREPARE or inner.role[-1] & R.ROLE_MASK != R.FRAME:
-            return None
-        event = open_payload(event, fd)[int(inner.offset[-1]) :]
-        fd = inner.format_description
-    elif segment.type[number] != EventType.XA_PREPARE or segment.role[number] & R.ROLE_MASK != R.FRAME:
-        return None
-    found = decode_xa_prepare(fd.body(event))
-    return None if found.one_phase else found.xid
 
 
 _ALWAYS_SENT = (R.KEEP, R.XA, R.PAYLOAD, R.REPLACED)
@@ -151,7 +115,6 @@ def without_unsent_ends(
     segment: Segment,
     columns: Columns,
     first: int,
-    read: ReadAt,
 ) -> Columns:
     """Return a segment's columns without each end of an XA transaction of which nothing was sent.
 
@@ -164,7 +127,7 @@ def without_unsent_ends(
     sent = np.isin(kinds, _ALWAYS_SENT) | (np.isin(kinds, _BY_SUBJECT) & passes)
     wanted = columns.txn_subject != R.SKIP
     wanted[:first] = False
-    ends = parts.follow(segment, sent, read, wanted)
+    ends = parts.follow(segment, sent, wanted)
     skipped = [segment.transaction_of(event) for event, was_sent in ends.items() if was_sent is False]
     return columns.with_subjects(skipped, R.SKIP)
 

@@ -44,16 +44,15 @@ class Resolved:
         self.payloads: dict[int, Segment] = {}
         self.earlier_ends: dict[int, Xid] = {}
         self.unknown_ends: dict[int, Xid] = {}
-        self.known_ends: list[int] = []
-        """The numbers of the XA COMMIT and XA ROLLBACK events for which the index knows the tables and statements of
-        the transaction that they end.
+        self.known_ends: dict[int, Xid] = {}
+        """The xids of the XA COMMIT and XA ROLLBACK events for which the index knows the tables and statements of the
+        transaction that they end, by the number of the event.
         """
+        self.prepares: dict[int, Xid] = {}
+        """The xid that each XA_prepare event, or a compressed transaction that ends with one, prepares."""
 
     def add_end(self, event: int, xid: Xid, *, known: bool) -> None:
-        if known:
-            self.known_ends.append(event)
-        else:
-            self.unknown_ends[event] = xid
+        (self.known_ends if known else self.unknown_ends)[event] = xid
         if not known or xid in self._before:
             self._before.discard(xid)
             self.earlier_ends[event] = xid
@@ -137,7 +136,7 @@ class Resolver:
             try:
                 if columns.type[i] == EventType.XA_PREPARE:
                     before = int(np.searchsorted(ends, i))
-                    self._prepare(columns, int(ends[before - 1]) + 1 if before else 0, i, event, fd)
+                    self._prepare(columns, int(ends[before - 1]) + 1 if before else 0, i, event, fd, made)
                 elif columns.type[i] == EventType.TRANSACTION_PAYLOAD:
                     self._open(columns, i, event, fd, made)
                 else:
@@ -188,7 +187,13 @@ class Resolver:
             _set(columns, i, R.STATEMENT, holds)
 
     def _prepare(
-        self, columns: EventColumns, first: int, i: int, event: bytes, fd: FormatDescription
+        self,
+        columns: EventColumns,
+        first: int,
+        i: int,
+        event: bytes,
+        fd: FormatDescription,
+        made: Resolved,
     ) -> None:
         assert self._xa is not None
         held = self._held if first == 0 else _Held()
@@ -197,6 +202,7 @@ class Resolver:
         _set(columns, i, R.FRAME)
         found = decode_xa_prepare(fd.body(event))
         if not found.one_phase:
+            made.prepares[i] = found.xid
             self._xa.prepare(found.xid, held.number(self._subjects))
 
     def _open(
@@ -217,6 +223,8 @@ class Resolver:
             _set(columns, i, R.PAYLOAD)
             made.payloads[i] = segment
             self._xa = XaTransactions(segment.prepared)
+            for xid in segment.xa_prepares.values():
+                made.prepares[i] = xid
 
 
 def _set(columns: EventColumns, i: int, role: int, subject: int = R.NOTHING) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +77,14 @@ _OF_BOTH = ("txn_event", "txn_set", "set_subject")
 """The names of the arrays of a segment: with one entry for each event, for each transaction, and the others."""
 
 
+V = TypeVar("V")
+
+
+def _before(of_events: Mapping[int, V], stop: int) -> dict[int, V]:
+    """Return the values of the events before number ``stop``."""
+    return {event: value for event, value in of_events.items() if event < stop}
+
+
 @dataclass(frozen=True)
 class Segment:
     """Consecutive events of one binlog file, scanned into arrays: from file offset ``start`` to ``end``, bytes.
@@ -108,7 +116,9 @@ class Segment:
 
     - ``continues``: whether the first transaction began in an earlier segment.
     - ``open``: whether the last transaction goes on in the next segment.
-    - ``xa_ends``: the numbers of the events (role STATEMENT) that end an XA transaction whose subjects are known.
+    - ``xa_ends``: the xid by the number of the event (role STATEMENT), for each end of an XA transaction whose subjects
+      are known.
+    - ``xa_prepares``: the same for each event that prepares an XA transaction, also inside a compressed transaction.
     - ``payloads``: each compressed transaction as its own segment, by the number of its event (role PAYLOAD). Offsets
       in such a segment count in the uncompressed bytes.
     - ``prepared``: the XA transactions that are prepared at the end of the segment.
@@ -145,7 +155,8 @@ class Segment:
     prepared: Prepared
     earlier_ends: Mapping[int, Xid]
     unknown_ends: Mapping[int, Xid]
-    xa_ends: frozenset[int] = frozenset()
+    xa_ends: Mapping[int, Xid] = field(default_factory=dict)
+    xa_prepares: Mapping[int, Xid] = field(default_factory=dict)
     dropped: DroppedRuns = NO_DROPPED_RUNS
     has_inner_gaps: bool = False
     writer: WriterColumns | None = None
@@ -203,7 +214,7 @@ class Segment:
             subject=subject,
             txn_subject=txn_subject,
             unknown_ends=unknown,
-            xa_ends=self.xa_ends | known.keys(),
+            xa_ends={**self.xa_ends, **{event: self.unknown_ends[event] for event in known}},
         )
 
     def with_gaps_sent(self) -> Segment:
@@ -231,10 +242,11 @@ class Segment:
             **{name: getattr(self, name)[:events] for name in _OF_EVENTS},
             **{name: getattr(self, name)[:txn] for name in _OF_TRANSACTIONS},
             open=False,
-            payloads={event: inner for event, inner in self.payloads.items() if event < events},
-            earlier_ends={event: xid for event, xid in self.earlier_ends.items() if event < events},
-            unknown_ends={event: xid for event, xid in self.unknown_ends.items() if event < events},
-            xa_ends=frozenset(event for event in self.xa_ends if event < events),
+            payloads=_before(self.payloads, events),
+            earlier_ends=_before(self.earlier_ends, events),
+            unknown_ends=_before(self.unknown_ends, events),
+            xa_ends=_before(self.xa_ends, events),
+            xa_prepares=_before(self.xa_prepares, events),
             dropped=self.dropped.before(txn),
             writer=self.writer and self.writer._replace(position=self.writer.position[: events + 1]),
         )
