@@ -78,10 +78,9 @@ class GrpcPlan(PlacedPlan):
 
         A plan with far more bytes than ``chunk_size``, for example one large event, becomes several messages.
         """
-        plan, key_of = self.plan, self.key_of
+        plan, key_of = self.plan, self.source.gtid_source
         told, gaps = self.positions, self.gaps
-        events = self.events(window) if plan.size else b""
-        self.note_commit_time(events)
+        events = self.events(window)
         size = max(chunk_size, _LEAST_SPLIT)
         if len(events) <= 2 * size:
             size = max(len(events), 1)

@@ -378,7 +378,7 @@ class Dump:
             for number, piece in enumerate(step.pieces):
                 if not isinstance(piece, GrpcPlan):
                     return None
-                events = await self._reader.call(piece.events) if piece.plan.size else memoryview(b"")
+                events = await self._reader.call(piece.events)
                 skipped = min(len(events), left)
                 crc = zlib.crc32(events[:skipped], crc)
                 left -= skipped

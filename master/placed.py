@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog.event_time import commit_time
-from dumpfilter.binlog.gtid_sources import SourceKey
-from dumpfilter.dump.chunk import ChunkPlan, Counts, Window, render, render_into
+from dumpfilter.dump.chunk import ChunkPlan, Counts, Window, render_into
 from dumpfilter.dump.cut import RANGE_PATCH
 from dumpfilter.master.indexed_file import IndexedFile
 
@@ -33,6 +32,8 @@ _LONGEST_READ = 8 << 20
 
 _COLD_BYTES = 4 << 20
 """The bytes after a place that was not in memory which are taken to be on the disk, too."""
+
+_NO_WINDOW = Window(np.empty(0, np.uint8), 0)
 
 _scratch = threading.local()
 """The buffer of each thread for bytes of a binlog file, from which ranges are copied."""
@@ -130,49 +131,32 @@ class PlacedPlan(ABC):
         ``window`` has bytes of the file that the caller has read already.
         """
 
-    def note_commit_time(self, events: bytes | memoryview) -> None:
-        """Set :attr:`committed_at` from the chunk's events."""
-        self.committed_at = commit_time(events, checksum=self.source.file.format_description.checksum)
-
     def events(self, window: Window | None = None) -> memoryview:
-        """Return the bytes of the events that the plan, which is not empty, lists as byte ranges of a binlog file.
+        """Return the bytes of the events that the plan lists, and set :attr:`committed_at`. Raises BinlogError.
 
         ``window`` has the bytes of the file that the caller has read already.
         """
-        events = self.read(window)
-        return memoryview(events) if isinstance(events, bytes) else events.data
-
-    def read(self, window: Window | None = None) -> bytes | npt.NDArray[np.uint8]:
-        """Return the bytes of the events that the plan lists, as the binlog file has them.
-
-        ``window`` has the bytes of the file that the caller has read already. Raises BinlogError.
-        """
         source, plan = self.source, self.plan
-        ranges = plan.ranges
-        if len(ranges) == 1 and not ranges[0, RANGE_PATCH]:
-            low, size, _ = ranges[0].tolist()
-            window = window or source.recent(low, low + size)
-            if window is not None and window.has(low, low + size):
-                return window.data[low - window.offset :][:size]
-            events = source.read(low, size)
-            source.check()
-            return events
-        if window is None and (extent := extent_of(plan)) is not None:
+        extent, fd = extent_of(plan), source.file.format_description
+        if extent is None:
+            return memoryview(b"")
+        if len(plan.ranges) == 1 and not plan.ranges[0, RANGE_PATCH]:
+            low, high = extent.low, extent.high
+            window = window or source.recent(low, high)
+            if window is not None and window.has(low, high):
+                events = window.data[low - window.offset :][: high - low].data
+            else:
+                events = memoryview(source.read(low, high - low))
+                source.check()
+        else:
             # Byte ranges near one another are read together with the bytes between them, which saves system calls.
-            window = read_window(source, extent)
-        fd = source.file.format_description
-        if window is None:
-            events = render(plan, b"", 0, source.read, fd)
-            source.check()
-            return events
-        out = np.empty(plan.size, np.uint8)
-        if render_into(out, plan, window.data, window.offset, source.read, fd):
-            source.check()
-        return out
-
-    def key_of(self, number: int) -> SourceKey:
-        """Return the GTID source (server UUID, or domain and server id) of a number in the plan."""
-        return self.source.gtid_source(number)
+            data, offset = window or read_window(source, extent) or _NO_WINDOW
+            out = np.empty(plan.size, np.uint8)
+            if render_into(out, plan, data, offset, source.read, fd):
+                source.check()
+            events = out.data
+        self.committed_at = commit_time(events, checksum=fd.checksum)
+        return events
 
 
 def extent_of(plan: ChunkPlan) -> Extent | None:

@@ -73,8 +73,7 @@ class ReplicaPlan(PlacedPlan):
         if window is None and len(dropped.place) and extent is not None:
             # The events and the Gtid events of the stand-ins are read together, where they are near one another.
             window = read_window(source, extent)
-        events = memoryview(self.events(window) if self.plan.size else b"")[self.begin : self.stop]
-        self.note_commit_time(events)
+        events = self.events(window)[self.begin : self.stop]
         if not len(dropped.place):
             yield _as_bytes(events)
             return
