@@ -45,8 +45,8 @@ class Resolved:
         self.earlier_ends: dict[int, Xid] = {}
         self.unknown_ends: dict[int, Xid] = {}
         self.known_ends: dict[int, Xid] = {}
-        """The xids of the XA COMMIT and XA ROLLBACK events for which the index knows the tables and statements of the
-        transaction that they end, by the number of the event.
+        """The xid of each XA COMMIT or XA ROLLBACK event, by the number of the event, if the index knows the tables and
+        statements of the transaction that it ends.
         """
         self.prepares: dict[int, Xid] = {}
         """The xid that each XA_prepare event, or a compressed transaction that ends with one, prepares."""
