@@ -11,6 +11,7 @@ from base64 import encodebytes
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from tempfile import SpooledTemporaryFile
+from typing import Any
 
 from dumpfilter.analyse.printing.gap_text import gap_text
 from dumpfilter.analyse.printing.harmless import AS_IT_IS, Harmless, lacking, named
@@ -21,28 +22,21 @@ from dumpfilter.analyse.printing.row_text import StatementRows
 from dumpfilter.analyse.printing.session_variables import USE, Session, server_version
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog import context_events as C
-from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
+from dumpfilter.binlog.compression import TransactionPayload, rows_data
+from dumpfilter.binlog.decode import decode_event
 from dumpfilter.binlog.events import (
-    CHECKSUM_LENGTH,
     HEADER_LENGTH,
     MYSQL_GTIDS,
     ROWS,
     STATEMENTS,
     EventHeader,
     EventType,
-    event_name,
 )
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gap_events import decode_ignorable
-from dumpfilter.binlog.gtid_events import (
-    FL_PREPARED_XA,
-    Xid,
-    decode_any_mysql_gtid,
-    decode_mariadb_gtid,
-)
-from dumpfilter.binlog.gtid_wire import decode_gtid_list, decode_previous_gtids
+from dumpfilter.binlog.gtid_events import FL_PREPARED_XA, MariadbGtidEvent, MysqlGtidEvent, Xid
 from dumpfilter.binlog.query import ExecuteLoadQueryEvent, QueryEvent
-from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map, encode_table_map
+from dumpfilter.binlog.reader import Event
+from dumpfilter.binlog.rows_events import RowsHeader, TableMap, encode_table_map
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.event_stream import PassedStatement
 from dumpfilter.dump.with_tables_info import announce_tables_info, has_tables_info
@@ -188,32 +182,39 @@ class TextPrinter:
         self._first_file = self._first_file or file
         self._undecided = undecided
         try:
-            self._event(event, offset, fd)
+            self._event(Event(offset, EventHeader.unpack(event), event, fd))
         except BinlogError as error:
             raise error.located(file, offset) from error
 
-    def _event(self, event: bytes, offset: int, fd: FormatDescription) -> None:
-        header = EventHeader.unpack(event)
-        self._offset = offset
-        if header.type == T.FORMAT_DESCRIPTION:
-            self._format_description(event, offset, fd, header)
+    def _event(self, event: Event) -> None:
+        kind = event.type
+        self._offset = event.offset
+        if kind == T.FORMAT_DESCRIPTION:
+            self._format_description(event)
             return
-        end = len(event) - fd.checksum_length
-        body = memoryview(event)[HEADER_LENGTH:end]
-        self._head(offset, header, event[end:])
-        if header.type == T.TABLE_MAP or header.type in ROWS:
-            self._row_event(header, body, fd)
-            return
-        if header.type not in (T.ROWS_QUERY, T.ANNOTATE_ROWS):
+        self._head(event)
+        is_rows = kind == T.TABLE_MAP or kind in ROWS
+        if not is_rows and kind not in (T.ROWS_QUERY, T.ANNOTATE_ROWS):
             self._flush_rows()
-        self._other(header, body, offset, fd)
+        content = decode_event(event)
+        if is_rows:
+            self._row_event(content, event)
+        elif kind in _ABOUT_FILE:
+            self._tail(_ABOUT_FILE[kind](content))
+        elif kind in _PRINTERS:
+            _PRINTERS[kind](self, content, event)
+        else:
+            self._tail(f"type {kind}, {event.header.size} bytes")
+            self._warn(f"{self._here}: {event.name} (type {kind}) cannot be printed, so replay lacks it")
 
-    def _head(self, offset: int, header: EventHeader, checksum: bytes) -> None:
+    def _head(self, event: Event) -> None:
+        header = event.header
         when = time.strftime("%y%m%d %k:%M:%S", time.localtime(header.timestamp))
+        checksum = event.raw[HEADER_LENGTH + len(event.body) :]
         sum_ = f" CRC32 0x{int.from_bytes(checksum, 'little'):08x}" if checksum else ""
         self._write(
-            f"# at {offset}\n#{when} server id {header.server_id}  end_log_pos {header.end_log_pos}{sum_} "
-            f"\t{event_name(header.type)}".encode()
+            f"# at {event.offset}\n#{when} server id {header.server_id}  end_log_pos {header.end_log_pos}{sum_} "
+            f"\t{event.name}".encode()
         )
 
     def _tail(self, text: str = "") -> None:
@@ -240,12 +241,11 @@ class TextPrinter:
         for line in lines.replace(b"\0", b" ").splitlines():
             self._write(mark + line + b"\n")
 
-    def _format_description(
-        self, event: bytes, offset: int, fd: FormatDescription, header: EventHeader
-    ) -> None:
+    def _format_description(self, event: Event) -> None:
+        fd = event.fd
         self._flush_rows()
         self._end_gtids()
-        self._head(offset, header, event[-CHECKSUM_LENGTH:] if fd.ends_in_checksum else b"")
+        self._head(event)
         created = time.strftime("%y%m%d %k:%M:%S", time.localtime(fd.created))
         self._tail(
             f"Start: binlog v 4, server v {fd.server_version}" + (f" created {created}" if fd.created else "")
@@ -274,11 +274,11 @@ class TextPrinter:
             # MySQL refuses statements after a BINLOG statement with a format description event, until GTID_NEXT is set.
             self._setting(_AUTOMATIC)
 
-    def _row_event(self, header: EventHeader, body: bytes | memoryview, fd: FormatDescription) -> None:
+    def _row_event(self, content: TableMap | RowsHeader, event: Event) -> None:
+        header, body = event.header, event.body
         ends = False
-        if header.type == T.TABLE_MAP:
-            length = fd.post_header_length(header.type)
-            table = decode_table_map(body, length)
+        if isinstance(content, TableMap):
+            table = content
             self._tail(f"{_name(table.database)}.{_name(table.table)} mapped to number {table.table_id}")
             database = self._rewrite_db(table.database)
             if self._row_text is not None:
@@ -293,20 +293,20 @@ class TextPrinter:
             if self._harmless is not None:
                 self._harmless.changes_rows(database, table.table)
             if database != table.database:
-                body = encode_table_map(replace(table, database=database), length)
+                length = event.fd.post_header_length(header.type)
+                body = memoryview(encode_table_map(replace(table, database=database), length))
         else:
-            rows = decode_rows_header(header.type, body, fd.post_header_length(header.type) or None)
+            rows = content
             ends = rows.statement_ends
             self._tail(f"table id {rows.table_id}" + (" flags: STMT_END_F" if ends else ""))
             if self._row_text is not None:
-                self._row_text.add(rows, body, fd.family)
+                self._row_text.add(rows, body, event.fd.family)
             if self._missing_table is not None:
                 self._rows_not_run(self._missing_table, ends=ends)
                 return
             if rows.compressed:
-                body = bytes(body[: rows.rows_offset]) + bytes(rows_data(rows, body))
+                body = memoryview(bytes(body[: rows.rows_offset]) + bytes(rows_data(rows, body)))
                 header = header._replace(type=T(header.type).opened)
-        if header.type != T.TABLE_MAP:
             self._run_xa_start()
             self._end_context()
         if not self._row_events:
@@ -316,7 +316,7 @@ class TextPrinter:
         if self._rows is None:
             self._rows = SpooledTemporaryFile(max_size=_SPOOLED)  # noqa: SIM115 (closed by _flush_rows)
         assert self._fd is not None
-        event = make_event(
+        printed = make_event(
             header.type,
             bytes(body),
             timestamp=header.timestamp,
@@ -326,7 +326,7 @@ class TextPrinter:
             # The printed format description event tells the server whether the events have checksums.
             checksum=self._fd.checksum,
         )
-        self._rows.write(encodebytes(event))
+        self._rows.write(encodebytes(printed))
         if ends:
             self._flush_rows()
 
@@ -356,7 +356,8 @@ class TextPrinter:
         if self._row_text is not None:
             self._row_text.flush(self._write)
 
-    def _query(self, header: EventHeader, query: QueryEvent) -> None:
+    def _query(self, query: QueryEvent, event: Event) -> None:
+        header = event.header
         self._tail(f"thread_id={query.thread_id}\texec_time={query.exec_time}\terror_code={query.error_code}")
         assert self._session is not None
         if query.is_committed_later:
@@ -479,95 +480,66 @@ class TextPrinter:
     def _here(self) -> str:
         return f"{self._file}: at {self._offset}"
 
-    def _other(
-        self, header: EventHeader, body: bytes | memoryview, offset: int, fd: FormatDescription
-    ) -> None:
-        kind = header.type
-        if kind in STATEMENTS:
-            self._query(header, decode_statement_event(T(kind), body, fd))
-        elif kind in MYSQL_GTIDS:
-            self._mysql_gtid(kind, body)
-        elif kind == T.MARIADB_GTID:
-            self._mariadb_gtid(header, body)
-        elif kind == T.XID:
-            self._tail(f"Xid = {C.decode_xid(body)}")
-            self._in_transaction = False
-            self._setting(b"COMMIT")
-        elif kind == T.XA_PREPARE:
-            prepare = C.decode_xa_prepare(body)
-            self._tail()
-            said = ("XA COMMIT {} ONE PHASE" if prepare.one_phase else "XA PREPARE {}").format(prepare.xid)
-            if self._xa_start is None:
-                self._setting(said.encode())
-            else:
-                # Nothing of the transaction has been printed.
-                self._comment(said.encode())
-                self._xa_start = None
-                if not prepare.one_phase:
-                    self._empty_xa.add(prepare.xid)
-                self._take_gtid()
-        elif kind == T.TRANSACTION_PAYLOAD:
-            self._payload(body, offset, fd)
-        elif kind in (T.INTVAR, T.RAND, T.USER_VAR):
-            self._context(kind, body)
-        elif kind in (T.ROWS_QUERY, T.ANNOTATE_ROWS):
-            self._tail()
-            text = C.decode_rows_query(body) if kind == T.ROWS_QUERY else C.decode_annotate_rows(body)
-            self._comment(text, b"#Q> ")
-        elif kind in (T.BEGIN_LOAD_QUERY, T.APPEND_BLOCK):
-            self._load_block(kind, body)
-        elif kind == T.INCIDENT:
-            incident = C.decode_incident(body)
-            self._tail(f"Incident {incident.number}: {incident.message}")
-            self._warn(f"{self._here}: an incident: {incident.message or 'lost events'}; replay stops here")
-            # Like mysqlbinlog and mariadb-binlog, print an invalid statement that stops the client.
-            self._statement(b"RELOAD DATABASE; # Shall generate syntax error")
-        elif kind in _ABOUT_FILE:
-            self._tail(_ABOUT_FILE[T(kind)](body))
-        else:
-            self._tail(f"type {kind}, {header.size} bytes")
-            self._warn(
-                f"{self._here}: {event_name(kind)} (type {kind}) cannot be printed, so replay lacks it"
-            )
+    def _xid(self, number: int, event: Event) -> None:
+        self._tail(f"Xid = {number}")
+        self._in_transaction = False
+        self._setting(b"COMMIT")
 
-    def _context(self, kind: int, body: bytes | memoryview) -> None:
+    def _xa_prepare(self, prepare: C.XaPrepare, event: Event) -> None:
         self._tail()
-        if kind == T.INTVAR:
-            number = C.decode_intvar(body)
-            name = "INSERT_ID" if number.type == C.INSERT_ID_EVENT else "LAST_INSERT_ID"
-            self._context_settings.append(f"SET {name}={number.value}".encode())
-        elif kind == T.RAND:
-            seeds = C.decode_rand(body)
-            self._context_settings.append(
-                f"SET @@RAND_SEED1={seeds.seed1}, @@RAND_SEED2={seeds.seed2}".encode()
-            )
-        else:
-            assert self._session is not None
-            variable = C.decode_user_var(body)
-            value = user_variable(variable, self._session.family, self._session.own_name)
-            if value is None:
-                self._warn(
-                    f"{self._here}: collation {variable.charset} of @{variable.name} is not known; "
-                    "its value is printed without"
-                )
-                value = b"X'" + (variable.value or b"").hex().encode() + b"'"
-            self._context_settings.append(b"SET @" + quoted_name(variable.name) + b":=" + value)
+        said = ("XA COMMIT {} ONE PHASE" if prepare.one_phase else "XA PREPARE {}").format(prepare.xid)
+        if self._xa_start is None:
+            self._setting(said.encode())
+            return
+        # Nothing of the transaction has been printed.
+        self._comment(said.encode())
+        self._xa_start = None
+        if not prepare.one_phase:
+            self._empty_xa.add(prepare.xid)
+        self._take_gtid()
 
-    def _load_block(self, kind: int, body: bytes | memoryview) -> None:
-        if kind == T.BEGIN_LOAD_QUERY:
-            block = C.decode_begin_load_query(body)
-            path = self._load_files.begin(block)
-        else:
-            block = C.decode_append_block(body)
-            path = self._load_files.append(block)
+    def _annotation(self, text: bytes, event: Event) -> None:
+        self._tail()
+        self._comment(text, b"#Q> ")
+
+    def _incident(self, incident: C.Incident, event: Event) -> None:
+        self._tail(f"Incident {incident.number}: {incident.message}")
+        self._warn(f"{self._here}: an incident: {incident.message or 'lost events'}; replay stops here")
+        # Like mysqlbinlog and mariadb-binlog, print an invalid statement that stops the client.
+        self._statement(b"RELOAD DATABASE; # Shall generate syntax error")
+
+    def _intvar(self, number: C.Intvar, event: Event) -> None:
+        self._tail()
+        name = "INSERT_ID" if number.type == C.INSERT_ID_EVENT else "LAST_INSERT_ID"
+        self._context_settings.append(f"SET {name}={number.value}".encode())
+
+    def _rand(self, seeds: C.Rand, event: Event) -> None:
+        self._tail()
+        setting = f"SET @@RAND_SEED1={seeds.seed1}, @@RAND_SEED2={seeds.seed2}"
+        self._context_settings.append(setting.encode())
+
+    def _user_var(self, variable: C.UserVar, event: Event) -> None:
+        self._tail()
+        assert self._session is not None
+        value = user_variable(variable, self._session.family, self._session.own_name)
+        if value is None:
+            self._warn(
+                f"{self._here}: collation {variable.charset} of @{variable.name} is not known; "
+                "its value is printed without"
+            )
+            value = b"X'" + (variable.value or b"").hex().encode() + b"'"
+        self._context_settings.append(b"SET @" + quoted_name(variable.name) + b":=" + value)
+
+    def _load_block(self, block: C.LoadBlock, event: Event) -> None:
+        is_first = event.type == T.BEGIN_LOAD_QUERY
+        path = self._load_files.begin(block) if is_first else self._load_files.append(block)
         self._tail(f"file_id: {block.file_id}  block_len: {len(block.data)}  in {path}")
 
-    def _payload(self, body: bytes | memoryview, offset: int, fd: FormatDescription) -> None:
-        payload = decode_transaction_payload(body)
+    def _payload(self, payload: TransactionPayload, event: Event) -> None:
         self._tail(f"payload_size={len(payload.payload)}\tuncompressed_size={payload.uncompressed_size}")
-        inner = replace(fd, checksum=False)
-        for _, event in payload.events():
-            self._event(event, offset, inner)
+        inner = replace(event.fd, checksum=False)
+        for header, raw in payload.events():
+            self._event(Event(event.offset, header, raw, inner))
         self._flush_rows()
 
     def _end_gtids(self) -> None:
@@ -576,33 +548,31 @@ class TextPrinter:
             self._setting(_AUTOMATIC)
             self._gtid_set = False
 
-    def _mysql_gtid(self, kind: int, body: bytes | memoryview) -> None:
-        event = decode_any_mysql_gtid(kind, body)
-        gtid = "ANONYMOUS" if event.gtid is None else str(event.gtid)
-        self._tail(f"{gtid}\tlast_committed={event.last_committed}\tsequence_number={event.sequence_number}")
+    def _mysql_gtid(self, found: MysqlGtidEvent, event: Event) -> None:
+        gtid = "ANONYMOUS" if found.gtid is None else str(found.gtid)
+        self._tail(f"{gtid}\tlast_committed={found.last_committed}\tsequence_number={found.sequence_number}")
         if not self._skip_gtids:
             self._gtid_set = True
             self._setting(f"SET @@SESSION.GTID_NEXT= '{gtid}'".encode())
 
-    def _mariadb_gtid(self, header: EventHeader, body: bytes | memoryview) -> None:
-        event = decode_mariadb_gtid(body, header.server_id)
-        words = [name for name, on in (("ddl", event.ddl), ("trans", not event.standalone)) if on]
-        self._tail(" ".join((str(event.gtid), *words)))
+    def _mariadb_gtid(self, found: MariadbGtidEvent, event: Event) -> None:
+        words = [name for name, on in (("ddl", found.ddl), ("trans", not found.standalone)) if on]
+        self._tail(" ".join((str(found.gtid), *words)))
         if not self._skip_gtids:
-            gtid = event.gtid
+            gtid = found.gtid
             for name, value in (
                 ("gtid_domain_id", gtid.domain_id),
                 ("server_id", gtid.server_id),
                 ("gtid_seq_no", gtid.seq_no),
             ):
                 self._setting(f"SET @@session.{name}={value}".encode())
-        if event.flags & FL_PREPARED_XA:
-            start = f"XA START {event.xid}".encode()
+        if found.flags & FL_PREPARED_XA:
+            start = f"XA START {found.xid}".encode()
             if self._harmless is None:
                 self._setting(start)
             else:
                 self._xa_start = start
-        elif not event.standalone:
+        elif not found.standalone:
             # MariaDB's GTID event begins the transaction, and no BEGIN event follows.
             self._setting(b"START TRANSACTION")
 
@@ -616,20 +586,33 @@ def _name(name: str) -> str:
     return quoted_name(name).decode("utf-8", "surrogateescape")
 
 
-def _rotate(body: bytes | memoryview) -> str:
-    rotate = C.decode_rotate(body)
-    return f"{rotate.name}  pos: {rotate.position}"
-
-
-_ABOUT_FILE: dict[EventType, Callable[[bytes | memoryview], str]] = {
-    T.ROTATE: _rotate,
-    T.STOP: lambda body: "",
-    T.PREVIOUS_GTIDS: lambda body: str(decode_previous_gtids(body)) or "[empty]",
-    T.GTID_LIST: lambda body: f"[{decode_gtid_list(body).position()}]",
-    T.BINLOG_CHECKPOINT: C.decode_binlog_checkpoint,
-    T.START_ENCRYPTION: lambda body: "",
-    T.HEARTBEAT: lambda body: "",
-    T.HEARTBEAT_V2: lambda body: "",
-    T.IGNORABLE: lambda body: gap_text(decode_ignorable(body)),
+_ABOUT_FILE: dict[int, Callable[[Any], str]] = {
+    T.ROTATE: lambda rotate: f"{rotate.name}  pos: {rotate.position}",
+    T.STOP: lambda nothing: "",
+    T.PREVIOUS_GTIDS: lambda gtids: str(gtids) or "[empty]",
+    T.GTID_LIST: lambda gtids: f"[{gtids.position()}]",
+    T.BINLOG_CHECKPOINT: str,
+    T.START_ENCRYPTION: lambda nothing: "",
+    T.HEARTBEAT: lambda name: "",
+    T.HEARTBEAT_V2: lambda nothing: "",
+    T.IGNORABLE: gap_text,
 }
-"""The types of events that are about the binlog file, and the functions that make the comments printed for them."""
+"""The types of events that are about the binlog file, and the functions that make comments from their contents."""
+
+_PRINTERS: dict[int, Callable[[TextPrinter, Any, Event], None]] = {
+    **dict.fromkeys(STATEMENTS, TextPrinter._query),
+    **dict.fromkeys(MYSQL_GTIDS, TextPrinter._mysql_gtid),
+    T.MARIADB_GTID: TextPrinter._mariadb_gtid,
+    T.XID: TextPrinter._xid,
+    T.XA_PREPARE: TextPrinter._xa_prepare,
+    T.TRANSACTION_PAYLOAD: TextPrinter._payload,
+    T.INTVAR: TextPrinter._intvar,
+    T.RAND: TextPrinter._rand,
+    T.USER_VAR: TextPrinter._user_var,
+    T.ROWS_QUERY: TextPrinter._annotation,
+    T.ANNOTATE_ROWS: TextPrinter._annotation,
+    T.BEGIN_LOAD_QUERY: TextPrinter._load_block,
+    T.APPEND_BLOCK: TextPrinter._load_block,
+    T.INCIDENT: TextPrinter._incident,
+}
+"""The methods that print the other events, by type. Each gets the decoded event and the event itself."""
