@@ -23,7 +23,7 @@ _NAME_BY_KIND: dict[BaseRuleKind, str] = {
 }
 """The name of each kind of rule in ``dumpfilter.proto``, for example ``REPLICATE_DO_DB``."""
 _KIND_BY_NUMBER = {pb.RuleKind.Value(name): kind for kind, name in _NAME_BY_KIND.items()}
-_FAMILIES: dict[int, Family] = {pb.MYSQL: "mysql", pb.MARIADB: "mariadb"}
+FAMILIES: dict[int, Family] = {pb.MYSQL: "mysql", pb.MARIADB: "mariadb"}
 _NAMES: dict[NameCollation, pb.NameCollation] = {
     NameCollation.GENERAL_CI: pb.GENERAL_CI,
     NameCollation.GENERAL1400_AS_CI: pb.GENERAL1400_AS_CI,
@@ -94,7 +94,7 @@ def filter_from_proto(
         semantics,
         rules,
         names=NameRules(
-            _FAMILIES.get(definition.family, default.family),
+            FAMILIES.get(definition.family, default.family),
             names_from_proto(definition.names, default=default.collation),
             definition.lower_case_table_names,
         ),

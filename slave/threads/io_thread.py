@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import grpc
@@ -40,10 +40,9 @@ from dumpfilter.base.errors import (
     TlsError,
 )
 from dumpfilter.base.printable import printable
-from dumpfilter.binlog.format import Family
 from dumpfilter.dump.stream.message import Received, client
 from dumpfilter.dump.stream.versions import PROTOCOL, Peer, check_versions
-from dumpfilter.filter.convert import names_from_proto, names_to_proto
+from dumpfilter.filter.convert import FAMILIES, names_from_proto, names_to_proto
 from dumpfilter.slave.state.counters import ChannelCounters
 from dumpfilter.slave.state.infos import MasterInfo
 from dumpfilter.slave.threads.connection import ROUND_TRIPS, explain_failure, open_channel
@@ -120,8 +119,6 @@ _CONNECTING = "Connecting to source"
 _RECEIVING = "Waiting for source to send event"
 _WAITING = "Waiting to reconnect after a failed source event read"
 
-_FAMILIES: dict[int, Family] = {pb.MYSQL: "mysql", pb.MARIADB: "mariadb"}
-
 
 def _rate(size: int, seconds: float) -> int:
     """Return the bytes per second of a line that carried ``size`` bytes in a time."""
@@ -138,14 +135,6 @@ class _Dump(_Call, Protocol):
     """A running dump: the stream of messages (chunks) in which the master sends events to this slave."""
 
     def __iter__(self) -> Iterator[Received]: ...
-
-
-@dataclass(frozen=True)
-class _Registration:
-    """The slave's registration with the master for the running dump."""
-
-    stub: rpc.DumpFilterStub
-    slave_id: str
 
 
 class IoThread:
@@ -195,7 +184,8 @@ class IoThread:
         # The I/O thread holds this lock from the call Register until the call Dump. A change of filter between the two
         # calls would find no dump to cancel, and the dump that begins after it would still use the old filter.
         self._registering = threading.Lock()
-        self._registration: _Registration | None = None
+        self._registration: tuple[rpc.DumpFilterStub, str] | None = None
+        """The stub and the slave's id, by which the slave gives signs of life during a dump."""
         self._is_cancelled = False
         """Whether a call was cancelled for a change of filter, so that its end is no loss of the connection."""
         self.connected = False
@@ -302,38 +292,18 @@ class IoThread:
 
     def _begin_dump(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> _Dump:
         """Ask the master for a stream of events (dump) from the position up to which the slave has received."""
-        here = self._receiver.info
-        another_master = bool(
-            self._source.info.auto_position and here.source_file and here.master_uuid != answer.master_uuid
-        )
-        by_gtid = another_master or (self._source.info.auto_position and not here.source_file)
-        self._receiver.begin_stream(
+        by_gtid = self._receiver.begin_stream(
             master_uuid=answer.master_uuid,
-            family=_FAMILIES.get(answer.family, "mysql"),
+            family=FAMILIES.get(answer.family, "mysql"),
             names=names_from_proto(answer.filter.names),
-            another_master=another_master,
-            by_gtid=by_gtid,
-            keep=True,
+            auto_position=self._source.info.auto_position,
         )
         request = self._dump_request(answer, by_gtid=by_gtid)
         call: _Dump = stub.Dump(request)
         self._sign_at = 0.0
         self._watch(call, ROUND_TRIPS * self._source.options.net_timeout + request.ByteSize() / _SLOWEST)
-        self._registration = _Registration(stub, answer.slave_id)
+        self._registration = stub, answer.slave_id
         return call
-
-    def _with_names(self, definition: pb.FilterDefinition) -> pb.FilterDefinition:
-        """Return a filter definition that names the collation by which the channel has always compared names.
-
-        The channel keeps its first collation even if the master's binlogs now come from a newer server. The relay log
-        may still hold transactions that the master filtered with the first collation.
-        """
-        named = pb.FilterDefinition()
-        named.CopyFrom(definition)
-        known = self._receiver.info.name_collation
-        if known is not None:
-            named.names = names_to_proto(known)
-        return named
 
     def _register(self, stub: rpc.DumpFilterStub) -> pb.RegisterResponse:
         source = self._source
@@ -343,13 +313,18 @@ class IoThread:
             host=source.options.report_host,
             port=source.options.report_port,
             channel=source.info.channel,
-            filter=self._with_names(source.filter),
+            filter=source.filter,
             user=source.info.user,
             password=source.info.password,
             secret=source.secret,
             protocol=PROTOCOL,
             program_version=__version__,
         )
+        # The channel keeps its first collation even if the master's binlogs now come from a newer server. The relay log
+        # may still hold transactions that the master filtered with the first collation.
+        known = self._receiver.info.name_collation
+        if known is not None:
+            request.filter.names = names_to_proto(known)
         try:
             patience = ROUND_TRIPS * source.options.net_timeout + request.ByteSize() / _SLOWEST
             begun = time.monotonic()
@@ -550,16 +525,16 @@ class IoThread:
                 self._cancel()
             registration = self._registration
             if registration is not None and now >= self._sign_at:
-                self._give_sign(registration, now)
+                self._give_sign(*registration, now)
 
-    def _give_sign(self, registration: _Registration, now: float) -> None:
+    def _give_sign(self, stub: rpc.DumpFilterStub, slave_id: str, now: float) -> None:
         """Tell the master that the slave is alive, and measure how long the call takes.
 
         The second sign soon follows the first, since the first shows how fast the line is when it carries nothing else.
         """
         period = self._source.options.net_timeout / _SIGNS
         self._sign_at = now + (period if self._sign_at else min(period, _SECOND_SIGN))
-        request = pb.AliveRequest(slave_id=registration.slave_id, line_rate=self._line_rate)
+        request = pb.AliveRequest(slave_id=slave_id, line_rate=self._line_rate)
 
         def measure(call: Any) -> None:
             if call.code() is grpc.StatusCode.OK:
@@ -567,5 +542,5 @@ class IoThread:
 
         # The I/O thread may have closed the connection meanwhile.
         with suppress(ValueError):
-            self._sign = registration.stub.Alive.future(request)
+            self._sign = stub.Alive.future(request)
             self._sign.add_done_callback(measure)

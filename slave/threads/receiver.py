@@ -163,18 +163,17 @@ class Receiver:
         master_uuid: str,
         family: Family,
         names: NameCollation = NameCollation.GENERAL_CI,
-        another_master: bool = False,
-        by_gtid: bool = False,
-        keep: bool = False,
-    ) -> None:
-        """Prepare for a new stream of events from the master, which begins at the position of :attr:`info`.
+        auto_position: bool = False,
+    ) -> bool:
+        """Prepare for a new stream of events from the master ``master_uuid``, and tell where the stream shall begin.
 
-        If the stream before broke off inside a transaction, the receiver removes this transaction from the relay log.
-        ``family`` says which servers wrote the master's binlogs, and ``names`` how the master compares names. With
-        ``another_master`` the next events begin a new relay log file. Another master's binlog file is a different
-        file even if it has the same name. With ``by_gtid`` the stream begins where the received GTIDs end, not at the
-        position. With ``keep`` the events of an incomplete transaction stay until the first chunk tells whether the
-        master leaves them out (:attr:`kept`).
+        True stands for the end of the received GTIDs, and False for the position of :attr:`info`. With
+        ``auto_position`` the first stream and the first one from another master begin by GTID. The events of another
+        master begin a new relay log file, because its binlog file is a different file even if it has the same name.
+
+        If the stream before broke off inside a transaction, the events of this transaction stay until the first chunk
+        tells whether the master leaves them out (:attr:`kept`). ``family`` says which servers wrote the master's
+        binlogs, and ``names`` how the master compares names.
 
         Raises StreamError when the family or the collation differs from the one of the existing relay logs, and
         RelayLogDamaged when the relay log does not reach the position.
@@ -194,15 +193,17 @@ class Receiver:
             # Until the new master has sent its first chunk, the position belongs to the old master's binlog file. The
             # saved state must not combine this position with the new master's UUID.
             kept = {"family": family, "names": names.value, "filter_digest": self.filter_digest}
-            renamed = not another_master and self._info.master_uuid != master_uuid
-            self._keeps = keep and not (renamed or another_master or by_gtid) and self._ends_with_kept()
+            is_known = self._info.master_uuid == master_uuid
+            another_master = auto_position and bool(self._info.source_file) and not is_known
+            by_gtid = another_master or (auto_position and not self._info.source_file)
+            self._keeps = is_known and self._ends_with_kept()
             if not another_master:
                 kept["master_uuid"] = master_uuid
             self._info = self._info.model_copy(update=kept)
             self._master_uuid = master_uuid
             if not self._keeps:
                 self._drop_kept(self._info)
-            if renamed and self._relay_log.position is not None:
+            if not is_known and not another_master and self._relay_log.position is not None:
                 # The master's binlogs hold no server_uuid, and the master restarted. The applier must learn the new id.
                 self._note_master()
             self._save(synced=False)
@@ -211,6 +212,7 @@ class Receiver:
             self._next = None
             self._another_master = another_master
             self._except_gtids = self._info.retrieved if by_gtid else self._info.except_gtids
+            return by_gtid
 
     def _ends_with_kept(self) -> bool:
         """Tell whether the relay log has exactly the kept events after the last resume point."""
