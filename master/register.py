@@ -376,11 +376,10 @@ class Register:
 
     def remove(self, slave_id: str) -> RegisteredSlave:
         """Forget a slave and end its dump. Return the slave. Raises NotRegistered."""
-        slave = self.get(slave_id)
         with self._lock:
-            if slave_id in self._slaves:
-                self._forget(slave)
-        return slave
+            slave = self._known(slave_id)
+            self._forget(slave)
+            return slave
 
     def remove_all(
         self, reason: Callable[[RegisteredSlave], DumpfilterError | None]
@@ -409,8 +408,8 @@ class Register:
 
         The slave's running dump uses the new filter from its next transaction on.
         """
-        slave = self.get(slave_id)
         with self._lock:
+            slave = self._known(slave_id)
             flags = self._flags(rule_filter, slave.imposed)
             change = FilterChange(flags, slave.filter_version + 1, origin)
             if slave.dump:
