@@ -17,7 +17,6 @@ import numpy as np
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.analyse.traffic.transactions import TransactionTally, TransactionTraffic
 from dumpfilter.base.compiler.progress import compilations_told
-from dumpfilter.binlog.compressed_sizes import uncompressed_sizes
 from dumpfilter.binlog.compression import encode_transaction_payload
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.gap_events import with_gaps
@@ -76,13 +75,6 @@ def warm_up(directory: Path) -> None:
         tally.add(segment, reader.file.read)
         by_transaction.add(segment, reader.data, reader.data_offset, reader.file.read)
         rebase_array(reader.data[:0].copy(), 4, checksum=True)
-        uncompressed_sizes(
-            reader.data,
-            segment.offset - segment.start,
-            segment.size,
-            np.full_like(segment.type, EventType.QUERY_COMPRESSED),
-            segment.format_description,
-        )
     tallied = tally.take().summed()
     tallied.sent(tallied.flags(flags), number=0)
     _simulate(by_transaction.take())

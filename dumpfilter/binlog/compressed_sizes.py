@@ -1,4 +1,4 @@
-"""The uncompressed sizes of events that MariaDB compressed, read by compiled code.
+"""The uncompressed sizes of events that MariaDB compressed.
 
 Nothing is uncompressed. The compressed rows or statement begin with their uncompressed length
 (:mod:`dumpfilter.binlog.compression`).
@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.base.compiler.kernels import njit
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS_V2, EventType, by_number
 from dumpfilter.binlog.format import FormatDescription
 
@@ -36,6 +35,8 @@ _DATABASE_LENGTH_AT = 8
 _STATUS_LENGTH_AT = 11
 _ONE_BYTE = 250
 """The largest packed integer of one byte."""
+_MOST_WIDTH = 4
+"""The most bytes of an uncompressed length."""
 
 
 def uncompressed_sizes(
@@ -50,63 +51,36 @@ def uncompressed_sizes(
     Event k has ``size[k]`` bytes from ``data[start[k]]`` on. The result is ``size`` itself without a compressed event.
     Other events keep their size, as do malformed events and MySQL's compressed transactions.
     """
-    compressed = np.flatnonzero(_LAYOUTS[type])
-    if not len(compressed):
+    events = np.flatnonzero(_LAYOUTS[type])
+    if not len(events):
         return size
+    kind, begin = type[events], start[events]
+    layout = _LAYOUTS[kind]
+    end = begin + size[events] - fd.checksum_length
+
+    def number(at: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.int64]:
+        # A malformed event may end before the number. Then the number is any, and the last check finds the error.
+        parts = [data[np.minimum(at + k, data.size - 1)].astype(np.int64) << 8 * k for k in range(width)]
+        return np.asarray(sum(parts))
+
+    body = begin + HEADER_LENGTH
+    of_statement = fd.post_header_length(EventType.QUERY) + number(body + _DATABASE_LENGTH_AT, 1) + 1
+    of_statement += number(body + _STATUS_LENGTH_AT, 2)
+    at = body + _TABLE_ID_AND_FLAGS
+    at += np.where(_V2[kind], number(at, 2), 0)
+    # The number of columns is a packed integer of 1 or 3 bytes.
+    columns = number(at, 1)
+    is_wide = columns > _ONE_BYTE
+    columns = np.where(is_wide, number(at + 1, 2), columns)
+    images = np.where(layout == _ROWS_TWO_IMAGES, 2, 1)
+    at += np.where(is_wide, 3, 1) + images * ((columns + 7) >> 3)
+    at = np.where(layout == _STATEMENT, body + of_statement, at)
+    first = number(at, 1)
+    width = first & 7
+    length = np.zeros_like(at)
+    for k in range(_MOST_WIDTH):
+        length = np.where(k < width, length << 8 | number(at + 1 + k, 1), length)
+    is_right = (first & 0x80 != 0) & (width >= 1) & (width <= _MOST_WIDTH) & (at + 1 + width <= end)
     out = size.copy()
-    data = data.view()
-    data.flags.writeable = False  # numba would compile separate versions for read-only and writable arrays
-    _read_sizes(
-        data,
-        start,
-        size,
-        type,
-        compressed,
-        _LAYOUTS,
-        _V2,
-        fd.post_header_length(EventType.QUERY),
-        fd.checksum_length,
-        out,
-    )
+    out[events] = np.where(is_right, size[events] - (end - at) + length, size[events])
     return out
-
-
-@njit(cache=True, nogil=True)
-def _read_sizes(
-    data, start, size, type, events, layouts, has_extra, query_header_length, checksum_length, out
-):
-    for i in events:
-        at = start[i] + HEADER_LENGTH
-        end = start[i] + size[i] - checksum_length
-        layout = layouts[type[i]]
-        if layout == _STATEMENT:
-            if at + query_header_length > end:
-                continue
-            database = np.int64(data[at + _DATABASE_LENGTH_AT])
-            status = np.int64(data[at + _STATUS_LENGTH_AT]) | np.int64(data[at + _STATUS_LENGTH_AT + 1]) << 8
-            at += query_header_length + status + database + 1
-        else:
-            at += _TABLE_ID_AND_FLAGS
-            if has_extra[type[i]]:
-                if at + 2 > end:
-                    continue
-                at += np.int64(data[at]) | np.int64(data[at + 1]) << 8
-            if at + 3 > end:
-                continue
-            # The number of columns is a packed integer of 1 or 3 bytes.
-            columns = np.int64(data[at])
-            at += 1
-            if columns > _ONE_BYTE:
-                columns = np.int64(data[at]) | np.int64(data[at + 1]) << 8
-                at += 2
-            images = 2 if layout == _ROWS_TWO_IMAGES else 1
-            at += images * ((columns + 7) >> 3)
-        if at + 1 > end:
-            continue
-        width = np.int64(data[at]) & 7
-        if not data[at] & 0x80 or width < 1 or width > 4 or at + 1 + width > end:
-            continue
-        length = np.int64(0)
-        for k in range(width):
-            length = length << 8 | np.int64(data[at + 1 + k])
-        out[i] = size[i] - (end - at) + length

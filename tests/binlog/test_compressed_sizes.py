@@ -1,4 +1,7 @@
-"""Tests of the uncompressed sizes of MariaDB's compressed events. tests/index/test_inspection.py has recorded ones."""
+"""Tests of the uncompressed sizes of MariaDB's compressed events.
+
+tests/analyse/inspection/test_inspection.py has recorded ones.
+"""
 
 from __future__ import annotations
 
