@@ -43,9 +43,7 @@ class Names(NamedTuple):
 
 def read_settings(cursor: Cursor) -> tuple[Assignment | Names, ...]:
     """Consume the settings of a SET statement, and return them. SET TRANSACTION has none. Raises SqlError 1064."""
-    settings = [_read_setting(cursor)]
-    while cursor.accept(","):
-        settings.append(_read_setting(cursor))
+    settings = cursor.separated(lambda: _read_setting(cursor))
     return tuple(one for one in settings if one is not None)
 
 

@@ -14,6 +14,8 @@ In all commands, a ``channel`` of None means that the statement has no FOR CHANN
 from __future__ import annotations
 
 import enum
+import functools
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass
 from datetime import datetime
@@ -84,10 +86,7 @@ _UNTIL_PLACE = {
 
 
 def _threads(cursor: Cursor) -> Threads:
-    threads = _THREADS[cursor.expect(*_THREADS)]
-    while cursor.accept(","):
-        threads |= _THREADS[cursor.expect(*_THREADS)]
-    return threads
+    return functools.reduce(operator.or_, cursor.separated(lambda: _THREADS[cursor.expect(*_THREADS)]))
 
 
 def _until(cursor: Cursor) -> Until:
@@ -104,13 +103,12 @@ def _until(cursor: Cursor) -> Until:
 
 
 def _until_place(cursor: Cursor) -> Until:
-    given: dict[str, int | str] = {}
-    while True:
+    def member() -> tuple[str, int | str]:
         name = _UNTIL_PLACE[cursor.expect(*_UNTIL_PLACE)]
         cursor.expect("=")
-        given[name] = cursor.line() if name.endswith("file") else cursor.position()
-        if not cursor.accept(","):
-            break
+        return name, cursor.line() if name.endswith("file") else cursor.position()
+
+    given = dict(cursor.separated(member))
     match given:
         case {"source_file": str(file), "source_position": int(position)} if len(given) == 2:
             return Until(source_file=file, source_position=position)
@@ -148,11 +146,8 @@ def _source(cursor: Cursor) -> Mapping[str, Any]:
 
 def _effective(cursor: Cursor) -> tuple[FilterClause, ...]:
     rules = RuleOptions()
-    while True:
-        if not rules.read(cursor, classic=False):
-            cursor.fail()
-        if not cursor.accept(","):
-            return rules.clauses
+    cursor.separated(lambda: rules.read(cursor, classic=False) or cursor.fail())
+    return rules.clauses
 
 
 def _replica_id(cursor: Cursor) -> Mapping[str, Any]:

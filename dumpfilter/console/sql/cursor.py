@@ -6,13 +6,16 @@ The cursor raises the server's syntax error at the first token that the grammar 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from dumpfilter.binlog.statement.reader import TokenReader
 from dumpfilter.binlog.statement.tokens import Token, TokenKind
 from dumpfilter.console.sql.reserved import RESERVED
 from dumpfilter.console.sql.server_errors import ER_WRONG_ARGUMENT_LF, syntax_error
+
+T = TypeVar("T")
 
 MAX_UNSIGNED = 2**64 - 1
 _MAX_DIGITS = len(str(MAX_UNSIGNED))
@@ -71,6 +74,20 @@ class Cursor(TokenReader):
         self.accept(";")
         if not self.at_end:
             self.fail()
+
+    def separated(self, read: Callable[[], T]) -> list[T]:
+        """Consume values with commas between them, each by a call of ``read``, and return the values."""
+        found = [read()]
+        while self.accept(","):
+            found.append(read())
+        return found
+
+    def parenthesized(self, read: Callable[[], T]) -> list[T]:
+        """Consume a list of values in parentheses, which may be empty, and return the values."""
+        self.expect("(")
+        found = [] if self.sees(")") else self.separated(read)
+        self.expect(")")
+        return found
 
     def at_string(self) -> bool:
         """Tell whether the next token is a string in quotes."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TypeVar
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.statement.tokens import TokenKind
@@ -30,8 +29,6 @@ from dumpfilter.filter.rules import (
     make_rule,
 )
 
-_Item = TypeVar("_Item")
-
 NAME_CHARS = 64
 """The length limit of a database's or table's name, in characters (the server's NAME_CHAR_LEN)."""
 _CLASSIC = {kind.sql_name: kind for kind in RuleKind}
@@ -48,10 +45,7 @@ def filter_clauses(cursor: Cursor) -> tuple[FilterClause, ...]:
 
     Each clause, such as ``REPLICATE_DO_DB = (a, b)``, is one element of the result. Raises SqlError.
     """
-    clauses = [_filter_clause(cursor)]
-    while cursor.accept(","):
-        clauses.append(_filter_clause(cursor))
-    return tuple(clauses)
+    return tuple(cursor.separated(lambda: _filter_clause(cursor)))
 
 
 def _filter_clause(cursor: Cursor) -> FilterClause:
@@ -62,18 +56,7 @@ def _filter_clause(cursor: Cursor) -> FilterClause:
 
 def _filter_list(cursor: Cursor, kind: RuleKind) -> tuple[Rule, ...]:
     read = _READERS[kind.form]
-    return tuple(_list(cursor, lambda: read(cursor, kind)))
-
-
-def _list(cursor: Cursor, read: Callable[[], _Item]) -> list[_Item]:
-    cursor.expect("(")
-    items = []
-    if not cursor.sees(")"):
-        items.append(read())
-        while cursor.accept(","):
-            items.append(read())
-    cursor.expect(")")
-    return items
+    return tuple(cursor.parenthesized(lambda: read(cursor, kind)))
 
 
 def _database(cursor: Cursor, kind: RuleKind) -> Rule:
@@ -174,7 +157,7 @@ class RuleOptions:
             if isinstance(kind, RuleKind):
                 rules[:] = _filter_list(cursor, kind)
             else:
-                rules[:] = [_rule(kind, value) for value in _list(cursor, cursor.line)]
+                rules[:] = [_rule(kind, value) for value in cursor.parenthesized(cursor.line)]
         elif value := bare_or_quoted(cursor):
             rules.append(_rule(kind, value))
         else:

@@ -55,14 +55,7 @@ def _delay(cursor: Cursor) -> int:
 
 
 def _ids(cursor: Cursor) -> tuple[int, ...]:
-    cursor.expect("(")
-    ids = []
-    if not cursor.sees(")"):
-        ids.append(cursor.unsigned())
-        while cursor.accept(","):
-            ids.append(cursor.unsigned())
-    cursor.expect(")")
-    return tuple(ids)
+    return tuple(cursor.parenthesized(cursor.unsigned))
 
 
 def _line_or_null(cursor: Cursor) -> str | None:
@@ -99,6 +92,10 @@ def _prefixed(reader: Callable[[Cursor], OptionValue], *names: str) -> dict[str,
     return {f"{prefix}_{name}": (name, reader) for name in names for prefix in ("SOURCE", "MASTER")}
 
 
+def _named(reader: Callable[[Cursor], OptionValue], *names: str) -> dict[str, _Option]:
+    return {name: (name, reader) for name in names}
+
+
 _Option = tuple[str, Callable[[Cursor], OptionValue]]
 
 _OPTIONS: Mapping[str, _Option] = MappingProxyType(
@@ -120,29 +117,19 @@ _OPTIONS: Mapping[str, _Option] = MappingProxyType(
         **_prefixed(_line_or_null, "TLS_CIPHERSUITES"),
         "GET_SOURCE_PUBLIC_KEY": ("GET_SOURCE_PUBLIC_KEY", Cursor.unsigned),
         "GET_MASTER_PUBLIC_KEY": ("GET_SOURCE_PUBLIC_KEY", Cursor.unsigned),
-        "RELAY_LOG_FILE": ("RELAY_LOG_FILE", Cursor.line),
-        "RELAY_LOG_POS": ("RELAY_LOG_POS", Cursor.unsigned),
-        "NETWORK_NAMESPACE": ("NETWORK_NAMESPACE", Cursor.line),
-        "GTID_ONLY": ("GTID_ONLY", Cursor.unsigned),
-        "REQUIRE_ROW_FORMAT": ("REQUIRE_ROW_FORMAT", Cursor.unsigned),
-        "REQUIRE_TABLE_PRIMARY_KEY_CHECK": (
-            "REQUIRE_TABLE_PRIMARY_KEY_CHECK",
-            _one_of("STREAM", "ON", "OFF", "GENERATE"),
-        ),
-        "PRIVILEGE_CHECKS_USER": ("PRIVILEGE_CHECKS_USER", _account),
-        "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS": (
-            "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS",
-            _anonymous_gtids,
-        ),
-        "IGNORE_SERVER_IDS": ("IGNORE_SERVER_IDS", _ids),
+        **_named(Cursor.line, "RELAY_LOG_FILE", "NETWORK_NAMESPACE"),
+        **_named(Cursor.unsigned, "RELAY_LOG_POS", "GTID_ONLY", "REQUIRE_ROW_FORMAT"),
+        **_named(_one_of("STREAM", "ON", "OFF", "GENERATE"), "REQUIRE_TABLE_PRIMARY_KEY_CHECK"),
+        **_named(_account, "PRIVILEGE_CHECKS_USER"),
+        **_named(_anonymous_gtids, "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS"),
+        **_named(_ids, "IGNORE_SERVER_IDS"),
         # The following five options exist in MariaDB only.
-        "DO_DOMAIN_IDS": ("DO_DOMAIN_IDS", _ids),
-        "IGNORE_DOMAIN_IDS": ("IGNORE_DOMAIN_IDS", _ids),
+        **_named(_ids, "DO_DOMAIN_IDS", "IGNORE_DOMAIN_IDS"),
         "MASTER_USE_GTID": ("USE_GTID", _one_of("CURRENT_POS", "SLAVE_POS", "REPLICA_POS", "NO")),
         "MASTER_DEMOTE_TO_SLAVE": ("DEMOTE_TO_SLAVE", Cursor.unsigned),
         "MASTER_DEMOTE_TO_REPLICA": ("DEMOTE_TO_SLAVE", Cursor.unsigned),
         # FILTER_ON is an option of this product. It chooses whether the master, the slave or both filter.
-        "FILTER_ON": ("FILTER_ON", _filter_on),
+        **_named(_filter_on, "FILTER_ON"),
     }
 )
 """The options by their names in a statement.
@@ -159,13 +146,9 @@ def source_options(
     Returns the options as pairs of name and value, and the filter rules among them as clauses (one for each kind of
     rule). Raises SqlError.
     """
-    options: list[tuple[str, OptionValue]] = []
     rules = RuleOptions()
-    while True:
-        if not rules.read(cursor):
-            options.append(_option(cursor))
-        if not cursor.accept(","):
-            return tuple(options), rules.clauses
+    options = cursor.separated(lambda: None if rules.read(cursor) else _option(cursor))
+    return tuple(option for option in options if option is not None), rules.clauses
 
 
 def _option(cursor: Cursor) -> tuple[str, OptionValue]:
