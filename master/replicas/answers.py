@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from dumpfilter.binlog.statement.tokens import Token, TokenKind, tokens
 from dumpfilter.console.session import Session
 from dumpfilter.console.settings import Assignment, Names, read_settings
 from dumpfilter.console.sql.cursor import Cursor
-from dumpfilter.console.sql.plain import Kind, Plain, Value, plain_select, plain_value
+from dumpfilter.console.sql.plain import Item, Kind, Plain, Value, plain_select, plain_value
 from dumpfilter.console.sql.result import OK, Column, ColumnType, Result
 from dumpfilter.console.sql.server_errors import ER_UNKNOWN_SYSTEM_VARIABLE, SqlError
 from dumpfilter.master.replicas.source import Source
@@ -27,7 +27,6 @@ _ABSENT = re.compile(r"rpl_semi_sync\w*")
 A replica that finds none of them goes on asynchronously, as at a server without the plugin. The master cannot confirm
 a commit of the source.
 """
-
 
 _ON = (1, "1")
 
@@ -53,109 +52,99 @@ class SessionState(NamedTuple):
     """Whether a MariaDB replica runs with ``gtid_ignore_duplicates``."""
 
 
-class Handshake:
-    """The answers to the queries of one replica, and the session variables that the replica has set."""
+def answer(statement: str, source: Source, session: Session) -> Result | None:
+    """Return the answer to a statement, or None for one that the console's statements must answer.
 
-    def __init__(self, source: Source, session: Session) -> None:
-        self._source = source
-        self._session = session
-
-    def answer(self, statement: str) -> Result | None:
-        """Return the answer to a statement, or None for one that the console's statements must answer.
-
-        The method may read binlogs. Raises SqlError.
-        """
-        if (items := plain_select(statement)) is not None:
-            return self._select(items[0].plain, items[0].column) if len(items) == 1 else None
-        cursor = Cursor(statement)
-        match cursor.advance().word:
-            case "SET":
-                try:
-                    settings = read_settings(cursor)
-                except SqlError:
-                    return None
-                return self._set(settings)
-            case "SHOW":
-                return self._show([word for word in tokens(statement) if word.value != ";"])
-        return None
-
-    def _set(self, settings: Sequence[Assignment | Names]) -> Result | None:
-        found: dict[str, Value] = {}
-        for one in settings:
-            if isinstance(one, Names) or not one.is_user_variable:
+    A SET sets variables of the session. The function may read binlogs. Raises SqlError.
+    """
+    if (items := plain_select(statement)) is not None:
+        return _select(items[0], source) if len(items) == 1 else None
+    cursor = Cursor(statement)
+    match cursor.advance().word:
+        case "SET":
+            try:
+                settings = read_settings(cursor)
+            except SqlError:
                 return None
-            value = plain_value(one.value)
-            if value is None or value.kind not in (Kind.LITERAL, Kind.SYSTEM_VARIABLE):
-                return None
-            found[one.name] = value.value if value.kind is Kind.LITERAL else self._variable(value.name)
-        for name, given in found.items():
-            self._session.set_user_variable(name, given)
-        return OK
+            return _set(settings, source, session)
+        case "SHOW":
+            return _show([word for word in tokens(statement) if word.value != ";"], source)
+    return None
 
-    def _variable(self, name: str) -> Value:
-        value = self._source.variable(name)
-        if value is None:
-            raise ER_UNKNOWN_SYSTEM_VARIABLE(name)
-        return value
 
-    def _select(self, plain: Plain, column: str) -> Result | None:
-        value: Value = None
-        match plain:
-            case Plain(Kind.SYSTEM_VARIABLE, name):
-                if _ABSENT.fullmatch(name):
-                    raise ER_UNKNOWN_SYSTEM_VARIABLE(name)
-                value = self._source.variable(name)
-            case Plain(Kind.CALL, "unix_timestamp", arguments=()):
-                value = int(time.time())
-            case Plain(Kind.CALL, "version", arguments=()):
-                value = self._source.version
-            case Plain(Kind.CALL, "binlog_gtid_pos", arguments=(str() as file, int() as position)):
-                if self._source.family == "mariadb":
-                    return _one(column, self._source.gtid_position(file, position))
-        return None if value is None else _one(column, value)
-
-    def _show(self, words: Sequence[Token]) -> Result | None:
-        names = [word.word for word in words[1:] if word.word not in ("GLOBAL", "SESSION")]
-        if names != ["VARIABLES", "LIKE", ""] or words[-1].kind is not TokenKind.STRING:
+def _set(settings: Sequence[Assignment | Names], source: Source, session: Session) -> Result | None:
+    found: dict[str, Value] = {}
+    for one in settings:
+        if isinstance(one, Names) or not one.is_user_variable:
             return None
-        columns = [Column("Variable_name"), Column("Value")]
-        name = words[-1].value.lower()
-        if _ABSENT.fullmatch(name.rstrip("%")):
-            return Result(columns)
-        value = self._source.variable(name)
-        return None if value is None else Result(columns, [(name, str(value))])
+        match plain_value(one.value):
+            case Plain(Kind.LITERAL, value=value):
+                found[one.name] = value
+            case Plain(Kind.SYSTEM_VARIABLE, name):
+                found[one.name] = source.variable(name)
+                if found[one.name] is None:
+                    raise ER_UNKNOWN_SYSTEM_VARIABLE(name)
+            case _:
+                return None
+    for name, given in found.items():
+        session.set_user_variable(name, given)
+    return OK
 
-    @property
-    def state(self) -> SessionState:
-        """The replica's description of itself so far."""
-        period = self._either("heartbeat_period")
-        checksum = self._either("binlog_checksum")
-        uuid = self._session.user_variables.get(
-            "replica_uuid", self._session.user_variables.get("slave_uuid")
-        )
-        capability = self._session.user_variables.get("mariadb_slave_capability")
-        return SessionState(
-            heartbeat_seconds=period / 1e9 if isinstance(period, int) else None,
-            checksum=None if checksum is None else str(checksum).upper(),
-            uuid=uuid.lower() if isinstance(uuid, str) else "",
-            capability=capability if isinstance(capability, int) else 0,
-            connect_state=self._text("slave_connect_state"),
-            until=self._text("slave_until_gtid"),
-            is_strict=self._session.user_variables.get("slave_gtid_strict_mode") in _ON,
-            ignores_duplicates=self._session.user_variables.get("slave_gtid_ignore_duplicates") in _ON,
-        )
 
-    def _either(self, name: str) -> object:
-        """Return a variable that newer replicas call ``source_…`` and older ones ``master_…``."""
-        return self._session.user_variables.get(
-            f"source_{name}", self._session.user_variables.get(f"master_{name}")
-        )
+def _select(item: Item, source: Source) -> Result | None:
+    value: Value = None
+    match item.plain:
+        case Plain(Kind.SYSTEM_VARIABLE, name):
+            if _ABSENT.fullmatch(name):
+                raise ER_UNKNOWN_SYSTEM_VARIABLE(name)
+            value = source.variable(name)
+        case Plain(Kind.CALL, "unix_timestamp", arguments=()):
+            value = int(time.time())
+        case Plain(Kind.CALL, "version", arguments=()):
+            value = source.version
+        case Plain(Kind.CALL, "binlog_gtid_pos", arguments=(str() as file, int() as position)):
+            if source.family == "mariadb":
+                value = source.gtid_position(file, position)
+                return Result([Column(item.column)], [(value,)])
+    if value is None:
+        return None
+    kind = ColumnType.INTEGER if isinstance(value, int) else ColumnType.TEXT
+    return Result([Column(item.column, kind)], [(value,)])
 
-    def _text(self, name: str) -> str | None:
-        value = self._session.user_variables.get(name)
+
+def _show(words: Sequence[Token], source: Source) -> Result | None:
+    names = [word.word for word in words[1:] if word.word not in ("GLOBAL", "SESSION")]
+    if names != ["VARIABLES", "LIKE", ""] or words[-1].kind is not TokenKind.STRING:
+        return None
+    columns = [Column("Variable_name"), Column("Value")]
+    name = words[-1].value.lower()
+    if _ABSENT.fullmatch(name.rstrip("%")):
+        return Result(columns)
+    value = source.variable(name)
+    return None if value is None else Result(columns, [(name, str(value))])
+
+
+def session_state(variables: Mapping[str, Value]) -> SessionState:
+    """Return a replica's description of itself so far, from its user variables.
+
+    Newer replicas call some variables ``source_…`` or ``replica_…``, and older ones ``master_…`` or ``slave_…``.
+    """
+
+    def text(name: str) -> str | None:
+        value = variables.get(name)
         return None if value is None else str(value)
 
-
-def _one(name: str, value: Value) -> Result:
-    kind = ColumnType.INTEGER if isinstance(value, int) else ColumnType.TEXT
-    return Result([Column(name, kind)], [(value,)])
+    period = variables.get("source_heartbeat_period", variables.get("master_heartbeat_period"))
+    checksum = variables.get("source_binlog_checksum", variables.get("master_binlog_checksum"))
+    uuid = variables.get("replica_uuid", variables.get("slave_uuid"))
+    capability = variables.get("mariadb_slave_capability")
+    return SessionState(
+        heartbeat_seconds=period / 1e9 if isinstance(period, int) else None,
+        checksum=None if checksum is None else str(checksum).upper(),
+        uuid=uuid.lower() if isinstance(uuid, str) else "",
+        capability=capability if isinstance(capability, int) else 0,
+        connect_state=text("slave_connect_state"),
+        until=text("slave_until_gtid"),
+        is_strict=variables.get("slave_gtid_strict_mode") in _ON,
+        ignores_duplicates=variables.get("slave_gtid_ignore_duplicates") in _ON,
+    )

@@ -32,7 +32,7 @@ from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import MYSQL_PROTOCOL, Client, NotRegistered, RegisteredSlave
 from dumpfilter.master.replica_encoding import ReplicaEncoding
 from dumpfilter.master.replicas import failures
-from dumpfilter.master.replicas.answers import Handshake, SessionState
+from dumpfilter.master.replicas.answers import SessionState, answer, session_state
 from dumpfilter.master.replicas.filters import ChosenFilter, ReplicaFilters, ReplicaPeer
 from dumpfilter.master.replicas.known_events import KnownEvents
 from dumpfilter.master.replicas.positions import KnownPosition
@@ -100,8 +100,6 @@ class ReplicaConnection(Connection):
         self._shared = shared
         self._service = service
         self._family = service.store.family
-        self._handshake: Handshake
-        """The queries before the dump, from the login on."""
         self._registration = Registration(0, "", 0)
         self._peer: ReplicaPeer
         """The replica with the facts that choose its filter, from the request for a dump on."""
@@ -141,11 +139,9 @@ class ReplicaConnection(Connection):
     async def _log_in(self, login: Login) -> None:
         self._login = login
         await super()._log_in(login)
-        assert self.session is not None
-        self._handshake = Handshake(self._source, self.session)
 
     async def _run(self, text: str) -> Result:
-        result = await self._in_thread(text, lambda _: self._handshake.answer(text))
+        result = await self._in_thread(text, lambda _: answer(text, self._source, self._client))
         return await super()._run(text) if result is None else result
 
     async def _register_replica(self, data: bytes) -> None:
@@ -203,7 +199,7 @@ class ReplicaConnection(Connection):
         return f"ipv6:%5B{address}%5D:{port}" if ":" in address else f"ipv4:{address}:{port}"
 
     async def _serve_dump(self, request: DumpRequest) -> None:
-        service, state = self._service, self._handshake.state
+        service, state = self._service, self._state
         await service.reader.serve(lambda: self._check_client(state))
         gtids = request.gtid_set
         if state.connect_state is not None and self._family == "mariadb":
@@ -222,7 +218,7 @@ class ReplicaConnection(Connection):
         self, request: DumpRequest, slave: RegisteredSlave, gtids: GtidSet | None
     ) -> None:
         """Serve the dump of a registered replica, which names GTIDs, or a file and a position with None."""
-        service, state = self._service, self._handshake.state
+        service, state = self._service, self._state
         counts_bytes = gtids is None and self._is_mysql_server(state)
 
         def check() -> None:
@@ -306,6 +302,10 @@ class ReplicaConnection(Connection):
         """The facts about the server that wrote the binlog, as replicas ask for them."""
         return Source(self._service.store, self._service.master_uuid)
 
+    @property
+    def _state(self) -> SessionState:
+        return session_state(self._client.user_variables)
+
     def _is_filtered(self, slave: RegisteredSlave) -> bool:
         """Tell whether a replica's dump may lack events of the binlog."""
         write_filter = self._service.register.write_filter
@@ -386,7 +386,7 @@ class ReplicaConnection(Connection):
             channel=self._login.attributes.get(_CHANNEL_ATTRIBUTE, "")[:MAX_NAME],
             server_id=server_id,
             address=peer_address(self._address),
-            uuid=_uuid(self._handshake.state.uuid, server_id),
+            uuid=_uuid(self._state.uuid, server_id),
             host=self._registration.host,
             port=self._registration.port,
             family=self._family,

@@ -14,7 +14,7 @@ from dumpfilter.console.sql.interruption import Interrupt
 from dumpfilter.console.sql.result import OK
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.statements import execute_statement
-from dumpfilter.master.replicas.answers import Handshake
+from dumpfilter.master.replicas.answers import answer, session_state
 from dumpfilter.master.replicas.source import Source
 from dumpfilter.master.store import BinlogStore
 from tests.console.small_executor import SmallExecutor
@@ -75,9 +75,8 @@ def session() -> Session:
 )
 def test_every_query_before_a_dump_is_answered(source: Source, talk: list[tuple[str, object]]) -> None:
     state = session()
-    handshake = Handshake(source, state)
     for statement, expected in talk:
-        found = handshake.answer(statement) or execute_statement(state, statement, Interrupt())
+        found = answer(statement, source, state) or execute_statement(state, statement, Interrupt())
         if expected is OK:
             assert found == OK
         elif expected is None:
@@ -87,28 +86,28 @@ def test_every_query_before_a_dump_is_answered(source: Source, talk: list[tuple[
 
 
 def test_the_variables_say_who_the_replica_is() -> None:
-    handshake = Handshake(MYSQL, session())
-    assert handshake.state == (None, None, "", 0, None, None, False, False)
+    mysql = session()
+    assert session_state(mysql.user_variables) == (None, None, "", 0, None, None, False, False)
     for statement, _ in MYSQL_REPLICA:
-        handshake.answer(statement)
-    state = handshake.state
+        answer(statement, MYSQL, mysql)
+    state = session_state(mysql.user_variables)
     assert state.heartbeat_seconds == pytest.approx(30, abs=0.1)
     assert (state.checksum, state.uuid) == ("CRC32", "abc")
-    handshake = Handshake(MARIADB, session())
+    mariadb = session()
     for statement, _ in MARIADB_REPLICA:
-        handshake.answer(statement)
-    state = handshake.state
+        answer(statement, MARIADB, mariadb)
+    state = session_state(mariadb.user_variables)
     assert (state.checksum, state.uuid, state.capability) == ("CRC32", "", 4)
     assert (state.connect_state, state.until) == ("0-11-5,1-11-7", None)
 
 
 @pytest.mark.parametrize("name", ["rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled"])
 def test_semi_sync_is_declined(name: str) -> None:
-    handshake = Handshake(MYSQL, session())
+    state = session()
     with pytest.raises(SqlError) as caught:
-        handshake.answer(f"SELECT @@global.{name}")
+        answer(f"SELECT @@global.{name}", MYSQL, state)
     assert caught.value.number == 1193
-    found = handshake.answer(f"SHOW VARIABLES LIKE '{name}'")
+    found = answer(f"SHOW VARIABLES LIKE '{name}'", MYSQL, state)
     assert found is not None
     assert found.columns
     assert not found.rows
@@ -133,32 +132,32 @@ def test_semi_sync_is_declined(name: str) -> None:
 )
 def test_other_statements_go_to_the_console(statement: str) -> None:
     state = session()
-    assert Handshake(MYSQL, state).answer(statement) is None
+    assert answer(statement, MYSQL, state) is None
     assert not state.user_variables
 
 
 def test_quotes_in_a_value() -> None:
     state = session()
-    assert Handshake(MYSQL, state).answer(r"""SET @a='it''s', @b="a\"b", @c='a\\b', @d=NULL, @e=-7""") == OK
+    assert answer(r"""SET @a='it''s', @b="a\"b", @c='a\\b', @d=NULL, @e=-7""", MYSQL, state) == OK
     assert state.user_variables == {"a": "it's", "b": 'a"b', "c": "a\\b", "d": None, "e": -7}
 
 
 def test_a_replica_cannot_fill_the_memory() -> None:
-    handshake = Handshake(MYSQL, session())
+    state = session()
     value = "x" * (1 << 20)
     for number in range(CLIENT_MEMORY // len(value) - 1):
-        assert handshake.answer(f"SET @v{number}='{value}'") == OK
+        assert answer(f"SET @v{number}='{value}'", MYSQL, state) == OK
     with pytest.raises(SqlError) as caught:
-        handshake.answer(f"SET @last='{value}'")
+        answer(f"SET @last='{value}'", MYSQL, state)
     assert caught.value.number == 1041
 
 
 @pytest.mark.parametrize("value", ["\\\\x" * 30_000, "''" * 30_000, "x" * 60_000])
 def test_a_long_value_takes_little_memory(value: str) -> None:
     """A regular expression with a group for each character took 680 MB for 4 MB of text."""
-    handshake = Handshake(MYSQL, session())
+    state = session()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert handshake.answer(f"SET @a='{value * 30}'") == OK
+    assert answer(f"SET @a='{value * 30}'", MYSQL, state) == OK
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
 
 
@@ -172,5 +171,5 @@ def test_plain_selects_of_a_replica_are_answered() -> None:
 
 def test_an_unknown_variable_in_a_value_is_error_1193() -> None:
     with pytest.raises(SqlError) as caught:
-        Handshake(MYSQL, session()).answer("SET @a=@@global.nothing")
+        answer("SET @a=@@global.nothing", MYSQL, session())
     assert caught.value.number == 1193
