@@ -41,6 +41,8 @@ _FORMAT = 1
 _BINLOG_NAME = re.compile(r"(?![-.])[^/\0]*[^/\0.]\.(?!0+\Z)[0-9]{1,18}")
 _LONGEST_SOURCE = 1 << 16
 """The most bytes of a store's :data:`SOURCE_FILE` that are read."""
+_FIRST_SERVER_ID, _SERVER_IDS = 0xF0000000, 1 << 28
+"""The first of the server ids with which stores register, and their number: the highest sixteenth of all ids."""
 _LONGEST_NAME = 255
 """The longest name of a file on common file systems, bytes."""
 
@@ -75,17 +77,6 @@ class StoredSource(State):
     replica_id: int
     """The server id with which the store registers at the source."""
 
-    @classmethod
-    def new(cls, family: Family, server_uuid: str, address: str) -> StoredSource:
-        """Return the facts of a new store, with a random identity. The server id is above any that people choose."""
-        return cls(
-            family=family,
-            server_uuid=server_uuid,
-            address=address,
-            replica_uuid=str(uuid.uuid4()),
-            replica_id=random_server_id(),
-        )
-
     def check_is(self, family: Family, server_uuid: str, address: str, directory: Path) -> None:
         """Check that a server is the source of the store in a directory. Raises SourceReplaced."""
         if (self.family, self.server_uuid) != (family, server_uuid):
@@ -93,11 +84,6 @@ class StoredSource(State):
                 f"{directory}: the store has the binlogs of {_server(self.family, self.server_uuid)}, and "
                 f"{address} is {_server(family, server_uuid)}; fetch into another directory"
             )
-
-
-def random_server_id() -> int:
-    """Return a random server id in the highest sixteenth of all ids."""
-    return 0xF0000000 | secrets.randbelow(1 << 28)
 
 
 def check_binlog_name(name: str) -> tuple[str, int]:
@@ -153,22 +139,26 @@ class BinlogDirectory(LogWriter[OpenFile]):
             self._lock.release()
             raise
 
-    def remember(self, source: StoredSource) -> None:
-        """Note whose binlogs the store has."""
-        if source != self.source:
-            text = source.model_dump_json(indent=1)
-            files.replace(self.directory / SOURCE_FILE, f"{text}\n".encode())
-            self.source = source
-
     def recognize(self, family: Family, server_uuid: str, address: str) -> StoredSource:
-        """Check that a server is the store's source, and return what the store knows of it. Raises SourceReplaced."""
-        known = self.source
-        if known is None:
-            known = StoredSource.new(family, server_uuid, address)
+        """Check that a server is the store's source, and return what the store knows of it. Raises SourceReplaced.
+
+        A new store gets a random identity. Its server id is above any that people choose.
+        """
+        if self.source is None:
+            known = StoredSource(
+                family=family,
+                server_uuid=server_uuid,
+                address=address,
+                replica_uuid=str(uuid.uuid4()),
+                replica_id=_FIRST_SERVER_ID + secrets.randbelow(_SERVER_IDS),
+            )
         else:
-            known.check_is(family, server_uuid, address, self.directory)
-        known = known.model_copy(update={"address": address})
-        self.remember(known)
+            self.source.check_is(family, server_uuid, address, self.directory)
+            known = self.source.model_copy(update={"address": address})
+        if known != self.source:
+            text = known.model_dump_json(indent=1)
+            files.replace(self.directory / SOURCE_FILE, f"{text}\n".encode())
+            self.source = known
         return known
 
     def resume(self) -> OpenFile | None:
