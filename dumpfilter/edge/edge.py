@@ -6,10 +6,12 @@ Each channel may have a port for real replicas, and a port for other slaves.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -178,61 +180,51 @@ class Edge:
             if self._for_replicas:
                 tls = self._tls or temporary_tls(options.replica_host, self._ca)
                 for name, port in self._for_replicas.items():
-                    endpoint = Endpoint(options.replica_host, port, tls=tls, insecure=self._insecure)
-                    self.chosen_ports[name] = stack.enter_context(
-                        self._serving_replicas(name, endpoint, executor, directory)
+                    served, filters = self._channels[name], ReplicaFilters(self._config.replicas)
+                    served.on_open = partial(_use_entries, filters)
+                    replicas = ReplicaServer(
+                        Endpoint(options.replica_host, port, tls=tls, insecure=self._insecure),
+                        served,
+                        self._places,
+                        filters,
+                        executor,
+                        directory,
+                        max_connections=self._limits.max_dumps,
                     )
+                    self.chosen_ports[name] = stack.enter_context(replicas.serving(self._loop, channel=name))
                 _write_first(options.replica_port_file, self.chosen_ports)
             for name, port in self._for_slaves.items():
-                self.slave_ports[name] = stack.enter_context(self._serving_slaves(name, port))
+                opened, self.slave_ports[name] = self._loop.wait(self._open(name, port), _STOP_SECONDS)
+                stack.callback(self._finish, opened.stop, _GRACE_SECONDS)
             _write_first(options.serve_port_file, self.slave_ports)
             for served in self._channels.values():
                 stack.callback(served.end_dumps)
             yield
 
-    @contextmanager
-    def _serving_slaves(self, name: str, port: int) -> Iterator[int]:
-        async def open_port() -> tuple[GrpcPort, int]:
-            opened = GrpcPort(self._channels[name], self._limits)
-            chosen = opened.open(self._listen(port))
-            await opened.start()
-            return opened, chosen
-
-        opened, chosen = self._loop.wait(open_port(), _STOP_SECONDS)
+    async def _open(self, name: str, port: int) -> tuple[GrpcPort, int]:
+        """Open the port of a channel for slaves, and return the port with its number."""
+        opened = GrpcPort(self._channels[name], self._limits)
+        chosen = opened.open(self._listen(port))
+        await opened.start()
         log.info("slaves.listening", channel=name, host=self._options.serve_host, port=chosen)
-        try:
-            yield chosen
-        finally:
-            with contextlib.suppress(TimeoutError):
-                self._loop.wait(opened.stop(_GRACE_SECONDS), _STOP_SECONDS)
+        return opened, chosen
 
-    @contextmanager
-    def _serving_replicas(
-        self, name: str, endpoint: Endpoint, executor: Executor, directory: ConnectionDirectory
-    ) -> Iterator[int]:
-        served, filters = self._channels[name], ReplicaFilters(self._config.replicas)
-        served.on_open = lambda config: filters.replace(config.replicas)
-        replicas = ReplicaServer(
-            endpoint,
-            served,
-            self._places,
-            filters,
-            executor,
-            directory,
-            max_connections=self._limits.max_dumps,
-        )
-        with replicas.serving(self._loop, channel=name) as port:
-            yield port
+    def _finish(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            self._loop.wait(work(*arguments), _STOP_SECONDS)
 
     def _end(self) -> None:
         """End the loop of the closed ports."""
-        with contextlib.suppress(TimeoutError):
-            self._loop.wait(end_of_tasks(), _STOP_SECONDS)
+        self._finish(end_of_tasks)
         for served in self._channels.values():
             served.close()
         self._loop.end(_STOP_SECONDS)
         self.chosen_ports.clear()
         self.slave_ports.clear()
+
+
+def _use_entries(filters: ReplicaFilters, config: MasterConfig) -> None:
+    filters.replace(config.replicas)
 
 
 def _write_first(path: Path | None, ports: Mapping[str, int]) -> None:
