@@ -41,18 +41,16 @@ from dumpfilter.master import facts
 from dumpfilter.master.drain import Drain
 from dumpfilter.master.purge import purge
 from dumpfilter.master.register import RegisteredSlave, Unregistered
-from dumpfilter.master.replica_console import (
-    DRIFT,
-    REPLICA_FILTERS,
-    change_replica_filter,
-    entry_views,
-)
 from dumpfilter.master.replicas.control import ReplicaControl
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.who import Who
 
 if TYPE_CHECKING:
     from dumpfilter.master.source import SourceThread
+
+
+_LONGEST_NOTE = 512
+"""The longest text of a warning in the servers' protocol, characters."""
 
 
 class MasterConsole:
@@ -97,9 +95,11 @@ class MasterConsole:
             ),
             "filter_warnings": self._warnings,
             "imposed_filters": lambda: facts.IMPOSED.table(self._service.config.imposed),
-            "replica_drift": lambda: DRIFT.table(() if replicas is None else replicas.filters.drifting()),
-            "replica_filters": lambda: REPLICA_FILTERS.table(
-                () if replicas is None else entry_views(replicas)
+            "replica_drift": lambda: facts.DRIFT.table(
+                () if replicas is None else replicas.filters.drifting()
+            ),
+            "replica_filters": lambda: facts.REPLICA_FILTERS.table(
+                () if replicas is None else _entries(replicas)
             ),
             "slave_counters": lambda: facts.COUNTERS.table(self._register.counters.records()),
             "slaves": self._slaves,
@@ -394,8 +394,18 @@ class MasterConsole:
 
     @execute.register
     def _change_replica_filter(self, command: C.ChangeReplicaFilter) -> Result:
-        with self._changing:
-            return change_replica_filter(self._replicas, command)
+        control = self._replicas
+        if control is None:
+            raise ER_UNKNOWN_ERROR("This master has no real replicas: it was started without --replica-port")
+        try:
+            with self._changing:
+                entry = control.choose(command.user, channel=command.channel, server_id=command.server_id)
+                slaves, warnings = control.change(entry, command.clauses)
+        except OptionError as error:
+            raise ER_UNKNOWN_ERROR(str(error)) from None
+        return Result(
+            affected=len(slaves), notes=[Note("Warning", 1105, text[:_LONGEST_NOTE]) for text in warnings]
+        )
 
     def _check_channel(self, channel: str | None) -> None:
         if not channel:
@@ -417,7 +427,7 @@ def _lost(old: ReplicationFilter | None) -> list[Note]:
     if old is None or isinstance(old, EffectiveFilter) or not old.rules:
         return []
     rules = " ".join(map(str, old.rules))
-    return [Note("Warning", 1105, f"effective rules take the place of {rules}"[:512])]
+    return [Note("Warning", 1105, f"effective rules take the place of {rules}"[:_LONGEST_NOTE])]
 
 
 def _write_rows(write_filter: ReplicationFilter | None) -> list[tuple[str, str]]:
@@ -425,3 +435,11 @@ def _write_rows(write_filter: ReplicationFilter | None) -> list[tuple[str, str]]
         return []
     semantics = getattr(write_filter, "semantics", WriteSemantics.EFFECTIVE)
     return [(str(semantics), str(rule)) for rule in write_filter.rules]
+
+
+def _entries(control: ReplicaControl) -> list[facts.EntryView]:
+    changed = {one.who: one.changed_at for one in control.filters.changes}
+    return [
+        facts.EntryView(entry, changed.get(entry.who), control.replicas_of(entry))
+        for entry in control.filters.entries
+    ]

@@ -15,6 +15,7 @@ from dumpfilter.dump.chunk import Counts
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.master.known_slaves import KnownSlave, Presence
+from dumpfilter.master.replica_entry import OnDrift
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from dumpfilter.master.drain import Drain
     from dumpfilter.master.imposed import ImposedFilter
     from dumpfilter.master.register import RegisteredSlave
+    from dumpfilter.master.replica_entry import Drift, ReplicaEntry
     from dumpfilter.master.source import SourceThread
 
 LONGEST_LABEL = 64
@@ -204,6 +206,61 @@ class _ImposedFacts:
 
 
 IMPOSED: Facts[ImposedFilter] = Facts(declared(_ImposedFacts, PREFIX))
+
+
+class EntryView(NamedTuple):
+    """A ``[[replica]]`` of the configuration, and the filter and replicas that it has now."""
+
+    entry: ReplicaEntry
+    changed_at: float | None
+    slaves: list[RegisteredSlave]
+
+    @property
+    def origin(self) -> str:
+        """The place from which the filter comes."""
+        if self.changed_at is not None:
+            return "console"
+        return "replica" if self.entry.adopt else "configuration"
+
+    @property
+    def on_drift(self) -> str | None:
+        """The fate of a replica with drift. None if the master cannot see drift."""
+        return (
+            None
+            if self.entry.adopt or self.entry.connect is None
+            else str(self.entry.on_drift or OnDrift.WARN)
+        )
+
+
+class _EntryFacts:
+    entry = column("entry.key", _TEXT)
+    user = column("entry.user", _TEXT)
+    channel = column("entry.channel", _TEXT)
+    server_ids = column(lambda view: listed(sorted(view.entry.server_ids)), _TEXT)
+    networks = column(lambda view: listed(view.entry.networks), _TEXT)
+    origin = column(type=_TEXT)
+    semantics = column(lambda view: str(view.entry.semantics), _TEXT)
+    rules = column(lambda view: view.entry.filter and rule_text(view.entry.filter), _TEXT)
+    changed_at = column(type=_TIME)
+    own_filter_read = column(lambda view: view.entry.connect is not None)
+    on_drift = column(type=_TEXT)
+    registered = column(lambda view: len(view.slaves))
+    dumping = column(lambda view: sum(bool(slave.dump) for slave in view.slaves))
+
+
+class _DriftFacts:
+    user = column("peer.user", _TEXT)
+    channel = column("peer.channel", _TEXT)
+    server_id = column("peer.server_id")
+    uuid = column("peer.uuid", _TEXT)
+    address = column(lambda told: str(told.peer.address), _TEXT)
+    refused = column("is_refused")
+    since = column(type=_TIME)
+    reason = column("text", _TEXT)
+
+
+REPLICA_FILTERS: Facts[EntryView] = Facts(declared(_EntryFacts, PREFIX))
+DRIFT: Facts[Drift] = Facts(declared(_DriftFacts, PREFIX))
 
 
 class WarningView(NamedTuple):

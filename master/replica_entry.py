@@ -74,6 +74,17 @@ class OnDrift(enum.StrEnum):
     """The master refuses the replica with error 1236."""
 
 
+@dataclass(frozen=True)
+class Drift:
+    """A warning about a replica whose own filter is wider than its filter on the master, or cannot be compared."""
+
+    peer: ReplicaPeer
+    text: str
+    is_refused: bool
+    since: float
+    """The Unix time of the first look that showed this, seconds."""
+
+
 class ConnectBack(Model):
     """The table ``connect``: how the master connects to a replica to read the replica's own filter."""
 

@@ -124,7 +124,7 @@ def _show(words: Sequence[Token], source: Source) -> Result | None:
     return None if value is None else Result(columns, [(name, str(value))])
 
 
-def session_state(variables: Mapping[str, Value]) -> SessionState:
+def session_state(variables: Mapping[str, object]) -> SessionState:
     """Return a replica's description of itself so far, from its user variables.
 
     Newer replicas call some variables ``source_…`` or ``replica_…``, and older ones ``master_…`` or ``slave_…``.

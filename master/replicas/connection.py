@@ -34,8 +34,6 @@ from dumpfilter.master.replica_encoding import ReplicaEncoding
 from dumpfilter.master.replicas import failures
 from dumpfilter.master.replicas.answers import SessionState, answer, session_state
 from dumpfilter.master.replicas.filters import ChosenFilter, ReplicaFilters, ReplicaPeer
-from dumpfilter.master.replicas.known_events import KnownEvents
-from dumpfilter.master.replicas.positions import KnownPosition
 from dumpfilter.master.replicas.requests import (
     FATAL,
     DumpRequest,
@@ -49,7 +47,7 @@ from dumpfilter.master.replicas.requests import (
 )
 from dumpfilter.master.replicas.source import Source
 from dumpfilter.master.replicas.starts import ReplicaStart, start_by_gtids, start_by_position
-from dumpfilter.master.replicas.stream import ReplicaStream, state_text
+from dumpfilter.master.replicas.stream import KnownEvents, KnownPosition, ReplicaStream, state_text
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.who import peer_address
 

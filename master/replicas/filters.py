@@ -16,10 +16,9 @@ from dumpfilter.base.security.audit import audit
 from dumpfilter.base.security.passwords import ConsolePassword
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.compare import Beyond, passes_beyond
-from dumpfilter.master.replica_entry import ConnectBack, OnDrift, ReplicaEntry, first_fitting
+from dumpfilter.master.replica_entry import ConnectBack, Drift, OnDrift, ReplicaEntry, first_fitting
 from dumpfilter.master.replica_entry import ReplicaPeer as ReplicaPeer
-from dumpfilter.master.replicas.own_filter import FilterUnreadable, read_own_filter
-from dumpfilter.master.replicas.shown_rules import OwnFilter
+from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter, read_own_filter
 from dumpfilter.master.who import Peer, Who
 
 log = structlog.get_logger("dumpfilter.master")
@@ -80,17 +79,6 @@ class ChangedFilter:
 
 def _rules(entry: ReplicaEntry) -> tuple[str, ...] | None:
     return None if entry.filter is None else tuple(map(str, entry.filter.rules))
-
-
-@dataclass(frozen=True)
-class Drift:
-    """A warning about a replica whose own filter is wider than its filter on the master, or cannot be compared."""
-
-    peer: ReplicaPeer
-    text: str
-    is_refused: bool
-    since: float
-    """The Unix time of the first look that showed this, seconds."""
 
 
 class ReplicaFilters:

@@ -76,7 +76,7 @@ def start_by_position(
     """Return the start for a replica that names a file, empty for the first one, and a position.
 
     ``is_computed`` says that the replica computes its position from the events that it received. Such a position
-    inside a transaction need not be the beginning of an event (:mod:`dumpfilter.master.replicas.known_events`).
+    inside a transaction need not be the beginning of an event (:mod:`dumpfilter.master.replicas.stream`).
 
     At a slave's relay log the replica names a file of the writer. Raises BinlogMissing, PositionError for a place where
     no event begins, and SqlError 1236.

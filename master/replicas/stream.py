@@ -1,4 +1,17 @@
-"""The sending of one dump to a real replica: packets, heartbeats, and corrections of the replica's position."""
+"""The sending of one dump to a real replica: packets, heartbeats, and corrections of the replica's position.
+
+A MySQL replica computes its position: it adds the lengths of the events that it receives. A MariaDB replica reads the
+position from ``end_log_pos`` of the events. Behind a filter both positions lag behind the dump, because events are
+missing.
+
+After a connection was lost inside a transaction, a replica by file and position asks for the rest of the transaction.
+The master begins again at the start of the transaction, and leaves out the events that the replica has.
+
+A replica of MariaDB computes its position event by event. It adds the length of the event, and goes on to the event's
+``end_log_pos`` if this is larger (tried with MariaDB 10.11 and 11.8). MariaDB 11.8 writes ``end_log_pos`` 0 for the
+events inside a transaction. Behind a filter such a position is smaller than that of the event in the binlog. The master
+therefore computes the position from the start of the transaction on, as the replica did.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +21,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dumpfilter.binlog.events import EventHeader
+from dumpfilter.base.options.defaults import FIRST_EVENT
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
+from dumpfilter.binlog.writer import make_event
 from dumpfilter.console.wire import PacketStream
-from dumpfilter.dump.packets.control import format_description, rotate
-from dumpfilter.dump.packets.framing import frame, frame_each
+from dumpfilter.dump.packets.control import (
+    LARGEST_V1_POSITION,
+    format_description,
+    gtid_list,
+    heartbeat,
+    rotate,
+)
+from dumpfilter.dump.packets.framing import frame, frame_each, last_events
 from dumpfilter.master.dump import Dump, Reached
-from dumpfilter.master.replicas.known_events import KnownEvents
-from dumpfilter.master.replicas.positions import KnownPosition
+from dumpfilter.master.replicas.failures import no_such_part
+from dumpfilter.master.replicas.starts import ReplicaStart
 
 IDLE_SECONDS = 0.05
 """The time without events after which a replica is told its right position."""
@@ -25,8 +46,140 @@ BUSY_SECONDS = 1.0
 _INLINE = 4 << 20
 """The size up to which events become packets in the event loop. Larger ones would keep other replicas waiting."""
 
-
+_NAME_AT = 8
+_ROTATE = int(EventType.ROTATE)
+_XID_LENGTH = 8
 _NOWHERE = Reached("", 0, is_boundary=True)
+
+
+@dataclass
+class KnownPosition:
+    """The binlog file and the position in it that one replica knows."""
+
+    server_id: int
+    """The id of the server that wrote the binlog."""
+    sums: bool
+    """Whether the replica adds the lengths of events (MySQL). Otherwise the last event has told its position."""
+    corrects: bool = True
+    """Whether an event can correct the position. A MySQL replica must name GTIDs for that."""
+    v2: bool = False
+    """Whether a MySQL replica knows heartbeats of version 2. Version 1 cannot tell a position of 4 GiB and more."""
+    _file: str = ""
+    _at: int = 0
+
+    def begin(self, file: str, position: int) -> None:
+        """Note that the replica was told the file and this position."""
+        self._file, self._at = file, position
+
+    def count(self, events: bytes, *, checksum: bool) -> None:
+        """Note that the replica receives these events. ``checksum`` says that events end in a checksum.
+
+        The Rotate event at the end of a file leads the replica to the next file.
+        """
+        last, told = last_events(events)
+        head = EventHeader.unpack(events, last)
+        if head.type == _ROTATE:
+            body = events[last + HEADER_LENGTH : last + head.size - (CHECKSUM_LENGTH if checksum else 0)]
+            self.begin(
+                body[_NAME_AT:].decode("utf-8", "surrogateescape"), int.from_bytes(body[:_NAME_AT], "little")
+            )
+        else:
+            self._at = self._at + len(events) if self.sums else told or self._at
+
+    def advance(self, size: int, last: bytes) -> None:
+        """Note that the replica receives events of ``size`` bytes, which end with the end ``last`` of a transaction."""
+        self._at = self._at + size if self.sums else EventHeader.unpack(last).end_log_pos or self._at
+
+    def is_wrong_at(self, file: str, position: int) -> bool:
+        """Tell whether the replica knows another position in the file than ``position``, and can be corrected."""
+        if file != self._file or not self.corrects:
+            return False
+        if not self.sums:
+            return self._at != position & LARGEST_V1_POSITION
+        return self._at != position and (self.v2 or position <= LARGEST_V1_POSITION)
+
+    def correction(self, position: int, *, checksum: bool) -> bytes:
+        """Return the event that corrects the position, and note that the replica receives the event."""
+        if self.sums:
+            self._at = position
+            return heartbeat(self._file, position, self.server_id, checksum, v2=self.v2)
+        self._at = position & LARGEST_V1_POSITION
+        return gtid_list(position, self.server_id, checksum)
+
+    def heartbeat(self, position: int, *, checksum: bool) -> bytes:
+        """Return a heartbeat that changes nothing for the replica while the dump stands at ``position``.
+
+        A replica ends its connection at a heartbeat with another file or a smaller position than its own.
+        """
+        known = self._at
+        # The position of a file that has ended is not one of the file to which the Rotate event has led.
+        if not self.sums and known > FIRST_EVENT:
+            known = max(known, position)
+        return heartbeat(self._file, known, self.server_id, checksum, v2=self.v2)
+
+
+@dataclass
+class KnownEvents:
+    """The events that a client has already, from the start of its dump inside a transaction on."""
+
+    start: ReplicaStart
+    is_computed: bool
+    """Whether the client is a replica of MariaDB, which computes its position."""
+    is_filtered: bool
+    """Whether the dump may lack events."""
+    server_id: int
+    """The id of the server that wrote the binlog."""
+    left_out: int
+    """The type of events that the client does not get."""
+
+    def __post_init__(self) -> None:
+        self._at = self.start.dump.begun
+        """The position after the events so far, as the client has computed it."""
+
+    def rest(self, events: bytes) -> bytes | None:
+        """Return the part of a message that the client lacks, or None when the client has the whole message.
+
+        After the first result that is not None, the client has no further event. Raises SqlError 1236.
+        """
+        told = self.start.told
+        at = 0
+        while at < len(events):
+            head = EventHeader.unpack(events, at)
+            if self.is_filtered and not self.is_computed and not head.end_log_pos:
+                raise no_such_part(self.start.file, told)
+            if not (self.is_computed and head.type == self.left_out):
+                after = self._at + head.size
+                # The length alone tells the place of an event if no event before it is missing.
+                if self.is_filtered or self.is_computed:
+                    after = max(after, head.end_log_pos)
+                if after > told:
+                    return self.at_end() + events[at:]
+                self._at = after
+            at += head.size
+            if self.is_computed and self._at == told:
+                return events[at:]
+        return None
+
+    def at_end(self) -> bytes:
+        """Return the events that the client lacks of the transaction, of which the dump sends nothing further.
+
+        Raises SqlError 1236 when the replica has a part of the transaction.
+        """
+        if not self.is_computed:
+            return b""
+        # A dropped transaction has a stand-in of two events, and the connection may have been lost between them. The
+        # next dump has this stand-in only if no later transaction of the domain is dropped in the same chunk.
+        start = self.start
+        size = HEADER_LENGTH + _XID_LENGTH + (CHECKSUM_LENGTH if start.checksum else 0)
+        if self._at != start.dump.begun or start.told != start.dump.end - size:
+            raise no_such_part(start.file, start.told)
+        return make_event(
+            EventType.XID,
+            bytes(_XID_LENGTH),
+            server_id=self.server_id,
+            end_log_pos=start.dump.end & 0xFFFFFFFF,
+            checksum=start.checksum,
+        )
 
 
 @dataclass

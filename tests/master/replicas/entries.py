@@ -7,8 +7,7 @@ from typing import Any
 
 from dumpfilter.filter import Filter
 from dumpfilter.master.replica_entry import ConnectBack, ReplicaEntry, ReplicaPeer
-from dumpfilter.master.replicas.own_filter import FilterUnreadable
-from dumpfilter.master.replicas.shown_rules import OwnFilter
+from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter
 from tests.master.replicas.serving import entry
 
 ADDRESS = ipaddress.ip_address("127.0.0.1")

@@ -13,8 +13,7 @@ import pytest
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_wire import encode_previous_gtids
 from dumpfilter.master.replica_entry import ConnectBack, OnDrift, ReplicaPeer
-from dumpfilter.master.replicas.own_filter import FilterUnreadable
-from dumpfilter.master.replicas.shown_rules import OwnFilter
+from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter
 from tests.master.replicas.entries import Own, adopting, checked
 from tests.master.replicas.serving import MYSQL, SHOP, UUID, Replica, Serving, entry, serving
 

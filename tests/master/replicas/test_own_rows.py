@@ -8,7 +8,7 @@ import pytest
 
 from dumpfilter.console.sql.commands import ShowReplicas
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.replicas.own_rows import OwnRows
+from dumpfilter.master.replicas.server import OwnRows
 from tests.master.replicas.serving import MYSQL, UUID, Replica, Serving, serving
 
 NOTHING = b"\0" * 8

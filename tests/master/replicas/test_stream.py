@@ -6,7 +6,7 @@ import pytest
 
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.master.replicas.positions import KnownPosition
+from dumpfilter.master.replicas.stream import KnownPosition
 
 _4_GIB = 1 << 32
 FILE = "bin.000001"
