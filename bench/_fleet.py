@@ -14,8 +14,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from bench._common import Child, child
-from bench._follower_process import Job
-from bench._soak_process import SoakJob
+from bench._slaves import Job
 
 PROCESSES = 2
 """The processes that the simulated slaves are spread over."""
@@ -50,8 +49,12 @@ class Fleet:
         return self._wait(["state"], lambda answers: sum(a["ended"] for a in answers) >= self.count, seconds)
 
     def wait_until_arrived(self, mark: int, schema: str, table: str, *, seconds: float = 120.0) -> float:
-        """Wait until all good slaves whose filter sends a table have its mark, and return the time that it took."""
+        """Wait until all steady slaves whose filter sends a table have its mark, and return the time that it took."""
         return self._wait(["missing", mark, schema, table], lambda answers: not any(answers), seconds)
+
+    def wait_until_at(self, place: tuple[str, int], *, seconds: float = 180.0) -> float:
+        """Wait until all slaves have reached a place, and return the time that it took."""
+        return self._wait(["behind", *place], lambda answers: not any(answers), seconds)
 
     def _wait(self, question: list[object], is_reached: Any, seconds: float) -> float:
         begin = time.monotonic()
@@ -69,17 +72,17 @@ class Fleet:
 
 
 @contextmanager
-def fleet(job: Job | SoakJob, *, module: str = "bench._follower_process") -> Iterator[Fleet]:
-    """Run the slaves of a job in several processes. Bad slaves (slow, stuck) are spread over the processes, too."""
+def fleet(job: Job) -> Iterator[Fleet]:
+    """Run the slaves of a job in several processes. Slow and stuck slaves are spread over the processes, too."""
     with ExitStack() as stack:
         processes = []
         for number in range(PROCESSES):
             part = replace(
                 job,
                 first=job.first + sum(_share(job.count, before) for before in range(number)),
-                **{name: _share(getattr(job, name), number) for name in _SHARED if hasattr(job, name)},
+                **{name: _share(getattr(job, name), number) for name in _SHARED},
             )
-            process = stack.enter_context(child(["-m", module], quiet=False))
+            process = stack.enter_context(child(["-m", "bench._slaves"], quiet=False))
             process.tell(json.dumps(asdict(part)))
             processes.append(process)
         yield Fleet(processes, job.count)

@@ -103,7 +103,6 @@ class Follower:
         self.marks = array("I")
         """The numbers of all marks in the events."""
         self._format_descriptions: dict[str, bytes] = {}
-        self.chunks = 0
         self.end_of_log = False
         self._digest = hashlib.sha256()
         self._size = 0
@@ -138,7 +137,6 @@ class Follower:
     def take(self, raw: bytes) -> None:
         """Prove a message and take its events. Raises WrongStream."""
         chunk = pb.Chunk.FromString(raw)
-        self.chunks += 1
         events = chunk.events
         self._prove(chunk)
         self._enter(chunk)

@@ -17,10 +17,10 @@ from bench import _filters
 from bench._common import OUT, REPOSITORY, Options, Report, binlogs, child, master, warm
 from bench._fleet import Fleet, Health, asking_for_health, fleet, percentiles
 from bench._follower import METHOD, Start, dump, registration
-from bench._follower_process import Job
 from bench._growing import GrowingSet
 from bench._process import Usage, usage
 from bench._reference import Reference
+from bench._slaves import Job, Life
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 SCHEMA, TABLE = "marker", "t"
@@ -123,7 +123,7 @@ def _follow(options: Options, tree: Path, *, bad: int = 0) -> _Figures:
         connected = followers.wait_until_begun()
         idle, commit, used = _measure(growth.commit, followers, pid, health)
         time.sleep(_SETTLE_SECONDS)
-        results = [result for result in followers.finish() if not result["bad"]]
+        results = [result for result in followers.finish() if result["life"] == Life.STEADY]
     growth.set.close()
     _check(results, growth, reference)
     sizes = [r["bytes"] / max(1, r["messages"]) for r in results if r["arrivals"]]

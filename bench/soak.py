@@ -17,15 +17,13 @@ from bench._fleet import Fleet, Health, asking_for_health, fleet
 from bench._growing import GrowingSet
 from bench._process import Usage, usage
 from bench._reference import Reference
-from bench._soak_process import SoakJob
+from bench._slaves import Job, Life
 
-_MODULE = "bench._soak_process"
 _COMMITS_A_SECOND = 4.0
 _BURST = 12
 """The commits of a burst, which come one right after the other. One commit in 20 begins a burst."""
 _ROTATIONS = 10
 _SAMPLES = 60
-_CATCH_UP_SECONDS = 180.0
 _GONE_SECONDS = 90.0
 """The time that the master has to notice that connections have gone silent, seconds."""
 _MB = 1e6
@@ -72,15 +70,6 @@ class _Life:
         )
 
 
-def _wait_until_all_have(followers: Fleet, place: tuple[str, int]) -> float:
-    begin = time.monotonic()
-    while behind := sum(followers.ask("behind", *place)):
-        if time.monotonic() - begin > _CATCH_UP_SECONDS:
-            raise SystemExit(f"{behind} slaves have not reached {place} after {_CATCH_UP_SECONDS:.0f} s")
-        time.sleep(0.2)
-    return time.monotonic() - begin
-
-
 def _wait_until_gone(pid: int, baseline: Usage) -> Usage:
     """Return the master's use of resources when its sockets are back at the baseline, or after a long time."""
     begin = time.monotonic()
@@ -101,8 +90,8 @@ def _check(results: list[dict[str, Any]], growing: GrowingSet) -> Counter[str]:
         who = f"{result['life']} slave {result['number']}"
         if result["error"]:
             raise SystemExit(f"{who}: {result['error']}")
-        *changes, (last, _) = result["pieces"]
-        pieces = ((0, ("", 0)), *((number, tuple(place)) for number, place in changes), (last, growing.end))
+        changes = [(number, tuple(place)) for number, place in result["pieces"]]
+        pieces = ((0, ("", 0)), *changes, (result["filter"], growing.end))
         digest, size, sent = digest_of(pieces)
         expected = {
             "place": list(growing.end),
@@ -120,8 +109,8 @@ def _check(results: list[dict[str, Any]], growing: GrowingSet) -> Counter[str]:
         checked[result["life"]] += 1
         checked["vanished"] += result["vanished"]
         checked["changes"] += len(changes)
-        checked["chunks"] += result["chunks"]
-        checked["lost"] += len(result["lost"]) if result["life"] != "vanishing" else 0
+        checked["chunks"] += result["messages"]
+        checked["lost"] += len(result["lost"]) if result["life"] != Life.VANISHING else 0
     return checked
 
 
@@ -166,18 +155,18 @@ def live(directory: Path, count: int, seconds: float) -> Outcome:
         master(growing.index, "--max-dumps", str(2 * count)) as (address, pid),
         asking_for_health(address) as health,
     ):
-        with fleet(SoakJob(address, _WARM_UP), module=_MODULE) as few:
+        with fleet(Job(address, _WARM_UP, disturbed=1.0)) as few:
             few.wait_until_begun()
-            _wait_until_all_have(few, growing.end)
+            few.wait_until_at(growing.end)
             few.finish()
         time.sleep(1.0)
         baseline = usage(pid)
-        with fleet(SoakJob(address, count, scale=scale), module=_MODULE) as followers:
+        with fleet(Job(address, count, disturbed=scale)) as followers:
             connected = followers.wait_until_begun()
             life = _Life(growing, pid, seconds)
             life.run(followers)
             followers.ask("settle")
-            caught_up = _wait_until_all_have(followers, growing.end)
+            caught_up = followers.wait_until_at(growing.end)
             results = followers.finish()
         gone = _wait_until_gone(pid, baseline)
     growing.close()
