@@ -33,6 +33,8 @@ ALL = (
     "links",
     "simulation_reality",
 )
+SPARK = {"split", "split_cluster", "bandwidth", "engines", "simulation"}
+"""The benchmarks that are functions of :mod:`bench.spark`. Any other is a module."""
 ON_REQUEST = ("soak",)
 """The benchmarks that run only when they are named, since they take long."""
 
@@ -70,7 +72,8 @@ def main() -> int:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
     met = True
     for name in given.names or ALL:
-        met &= importlib.import_module(f"bench.{name}").run(options)
+        module, function = ("spark", name) if name in SPARK else (name, "run")
+        met &= getattr(importlib.import_module(f"bench.{module}"), function)(options)
     return int(given.strict and not met)
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -170,6 +171,10 @@ class Report:
             self.values[name] = round(m, 6)
         return medians
 
+    def ratio(self, text: str, name: str, other: str, wanted: float, *, at_most: bool = False) -> None:
+        """Add a target for the median of one case divided by that of another."""
+        self.target(text, self.values[name] / self.values[other], wanted, at_most=at_most)
+
     def row(self, name: str, value: float, text: str) -> None:
         """Add a row that is no duration."""
         self.rows.append((name, text))
@@ -274,55 +279,29 @@ def child(
 @contextmanager
 def master(index: Path, *options: str, tree: Path = REPOSITORY) -> Iterator[tuple[str, int]]:
     """Run ``dumpfilter master`` of a checkout on a binlog set, and yield its address and process id."""
-    with _master(index, "port", *options, tree=tree) as (port, pid):
-        yield f"127.0.0.1:{port}", pid
+    with running_master(index, *options, tree=tree) as (ports, pid):
+        yield f"127.0.0.1:{ports['port']}", pid
 
 
 @contextmanager
-def replica_port(index: Path | str, *options: str) -> Iterator[tuple[int, int]]:
-    """Run ``dumpfilter master`` on a set or an address. Yield its port for real replicas and its process id."""
-    with _master(index, "replica-port", "--port", "0", *options) as (port, pid):
-        yield port, pid
+def running_master(
+    source: Path | str, *options: str, ports: Sequence[str] = ("port",), tree: Path = REPOSITORY
+) -> Iterator[tuple[dict[str, int], int]]:
+    """Run ``dumpfilter master`` of a checkout on a set or an address. Yield its ports and its process id.
 
-
-@contextmanager
-def _master(
-    index: Path | str, which: str, *options: str, tree: Path = REPOSITORY
-) -> Iterator[tuple[int, int]]:
-    """Run ``dumpfilter master``, and yield one of its ports and its process id.
-
-    ``which`` is the port's option without dashes.
+    ``ports`` are the options of the ports, without dashes.
     """
-    OUT.mkdir(exist_ok=True)
-    port_file = OUT / f"{which}.{os.getpid()}"
-    port_file.unlink(missing_ok=True)
-    run = "from dumpfilter.cli import main; main()"
-    arguments = [
-        "-c",
-        run,
-        "master",
-        str(index),
-        f"--{which}",
-        "0",
-        f"--{which}-file",
-        str(port_file),
-        *options,
-    ]
-    with child(arguments, tree) as process:
-        while not port_file.exists():
-            if (code := process.process.poll()) is not None:
-                raise SystemExit(f"dumpfilter master ended with {code}")
-            time.sleep(0.01)
-        yield int(port_file.read_text()), process.pid
-    port_file.unlink(missing_ok=True)
-
-
-def peak_rss(pid: int) -> int:
-    """Return the peak resident memory of a process, bytes."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) << 10
-    return 0
+    with tempfile.TemporaryDirectory() as directory:
+        files = {port: Path(directory, port) for port in ports}
+        arguments = ["-c", "from dumpfilter.cli import main; main()", "master", str(source), *options]
+        for port, file in files.items():
+            arguments += [f"--{port}", "0", f"--{port}-file", str(file)]
+        with child(arguments, tree) as process:
+            while not all(file.exists() for file in files.values()):
+                if (code := process.process.poll()) is not None:
+                    raise SystemExit(f"dumpfilter master ended with {code}")
+                time.sleep(0.01)
+            yield {port: int(file.read_text()) for port, file in files.items()}, process.pid
 
 
 def has_mysql() -> bool:

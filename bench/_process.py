@@ -1,10 +1,18 @@
-"""The resources that a process uses, from /proc."""
+"""The resources that processes, threads and TCP connections use, as the kernel counts them."""
 
 from __future__ import annotations
 
-import os
+import re
+import subprocess
+import time
 from pathlib import Path
 from typing import NamedTuple
+
+import psutil
+
+_RECEIVED = re.compile(r"\bbytes_received:(\d+)")
+_CPU_OF_PROCESS = 2
+"""CPUCLOCK_SCHED of Linux: the low bits of the number of a process's clock."""
 
 
 class Usage(NamedTuple):
@@ -23,47 +31,66 @@ class Usage(NamedTuple):
 
 def usage(pid: int) -> Usage:
     """Return the resources that a process uses now."""
-    root = Path(f"/proc/{pid}")
-    fields = (root / "stat").read_text().rpartition(")")[2].split()
-    ticks = int(fields[11]) + int(fields[12])
-    status = dict(line.split(":", 1) for line in (root / "status").read_text().splitlines() if ":" in line)
-    targets = [_target(link) for link in (root / "fd").iterdir()]
-    sockets = sum(target.startswith("socket:") for target in targets)
+    process = psutil.Process(pid)
+    sockets = len(process.net_connections("all"))
     return Usage(
-        cpu=ticks / os.sysconf("SC_CLK_TCK"),
-        rss=int(status["VmRSS"].split()[0]) << 10,
-        threads=int(status["Threads"]),
+        cpu=processor_seconds(pid),
+        rss=process.memory_info().rss,
+        threads=process.num_threads(),
         sockets=sockets,
-        files=len(targets) - sockets,
+        files=process.num_fds() - sockets,
     )
 
 
-def processor_times(pid: int) -> dict[tuple[int, str], float]:
+def peak_rss(pid: int) -> int:
+    """Return the peak resident memory of a process, bytes; 0 for a process that has ended."""
+    found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) << 10 if found else 0
+
+
+def processor_times(pid: int) -> dict[tuple[int, float], float]:
     """Return the processor time of a process and of each running descendant, seconds, by process id and start time."""
-    children: dict[int, list[int]] = {}
-    times: dict[int, tuple[str, float]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
+    root, found = psutil.Process(pid), {}
+    for process in (root, *root.children(recursive=True)):
         try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
             continue
-        one = int(path.parent.name)
-        children.setdefault(int(fields[1]), []).append(one)
-        ticks = int(fields[11]) + int(fields[12])
-        times[one] = fields[19], ticks / os.sysconf("SC_CLK_TCK")
-    waiting, found = [pid], {}
-    while waiting:
-        one = waiting.pop()
-        if one in times:
-            began, seconds = times[one]
-            found[one, began] = seconds
-        waiting += children.get(one, [])
+        found[process.pid, process.create_time()] = times.user + times.system
     return found
 
 
-def _target(link: Path) -> str:
-    """Return what a descriptor is open on, or an empty text when the process has closed it meanwhile."""
+def processor_seconds(pid: int) -> float:
+    """Return the processor time of a process since its start, with its ended threads."""
+    return time.clock_gettime((~pid << 3) | _CPU_OF_PROCESS)
+
+
+def threads(pid: int) -> set[int]:
+    """Return the ids of a process's threads."""
+    return {thread.id for thread in psutil.Process(pid).threads()}
+
+
+def busiest_thread(pid: int, *, but: set[int]) -> float:
+    """Return the processor time of the busiest thread of a process that is not one of ``but``, seconds."""
+    return max((thread_seconds(pid, thread) for thread in threads(pid) - but), default=0.0)
+
+
+def thread_seconds(pid: int, thread: int) -> float:
+    """Return the processor time of a thread, seconds; 0 when the thread has ended."""
     try:
-        return os.readlink(link)
-    except FileNotFoundError:
-        return ""
+        return int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[0]) / 1e9
+    except FileNotFoundError:  # The thread has ended meanwhile.
+        return 0.0
+
+
+def bytes_received_from(port: int) -> int:
+    """Return the bytes that the one client of a loopback port has received, in the payload of TCP segments.
+
+    The bytes of the handshake, of packet headers and of TLS are among them. Bytes that were sent again count once.
+    """
+    command = ["ss", "-tinHO", "state", "established", f"dport = :{port}"]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    if len(lines) != 1:
+        raise SystemExit(f"port {port} has {len(lines)} clients, and the benchmark needs one alone")
+    found = _RECEIVED.search(lines[0])
+    return int(found[1]) if found else 0

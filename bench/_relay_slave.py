@@ -1,7 +1,8 @@
 """A process with a slave's I/O thread alone.
 
-For each line ``[ADDRESS, DIRECTORY, SYNC, [SCHEMA, …]]`` on standard input it receives one dump into a new relay log.
-It answers with the seconds, the bytes received and the peak memory. Both are JSON.
+Each line on standard input is a job, the arguments of :func:`receive` as JSON. The process receives one dump into a new
+relay log, and answers with a line of JSON. A job with ``follow`` never ends. It prints a line with the time
+(``time.monotonic``) for each beat that the relay log has got, seconds.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import shutil
 import sys
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
-from bench._common import do_db, peak_rss
+from bench._live_reader import BEAT
+from bench._process import peak_rss
+from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.state.counters import ChannelCounters
@@ -26,17 +30,39 @@ from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.slave.threads.source import Source
 
 
-def receive(address: str, directory: Path, sync: int, names: list[str]) -> dict[str, float]:
+class _TimedRelayLog(RelayLog):
+    """A relay log that prints the time of each beat."""
+
+    def append(self, data: bytes | memoryview, *, events: int) -> None:
+        super().append(data, events=events)
+        for _ in range(bytes(data).count(BEAT)):
+            print(time.monotonic(), flush=True)
+
+
+def receive(
+    address: str,
+    path: str,
+    rules: Sequence[str] = (),
+    *,
+    sync: int = 0,
+    server_id: int = 901,
+    follow: bool = False,
+) -> dict[str, float]:
+    """Receive a dump, and return the seconds, the bytes received and the peak memory."""
+    directory = Path(path)
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    receiver = Receiver(RelayLog(directory, sync_every=sync), RelayEnd(), sync_every=sync)
+    log = _TimedRelayLog if follow else RelayLog
+    receiver = Receiver(log(directory, sync_every=sync), RelayEnd(), sync_every=sync)
     host, _, port = address.rpartition(":")
-    options = SlaveOptions(relay_dir=directory, server_id=901, once=True)
-    counters = ChannelCounters(directory)
-    info = SourceInfo(host=host, port=int(port))
-    thread = IoThread(
-        Source(info, options, str(uuid.uuid4()), filter=filter_to_proto(do_db(names))), receiver, counters
+    source = Source(
+        SourceInfo(host=host, port=int(port)),
+        SlaveOptions(relay_dir=directory, server_id=server_id, once=not follow),
+        str(uuid.uuid4()),
+        filter=filter_to_proto(Filter.from_options([f"--{rule}" for rule in rules])),
     )
+    counters = ChannelCounters(directory)
+    thread = IoThread(source, receiver, counters)
     start = time.perf_counter()
     thread.run()
     seconds = time.perf_counter() - start
@@ -45,8 +71,7 @@ def receive(address: str, directory: Path, sync: int, names: list[str]) -> dict[
 
 def main() -> None:
     for line in sys.stdin:
-        address, directory, sync, names = json.loads(line)
-        print(json.dumps(receive(address, Path(directory), sync, names)), flush=True)
+        print(json.dumps(receive(**json.loads(line))), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 from pymysql.cursors import DictCursor
 
-from bench._common import MYSQL_ROOT, OUT, has_mysql
+from bench._common import MYSQL_ROOT, OUT, Options, Report, has_mysql, running_master
 from dumpfilter.base.errors import ServerMissing
 from dumpfilter.binlog.workload.generate import GeneratedSet
 from dumpfilter.testbed.servers import Family, Program, Server, find_program
@@ -114,6 +115,41 @@ def source(family: Family, made: GeneratedSet) -> Iterator[RealServer]:
             f"GRANT REPLICATION SLAVE ON *.* TO '{USER}'@'%'",
         )
         yield server
+
+
+@contextmanager
+def behind(
+    source: Path | str, rules: Mapping[str, Sequence[str]], *options: str
+) -> Iterator[tuple[int, int, int]]:
+    """Run ``dumpfilter master`` on a set or an address, with a user for each filter.
+
+    ``rules`` are the rules of each user's replicas. Yield the replication port, the process id and the gRPC port.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        config = Path(directory, "master.toml")
+        config.touch(0o600)
+        config.write_text(
+            "".join(
+                f'[[replica]]\nuser = "{user}"\npassword = "{PASSWORD}"\nrules = {json.dumps(list(each))}\n'
+                for user, each in rules.items()
+            )
+        )
+        ports = ("port", "replica-port")
+        with running_master(source, *options, "--config", str(config), ports=ports) as (found, pid):
+            yield found["replica-port"], pid, found["port"]
+
+
+def in_families(options: Options, name: str, measure: Callable[[Family], Report]) -> bool:
+    """Measure in each family whose server is installed, print the reports, and tell whether all targets were met."""
+    met = True
+    for family in (options.family,) if options.family else FAMILIES:
+        reason = missing(family)
+        if reason:
+            print(f"\n== {name}, {family}: not measured. {reason}")
+            met = met and options.family is None
+        else:
+            met &= measure(family).print()
+    return met
 
 
 @dataclass(frozen=True)

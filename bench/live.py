@@ -20,10 +20,10 @@ from itertools import combinations
 from pathlib import Path
 from statistics import quantiles
 
-from bench._common import REPOSITORY, Child, Options, Report, child, replica_port
+from bench._common import REPOSITORY, Child, Options, Report, child
 from bench._live_reader import TIMED, UNTIMED
-from bench._servers import FAMILIES, PASSWORD, USER, RealServer, missing, running
-from bench._wire import processor_seconds, thread_seconds
+from bench._process import processor_seconds, thread_seconds
+from bench._servers import PASSWORD, USER, RealServer, behind, in_families, running
 from dumpfilter.testbed.servers import Family, SourceAddress
 from tests.certificates import Authority
 
@@ -44,7 +44,6 @@ MANY_RULES = {
 """The rules of the users of thirty readers."""
 READERS_OF_A_FILTER = 3
 MANY_RATE = 200
-ALL_RULES = {**RULES, **MANY_RULES}
 
 _COLUMNS = "id BIGINT PRIMARY KEY AUTO_INCREMENT, a INT, body VARCHAR(800)"
 _UNSYNCED = ("--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2")
@@ -65,6 +64,11 @@ class Cost:
     """The times from the commit of a beat until a replica had applied it, seconds."""
     committed: list[float] = field(default_factory=list)
     """The times at which the beats were committed (``time.monotonic``), seconds."""
+
+    def add_arrivals(self, arrived: list[float]) -> None:
+        """Add the times at which the beats arrived at one reader. Beats before the measured ones do not count."""
+        pairs = zip(arrived[-len(self.committed) :], self.committed, strict=True)
+        self.applied += [there - committed for there, committed in pairs]
 
     @property
     def median(self) -> float:
@@ -181,9 +185,7 @@ def arrival(source: RealServer, port: int, users: Sequence[str], rate: int) -> C
         time.sleep(_SETTLE_SECONDS)
         lines = [line.split() for line in process.end()]
     for number in range(len(users)):
-        arrived = [float(at) for reader, at in lines if int(reader) == number]
-        pairs = zip(arrived[-len(cost.committed) :], cost.committed, strict=True)
-        cost.applied += [there - committed for there, committed in pairs]
+        cost.add_arrivals([float(at) for reader, at in lines if int(reader) == number])
     return cost
 
 
@@ -197,22 +199,20 @@ def busy_seconds() -> tuple[float, float]:
 def of_slaves(source: RealServer, port: int, pid: int, rate: int) -> Cost:
     """Return the cost of three slaves over gRPC, with the times from commit to relay log."""
     with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        directory = stack.enter_context(tempfile.TemporaryDirectory())
         processes = []
-        for number, rules in enumerate(RULES.values()):
-            relay_log = directory / str(number)
-            relay_log.mkdir()
-            arguments = ["-m", "bench._live_slave", f"127.0.0.1:{port}", str(relay_log), str(200 + number)]
-            processes.append(stack.enter_context(child([*arguments, *rules], quiet=False)))
+        for number, rules in enumerate(RULES.values(), 200):
+            process = stack.enter_context(child(["-m", "bench._relay_slave"], quiet=False))
+            place = {"address": f"127.0.0.1:{port}", "path": f"{directory}/{number}"}
+            process.tell(json.dumps({**place, "rules": rules, "server_id": number, "follow": True}))
+            processes.append(process)
         beat(source)
         for process in processes:
             process.line()
         cost = measure(source, None, lambda: processor_seconds(pid), rate)
         time.sleep(_SETTLE_SECONDS)
         for process in processes:
-            arrived = [float(line) for line in process.end()]
-            pairs = zip(arrived[-len(cost.committed) :], cost.committed, strict=True)
-            cost.applied += [there - committed for there, committed in pairs]
+            cost.add_arrivals([float(line) for line in process.end()])
     return cost
 
 
@@ -254,31 +254,21 @@ def servers(family: Family) -> Iterator[tuple[RealServer, Replicas]]:
 
 
 @contextmanager
-def behind(source: RealServer) -> Iterator[tuple[int, int, int]]:
+def following(source: RealServer) -> Iterator[tuple[int, int, int]]:
     """Run ``dumpfilter master`` that follows the source. Yield its replication port, process id and gRPC port."""
     with tempfile.TemporaryDirectory() as directory:
-        secret, config = Path(directory, "password"), Path(directory, "master.toml")
-        for file, text in ((secret, PASSWORD), (config, "".join(map(_replica_table, ALL_RULES)))):
-            file.touch(0o600)
-            file.write_text(text)
+        secret = Path(directory, "password")
+        secret.touch(0o600)
+        secret.write_text(PASSWORD)
         address = f"mysql://{USER}@127.0.0.1:{source.port}/?password-file={secret}"
-        port_file = Path(directory, "port")
-        options = ["--store", f"{directory}/store", "--config", str(config), "--port-file", str(port_file)]
-        with replica_port(address, *options) as (port, pid):
-            while not port_file.exists():
-                time.sleep(0.01)
-            yield port, pid, int(port_file.read_text())
-
-
-def _replica_table(user: str) -> str:
-    rules = ", ".join(f'"{rule}"' for rule in ALL_RULES[user])
-    return f'[[replica]]\nuser = "{user}"\npassword = "{PASSWORD}"\nrules = [{rules}]\n'
+        with behind(address, RULES | MANY_RULES, "--store", f"{directory}/store") as found:
+            yield found
 
 
 def report_of(family: Family) -> Report:
     """Measure a family's servers, and return the report."""
     report = Report(f"live, {family}", "a live commit on its way to three real replicas, over TLS")
-    with servers(family) as (source, replicas), behind(source) as (port, pid, grpc_port):
+    with servers(family) as (source, replicas), following(source) as (port, pid, grpc_port):
         for rate in RATES:
             bare = floor(rate)
             replicas.attach(source.port, [USER] * len(RULES))
@@ -337,12 +327,4 @@ def report_of(family: Family) -> Report:
 
 
 def run(options: Options) -> bool:
-    met = True
-    for family in (options.family,) if options.family else FAMILIES:
-        reason = missing(family)
-        if reason:
-            print(f"\n== live, {family}: not measured. {reason}")
-            met = met and options.family is None
-            continue
-        met &= report_of(family).print()
-    return met
+    return in_families(options, "live", report_of)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 
-from bench._common import OUT, Options, Report, binlogs, child, master, peak_rss
+from bench._common import OUT, Options, Report, binlogs, child, master
+from bench._process import peak_rss
 
 SIZES = (64 << 20, 512 << 20, 2 << 30)
 _CACHE = 8
@@ -25,7 +26,7 @@ def run(options: Options) -> bool:
                 master(made.index, "--cache-size", str(cache)) as (address, pid),
                 child(["-m", "bench._relay_slave"]) as slave,
             ):
-                found = slave.ask([address, str(directory), 0, []])
+                found = slave.ask({"address": address, "path": str(directory)})
                 for part, rss in (("master", peak_rss(pid)), ("slave", int(found["rss"]))):
                     peaks.setdefault(part + case, []).append(rss)
                     report.row(f"{part}, {size >> 20} MiB{case}", rss / 2**20, f"{rss / 2**20:8.1f} MiB")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
-from bench._common import Options, Report, binlogs, keeping, replica_port, warm
-from bench._servers import FAMILIES, PASSWORD, REPLICA_OPTIONS, USER, RealServer, missing, running, source
-from bench._wire import busiest_thread, bytes_received_from, processor_seconds, threads
+from bench._common import Options, Report, binlogs, keeping, warm
+from bench._process import busiest_thread, bytes_received_from, processor_seconds, threads
+from bench._servers import PASSWORD, REPLICA_OPTIONS, USER, RealServer, behind, in_families, running, source
 from dumpfilter.binlog.workload.generate import SERVER_ID, UUID, GeneratedSet
 from dumpfilter.testbed.servers import Family, ReplicaStatus, SourceAddress
 
@@ -26,11 +22,10 @@ _TOUCHED = 100_000
 """The bytes of relay log after which dumpfilter has loaded its compiled code."""
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """The cost of one catch-up."""
 
-    wire: int
+    wire: float
     """The bytes that the replica received over TCP."""
     receiver: float
     """The processor time of the replica's I/O thread, seconds."""
@@ -105,32 +100,18 @@ class Receiver:
         return status
 
 
-@contextmanager
-def behind(made: GeneratedSet) -> Iterator[tuple[int, int]]:
-    """Run ``dumpfilter master`` with a user for each filter, and yield its replication port and process id."""
-    with tempfile.TemporaryDirectory() as directory:
-        config = Path(directory) / "master.toml"
-        config.touch(0o600)
-        config.write_text(
-            "".join(_replica_table(kept, keeping(made, share)) for kept, share in SHARES.items())
-        )
-        with replica_port(made.index, "--config", str(config)) as (port, pid):
-            yield port, pid
-
-
 def user_of(kept: str) -> str:
     """Return the user whose replicas dumpfilter sends this part."""
     return kept.replace(" ", "_")
 
 
-def _replica_table(kept: str, schemas: list[str]) -> str:
-    rules = ", ".join(f'"replicate-do-db={name}"' for name in schemas)
-    return f'[[replica]]\nuser = "{user_of(kept)}"\npassword = "{PASSWORD}"\nrules = [{rules}]\n'
-
-
 def measure(family: Family, made: GeneratedSet, runs: int) -> dict[str, list[Cost]]:
     """Return the costs of each case. The cases take turns, so that a busy machine slows all alike."""
     costs: dict[str, list[Cost]] = {}
+    rules = {
+        user_of(kept): [f"replicate-do-db={name}" for name in keeping(made, share)]
+        for kept, share in SHARES.items()
+    }
     with source(family, made) as real, running(family, 101, *REPLICA_OPTIONS) as server:
         receiver = Receiver(server, made)
         assert real.pid is not None
@@ -140,7 +121,7 @@ def measure(family: Family, made: GeneratedSet, runs: int) -> dict[str, list[Cos
         for _ in range(runs):
             costs.setdefault("real source", []).append(receiver.catch_up(real.port, real.pid, USER))
             for kept in SHARES:
-                with behind(made) as (port, pid):
+                with behind(made.index, rules) as (port, pid, _):
                     receiver.touch(port, user_of(kept))
                     for state in ("first", "indexed"):
                         found = receiver.catch_up(port, pid, user_of(kept))
@@ -183,23 +164,13 @@ def report_of(family: Family, made: GeneratedSet, costs: dict[str, list[Cost]]) 
 
 
 def _median(costs: list[Cost]) -> Cost:
-    return Cost(
-        int(median(cost.wire for cost in costs)),
-        median(cost.receiver for cost in costs),
-        median(cost.source for cost in costs),
-        median(cost.seconds for cost in costs),
-    )
+    return Cost(*map(median, zip(*costs, strict=True)))
 
 
 def run(options: Options) -> bool:
-    met = True
-    for family in (options.family,) if options.family else FAMILIES:
-        reason = missing(family)
-        if reason:
-            print(f"\n== real_replica, {family}: not measured. {reason}")
-            met = met and options.family is None
-            continue
+    def measured(family: Family) -> Report:
         made = binlogs(options.size, style=family)
         warm(made)
-        met &= report_of(family, made, measure(family, made, options.runs)).print()
-    return met
+        return report_of(family, made, measure(family, made, options.runs))
+
+    return in_families(options, "real_replica", measured)

@@ -26,16 +26,16 @@ def run(options: Options) -> bool:
     style: Style = "mysql" if has_mysql() else "mariadb"
     made = binlogs(options.size, style=style)
     warm(made)
-    tenth = keeping(made, 0.1)
+    tenth = [f"replicate-do-db={name}" for name in keeping(made, 0.1)]
     directory = OUT / "relay"
     received: dict[str, int] = {}
     with copied(made, style) as peer, child(["-m", "bench._relay_slave"]) as slave:
 
-        def ours(kept: str, names: list[str], sync: int = 0) -> float:
+        def ours(kept: str, rules: list[str], sync: int = 0) -> float:
             """Return the seconds of the first dump of a new master, which has loaded its code and indexed nothing."""
             with master(made.index) as (address, _):
                 _touch(address)
-                found = slave.ask([address, str(directory), sync, names])
+                found = slave.ask({"address": address, "path": str(directory), "rules": rules, "sync": sync})
             received[kept] = found["bytes"]
             return float(found["seconds"])
 

@@ -34,11 +34,11 @@ class _Daemon:
 
 
 class Cluster:
-    """A cluster with its master at the address ``master``. The worker is added on request."""
+    """A cluster with its master at the address ``master``. Workers are added on request."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._worker: _Daemon | None = None
+        self._workers: list[_Daemon] = []
         self._master = self._start("master", "master.Master", ["--port", "0"])
         try:
             self.master = _said(self._master, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
@@ -47,9 +47,10 @@ class Cluster:
             raise
 
     def add_worker(self) -> None:
-        """Start the worker. The master registers the worker some seconds later."""
-        options = ["--cores", "2", "--memory", "2g", "--work-dir", str(self.folder / "worker"), self.master]
-        self._worker = self._start("worker", "worker.Worker", options)
+        """Start a worker. The master registers the worker some seconds later."""
+        name = f"worker{len(self._workers)}"
+        options = ["--cores", "2", "--memory", "2g", "--work-dir", str(self.folder / name), self.master]
+        self._workers.append(self._start(name, "worker.Worker", options))
 
     def submit(
         self, script: Path, *arguments: str, environment: Path, settings: Mapping[str, str] | None = None
@@ -80,10 +81,10 @@ class Cluster:
 
     def executors(self) -> list[Path]:
         """Return the working directories of executors."""
-        return sorted(path.parent for path in self.folder.glob("worker/app-*/*/stderr"))
+        return sorted(path.parent for path in self.folder.glob("worker*/app-*/*/stderr"))
 
     def close(self) -> None:
-        daemons = [self._master] if self._worker is None else [self._worker, self._master]
+        daemons = [*self._workers, self._master]
         for daemon in daemons:
             daemon.process.terminate()
         for daemon in daemons:
