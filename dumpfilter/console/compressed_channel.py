@@ -12,12 +12,13 @@ import io
 import struct
 import zlib
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import zstandard
 from mysql_mimic.types import Capabilities
 
 from dumpfilter.console.sql.server_errors import ER_NET_PACKET_TOO_LARGE
+from dumpfilter.console.tls_channel import TlsChannel
 
 MAX_COMPRESSED_COMMAND = (1 << 20) + (1 << 16)
 """The limit of the length of a compressed packet from a client, before and after its compression, bytes."""
@@ -38,22 +39,6 @@ _LEAST = 50
 _INLINE = 4 << 10
 """The length up to which a packet is compressed in the event loop, because another thread would take longer, bytes."""
 _HEADER = 7
-
-
-class Reader(Protocol):
-    """The receiving side of a connection."""
-
-    async def readexactly(self, n: int) -> bytes: ...
-
-
-class Writer(Protocol):
-    """The sending side of a connection."""
-
-    def write(self, data: bytes) -> None: ...
-
-    async def drain(self) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class Codec(NamedTuple):
@@ -101,7 +86,12 @@ class CompressedChannel:
     another thread, when :meth:`drain` sends them. One task may read while another task of the same loop writes.
     """
 
-    def __init__(self, reader: Reader, writer: Writer, codec: Codec) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader | TlsChannel,
+        writer: asyncio.StreamWriter | TlsChannel,
+        codec: Codec,
+    ) -> None:
         self._reader = reader
         self._writer = writer
         self.codec = codec

@@ -360,12 +360,6 @@ def parse_login(data: bytes, server: Capabilities) -> Login:
         response = fields.with_length()
     else:
         response = fields.take(fields.uint(1))
-    return _login_tail(fields, capabilities, user, response, collation)
-
-
-def _login_tail(
-    fields: Fields, capabilities: Capabilities, user: str, response: bytes, collation: int
-) -> Login:
     database = plugin = None
     if Capabilities.CLIENT_CONNECT_WITH_DB in capabilities and fields:
         database = _text(fields.until_nul()) or None
