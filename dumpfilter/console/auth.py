@@ -15,7 +15,6 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 import structlog
 
@@ -131,10 +130,6 @@ def _xor(left: bytes, right: bytes) -> bytes:
     return bytes(a ^ b for a, b in zip(left, right, strict=True))
 
 
-class _Hash(Protocol):
-    def digest(self) -> bytes: ...
-
-
 def sha2_digest(password: str) -> bytes:
     """Return the digest with which a console checks logins with caching_sha2_password: ``SHA256(SHA256(password))``."""
     sha2 = ConsolePassword.plain(password).sha2
@@ -169,22 +164,17 @@ def proves_password(
     if password.is_empty or not given:
         return password.is_empty and not given
     if plugin == NATIVE:
-        return _proves(given, password.native, hashlib.sha1, lambda stored: nonce + stored)
-    return _proves(given, password.sha2 or digest, hashlib.sha256, lambda stored: stored + nonce)
+        return _proves(given, password.native, "sha1", lambda stored: nonce + stored)
+    return _proves(given, password.sha2 or digest, "sha256", lambda stored: stored + nonce)
 
 
-def _proves(
-    response: bytes,
-    stored: bytes | None,
-    hashed: Callable[[bytes], _Hash],
-    salted: Callable[[bytes], bytes],
-) -> bool:
+def _proves(response: bytes, stored: bytes | None, algorithm: str, salted: Callable[[bytes], bytes]) -> bool:
     """Tell whether the response reveals a text with the hash ``stored``, under a mask that the nonce determines."""
     known = stored or _KEY
-    mask = hashed(salted(known)).digest()
+    mask = hashlib.new(algorithm, salted(known)).digest()
     if len(response) != len(mask):
         return False
-    return hmac.compare_digest(hashed(_xor(response, mask)).digest(), known)
+    return hmac.compare_digest(hashlib.new(algorithm, _xor(response, mask)).digest(), known)
 
 
 def certificate_proof(password: ConsolePassword, plugin: str, nonce: bytes, fingerprint: bytes) -> bytes:
