@@ -18,9 +18,7 @@ from dumpfilter.binlog.context_events import (
     Intvar,
     Rotate,
     UserVar,
-    encode_intvar,
     encode_rotate,
-    encode_user_var,
 )
 from dumpfilter.binlog.events import MAGIC, EventType
 from dumpfilter.binlog.format import FormatDescription
@@ -30,6 +28,7 @@ from dumpfilter.binlog.gtid_wire import GtidList, encode_gtid_list, encode_previ
 from dumpfilter.binlog.rows_events import packed_integer
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.filter import Rule, RuleKind, make_rule
+from tests.binlog.encoders import encode_intvar, encode_user_var
 from tests.binlog.statement.made import made_statements
 
 T = EventType

@@ -28,7 +28,6 @@ INCIDENT_NONE, INCIDENT_LOST_EVENTS = range(2)
 
 _XA_HEAD = struct.Struct("<BiII")
 _RAND = struct.Struct("<QQ")
-_U32 = struct.Struct("<I")
 _CHUNK_SIGNED, _CHUNK_UNSIGNED, _CHUNK_DATA_TYPE_NAME = range(3)
 
 
@@ -114,15 +113,6 @@ def decode_intvar(body: bytes | memoryview) -> Intvar:
     return Intvar(body[0], int.from_bytes(body[1:], "little"))
 
 
-def encode_intvar(intvar: Intvar) -> bytes:
-    """Return the body of an Intvar event.
-
-    >>> decode_intvar(encode_intvar(Intvar(INSERT_ID_EVENT, 9)))
-    Intvar(type=2, value=9)
-    """
-    return bytes([intvar.type]) + intvar.value.to_bytes(8, "little")
-
-
 class Rand(NamedTuple):
     """The content of a Rand event: the two seeds with which a slave sets RAND() before the next statement."""
 
@@ -200,25 +190,6 @@ def decode_user_var(body: bytes | memoryview) -> UserVar:
         else:
             break
     return UserVar(name, value, kind, charset, unsigned, type_name)
-
-
-def encode_user_var(variable: UserVar) -> bytes:
-    """Return the body of a User_var event.
-
-    >>> decode_user_var(encode_user_var(UserVar("i", bytes(8), INT_RESULT))).name
-    'i'
-    """
-    name = variable.name.encode("utf-8", "surrogateescape")
-    head = _U32.pack(len(name)) + name
-    if variable.value is None:
-        return head + b"\1"
-    rest = struct.pack("<BBII", 0, variable.type, variable.charset, len(variable.value)) + variable.value
-    if variable.type == INT_RESULT:
-        rest += bytes([variable.unsigned])
-    if variable.data_type_name is not None:
-        type_name = variable.data_type_name.encode("utf-8", "surrogateescape")
-        rest += bytes([_CHUNK_DATA_TYPE_NAME, len(type_name)]) + type_name
-    return head + rest
 
 
 def decode_rows_query(body: bytes | memoryview) -> bytes:

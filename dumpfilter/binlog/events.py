@@ -272,13 +272,12 @@ def types_of(*symbols: Symbol) -> frozenset[EventType]:
     return frozenset(kind for kind in EventType if kind.kind.symbol in symbols)
 
 
-def by_number(value: Callable[[EventKind], int], *, unknown: int = 0) -> npt.NDArray[np.int16]:
+def by_number(value: Callable[[EventKind], int]) -> npt.NDArray[np.int16]:
     """Return a look-up table with one number for each event type, as an int16 array of 256 entries.
 
-    The function ``value`` computes the number from the facts about an event type. Numbers that no server uses get
-    ``unknown``.
+    The function ``value`` computes the number from the facts about an event type. Numbers that no server uses get 0.
     """
-    found: npt.NDArray[np.int16] = np.full(256, unknown, np.int16)
+    found: npt.NDArray[np.int16] = np.zeros(256, np.int16)
     for kind in KINDS:
         found[kind.number] = value(kind)
     return found
@@ -287,20 +286,11 @@ def by_number(value: Callable[[EventKind], int], *, unknown: int = 0) -> npt.NDA
 SYMBOLS: npt.NDArray[np.uint8] = by_number(lambda kind: kind.symbol).astype(np.uint8)
 """The :class:`Symbol` (group of types that the scan treats alike) of each event type by its number, uint8[256]."""
 
-ROLES: npt.NDArray[np.uint8] = by_number(lambda kind: kind.symbol.role, unknown=R.KEEP).astype(np.uint8)
-"""The role (the way in which an event travels in a filtered stream) that the scan gives to an event at first.
-
-The array, uint8[256], has one entry for each number of an event type.
-"""
-
 ROWS = types_of(Symbol.ROWS)
 """The numbers of all types of rows events, of both families and all versions."""
 
 ROWS_V2 = frozenset(kind for kind in ROWS if kind.kind.version == 2)
 """The types of rows events of version 2, whose post-header goes on with extra data after the flags."""
-
-ROWS_V1 = ROWS - ROWS_V2
-"""The types of rows events of versions 0 and 1, whose post-header ends with the flags."""
 
 MYSQL_GTIDS = types_of(Symbol.GTID)
 """The events that open a transaction of MySQL: Gtid, Anonymous_gtid and Gtid_tagged."""

@@ -134,14 +134,6 @@ class MariadbGtid(NamedTuple):
 Gtid: TypeAlias = MysqlGtid | MariadbGtid
 
 
-def parse_gtid(text: str) -> Gtid:
-    """Return the GTID that a text names.
-
-    A text with a colon is a GTID of MySQL, and any other of MariaDB. Raises GtidError.
-    """
-    return MysqlGtid.parse(text) if ":" in text else MariadbGtid.parse(text)
-
-
 def read_number(digits: str, most: int, where: str, *, least: int = 1) -> int:
     # A number of more than 100 digits is refused unread, because int() raises ValueError for thousands of digits.
     value = int(digits) if len(digits) <= 100 else most + 1

@@ -19,14 +19,6 @@ from dumpfilter.binlog.gtid import (
     format_uuid,
 )
 
-FLAG_UNTIL_REACHED = 1 << 28
-"""The flag of a Gtid_list event that MariaDB's master makes for the stream: the slave's UNTIL position is reached."""
-
-FLAG_IGN_GTIDS = 1 << 29
-"""The flag of a Gtid_list event that MariaDB's master makes for the stream: the slave must not take the GTIDs for its
-position.
-"""
-
 
 def decode_varlen(data: bytes | memoryview, offset: int) -> tuple[int, int]:
     """Read an unsigned integer of ``mysql::serialization`` (``variable_length_integers.h``).
@@ -177,7 +169,7 @@ class GtidList:
 
     gtids: tuple[MariadbGtid, ...]
     flags: int = 0
-    """The event's flags: a sum of FLAG_UNTIL_REACHED and FLAG_IGN_GTIDS in a stream, 0 in a file."""
+    """The event's flags: a sum of the server's FLAG_UNTIL_REACHED and FLAG_IGN_GTIDS in a stream, 0 in a file."""
 
     def position(self) -> MariadbGtidSet:
         """Return the set of all GTIDs up to the largest listed seq_no of each domain, as a MariaDB server means its

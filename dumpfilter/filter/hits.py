@@ -14,11 +14,8 @@ and rewrites of the current database of SAVEPOINT and XA keywords. This module d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
-from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.rules import SLAVE_RULE_KINDS, BaseRuleKind
-from dumpfilter.index.subjects import Subject
 
 Hits = Counter[BaseRuleKind]
 """The number of times that events matched filter rules, for each kind of rule such as ``--replicate-do-db``."""
@@ -28,36 +25,3 @@ KINDS = SLAVE_RULE_KINDS
 each kind, in this order."""
 COLUMN = {kind: number for number, kind in enumerate(KINDS)}
 """For each kind of filter rule, the index of its column in an array of hit counts (rule matches)."""
-
-
-class HitCounter:
-    """A counter of the matches of one filter's rules, by kind of rule.
-
-    The counter takes subjects (tables or statements), in any order and with repetitions. It asks the filter once for
-    each different subject.
-
-    >>> from dumpfilter.index.subjects import TableSubject
-    >>> from dumpfilter.filter import Filter, RuleKind
-    >>> counter = HitCounter(Filter.from_options(["--replicate-ignore-db=d1"]))
-    >>> counter.add([TableSubject("d1", "t")] * 2 + [TableSubject("d2", "t")])
-    >>> counter.counts[RuleKind.IGNORE_DB]
-    2
-    """
-
-    _MOST = 65536
-
-    def __init__(self, rules: ReplicationFilter) -> None:
-        self._rules = rules
-        self._known: dict[Subject, tuple[BaseRuleKind, ...]] = {}
-        self.counts: Hits = Counter()
-
-    def add(self, subjects: Iterable[Subject]) -> None:
-        """Count the rules that each of these tables and statements matches. A repeated subject counts again."""
-        for subject in subjects:
-            hits = self._known.get(subject)
-            if hits is None:
-                if len(self._known) >= self._MOST:
-                    self._known.clear()
-                hits = self._known[subject] = self._rules.hits(subject)
-            for kind in hits:
-                self.counts[kind] += 1

@@ -37,12 +37,11 @@ from dumpfilter.binlog.context_events import (
     decode_user_var,
     decode_xa_prepare,
     decode_xid,
-    encode_intvar,
     encode_rotate,
-    encode_user_var,
 )
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.gtid_events import Xid
+from tests.binlog.encoders import encode_intvar, encode_user_var
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 RECORDINGS = sorted(path.parent for path in DATA.glob("oracle/*/oracle.json"))

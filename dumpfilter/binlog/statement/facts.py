@@ -23,7 +23,6 @@ CHANGING_DATA = CHANGING_ROWS | {K.SELECT, K.TRUNCATE_TABLE}
 
 _AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "WITH", "UNION", "WINDOW")
 _INNODB = "INNODB"
-_WITHOUT_BODY = frozenset({Thing.DATABASE, Thing.ACCOUNT, Thing.GRANT})
 
 NO_FOREIGN_KEY_CHECKS = 1 << 26
 """The bit of a Query event's ``flags2`` for a session with foreign_key_checks=0 (OPTION_NO_FOREIGN_KEY_CHECKS)."""
