@@ -31,7 +31,6 @@ from dumpfilter.testbed.servers import (
     replica_status,
     wait_for_gtids,
 )
-from dumpfilter.testbed.servers import Place as ServerPlace
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Lag, NodeStatus, Place, sum_known
 from dumpfilter.topology.model import Node
 
@@ -70,8 +69,7 @@ class SqlNode(TestbedNode):
         if not self.is_running:
             # Nobody writes, so that the end is in the files.
             return Goal(self.name, end_of(self.watched.note()), "")
-        end = self.server.binlog_end()
-        return Goal(self.name, Place(end.file, end.position), self.server.binlog_gtids())
+        return Goal(self.name, self.server.binlog_end(), self.server.binlog_gtids())
 
 
 class StartedServer(SqlNode):
@@ -200,7 +198,7 @@ class StartedServer(SqlNode):
             place = None
             if not self.node.gtid:
                 files = feed.origin.watched.files()
-                place = ServerPlace(files[0][0] if files else "", 4)
+                place = Place(files[0][0] if files else "", 4)
             self.server.channel(feed.channel).follow(address, place=place)
 
     def stop(self) -> None:
@@ -264,12 +262,11 @@ class StartedServer(SqlNode):
         return tuple(channels)
 
     def _channel(self, feed: Feed, status: ReplicaStatus, gtids: str) -> ChannelState:
-        place = Place(status.applied.file, status.applied.position)
-        place, lag = self._progress(feed, place, gtids)
+        place, lag = self._progress(feed, status.applied, gtids)
         return ChannelState(
             channel=feed.channel,
             source=feed.source.name,
-            received=Place(status.received.file, status.received.position),
+            received=status.received,
             applied=place,
             gtids=gtids,
             lag=lag,

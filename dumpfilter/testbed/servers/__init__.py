@@ -6,14 +6,13 @@ from dumpfilter.testbed.servers.programs import Family, Program, find_program
 from dumpfilter.testbed.servers.reference import References, Route
 from dumpfilter.testbed.servers.replica import Channel, ReplicaStatus, replica_status, wait_for_gtids
 from dumpfilter.testbed.servers.server import Process, Server, Spawn, end_servers, free_port
-from dumpfilter.testbed.servers.session import Account, Place, RunningServer, SqlServer
+from dumpfilter.testbed.servers.session import Account, RunningServer, SqlServer
 
 __all__ = [
     "Account",
     "Channel",
     "Difference",
     "Family",
-    "Place",
     "Process",
     "Program",
     "References",

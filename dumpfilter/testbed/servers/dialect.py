@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from dumpfilter.filter.rules import BaseRuleKind, Rule, ValueForm, parse_option
 from dumpfilter.testbed.servers.programs import Family
+from dumpfilter.testbed.values import Place
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Dialect(Protocol):
     def privileges(self) -> str:
         """The privileges of an account that reads the binlog."""
 
-    def follow(self, channel: str, source: SourceAddress, place: tuple[str, int] | None) -> str:
+    def follow(self, channel: str, source: SourceAddress, place: Place | None) -> str:
         """Return the statement that points a channel at its source: by GTID, or by file and position."""
 
     def delay(self, channel: str, seconds: int, *, applies: bool = True) -> list[str]:
@@ -124,10 +125,10 @@ class MariaDb:
     def new_channel_rules(self, channel: str, rules: Sequence[str]) -> list[str]:
         return []
 
-    def follow(self, channel: str, source: SourceAddress, place: tuple[str, int] | None) -> str:
+    def follow(self, channel: str, source: SourceAddress, place: Place | None) -> str:
         how = "MASTER_USE_GTID=slave_pos"
         if place is not None:
-            how = f"MASTER_USE_GTID=no, MASTER_LOG_FILE={quoted(place[0])}, MASTER_LOG_POS={place[1]}"
+            how = f"MASTER_USE_GTID=no, MASTER_LOG_FILE={quoted(place.file)}, MASTER_LOG_POS={place.position}"
         named = f" {quoted(channel)}" if channel else ""
         return (
             f"CHANGE MASTER{named} TO MASTER_HOST={quoted(source.host)}, MASTER_PORT={source.port}, "
@@ -206,10 +207,10 @@ class MySql:
         clauses = ", ".join(f"{kind.sql_name} = ({', '.join(each)})" for kind, each in values.items())
         return [f"CHANGE REPLICATION FILTER {clauses}{_for_channel(channel)}"]
 
-    def follow(self, channel: str, source: SourceAddress, place: tuple[str, int] | None) -> str:
+    def follow(self, channel: str, source: SourceAddress, place: Place | None) -> str:
         how = "SOURCE_AUTO_POSITION=1"
         if place is not None:
-            how = f"SOURCE_AUTO_POSITION=0, SOURCE_LOG_FILE={quoted(place[0])}, SOURCE_LOG_POS={place[1]}"
+            how = f"SOURCE_AUTO_POSITION=0, SOURCE_LOG_FILE={quoted(place.file)}, SOURCE_LOG_POS={place.position}"
         return (
             f"CHANGE REPLICATION SOURCE TO SOURCE_HOST={quoted(source.host)}, SOURCE_PORT={source.port}, "
             f"SOURCE_USER={quoted(source.user)}, SOURCE_PASSWORD={quoted(source.password)}, "

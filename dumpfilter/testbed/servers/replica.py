@@ -10,7 +10,8 @@ from typing import Any
 from dumpfilter.analyse.report.text import human_seconds
 from dumpfilter.base.errors import ReplicaBehind, ServerError
 from dumpfilter.testbed.servers.dialect import SourceAddress
-from dumpfilter.testbed.servers.session import Place, SqlServer
+from dumpfilter.testbed.servers.session import SqlServer
+from dumpfilter.testbed.values import Place
 
 _TURN = 1.0
 """The seconds of one wait for GTIDs. After each wait the threads' errors are looked at."""
@@ -88,11 +89,10 @@ class Channel:
         Without ``place`` the channel follows by GTID, from what the server has applied. Raises ServerError.
         """
         words = self.server.dialect
-        position = None if place is None else (place.file, place.position)
         if self.status() is not None:
             self._control("STOP")
         self.server.sql(
-            words.follow(self.name, source, position), *words.new_channel_rules(self.name, self._rules)
+            words.follow(self.name, source, place), *words.new_channel_rules(self.name, self._rules)
         )
         if start:
             self._control("START")

@@ -13,6 +13,7 @@ import pymysql
 from dumpfilter.base.errors import ConnectionLost, StatementRefused
 from dumpfilter.testbed.servers.dialect import DIALECTS, Dialect
 from dumpfilter.testbed.servers.programs import Family
+from dumpfilter.testbed.values import Place
 
 CONNECT_TIMEOUT = 10.0
 READ_TIMEOUT = 600.0
@@ -25,17 +26,6 @@ class Account:
 
     user: str
     password: str
-
-
-@dataclass(frozen=True)
-class Place:
-    """A binlog file and a position in it."""
-
-    file: str
-    position: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.position}"
 
 
 class SqlServer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dumpfilter.testbed.servers.dialect import DIALECTS, SourceAddress, quoted
+from dumpfilter.testbed.values import Place
 
 SOURCE = SourceAddress("127.0.0.1", 3309, "repl", "it's")
 RULES = {"": ["replicate-do-db=shop"], "east": ["--replicate-wild-do-table=hr.%"]}
@@ -46,7 +47,7 @@ def test_a_channel_follows_by_gtid_or_from_a_place(family: str) -> None:
     assert "'east'" in by_gtid
     assert "AUTO_POSITION=1" in by_gtid or "USE_GTID=slave_pos" in by_gtid
     assert "LOG_FILE" not in by_gtid
-    from_place = words.follow("", SOURCE, ("bin.000002", 4))
+    from_place = words.follow("", SOURCE, Place("bin.000002", 4))
     assert "_LOG_FILE='bin.000002'" in from_place
     assert "_LOG_POS=4" in from_place
     assert "CHANNEL" not in from_place

@@ -10,7 +10,6 @@ import pytest
 
 from dumpfilter.base.errors import ReplicaBehind, ServerError
 from dumpfilter.testbed.servers import (
-    Place,
     References,
     Route,
     Server,
@@ -19,6 +18,7 @@ from dumpfilter.testbed.servers import (
     wait_for_gtids,
 )
 from dumpfilter.testbed.servers.data import equal_gtids
+from dumpfilter.testbed.values import Place
 
 Make = Callable[..., Server]
 WAIT = 120.0
