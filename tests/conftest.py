@@ -13,11 +13,12 @@ script. A test with the mark ``every_recording`` has a case for each recording. 
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -139,6 +140,18 @@ def _in_sample(item: pytest.Item) -> bool:
     """Tell whether a case's id names a recording of the sample, alone or before further words."""
     words = item.name.partition("[")[2].rstrip("]").split("/")
     return any(word == name or word.startswith(f"{name}-") for word in words for name in QUICK_RECORDINGS)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave the collected tests out of all garbage collections, which would walk 15,000 tests again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
