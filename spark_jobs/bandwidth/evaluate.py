@@ -17,6 +17,7 @@ from dumpfilter.analyse.report.audience import Audience
 from dumpfilter.analyse.report.headings import Headings
 from dumpfilter.analyse.report.periods import Division
 from dumpfilter.analyse.traffic.facts import Facts, Mask, SubjectFlags
+from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.format import Family
 from dumpfilter.dump.stand_ins import EVENTS
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
@@ -35,7 +36,7 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     TableFigures,
     TableShare,
 )
-from dumpfilter.spark_jobs.split.ownership import encoded_schemas
+from dumpfilter.spark_jobs.split.ownership import REST, decode_name, encoded_schemas
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -70,6 +71,7 @@ class Evaluate:
         self._flags = flags
         self._on_tables = np.array(numbers_on_tables(tallied.subjects), np.int64)
         self._numbers = range(len(flags)) if numbers is None else numbers
+        self._schema_bytes = measured.schema_bytes
         self._factor = measured.transaction_factor
         self.audience = Audience.SLAVES
         self.buckets: Ints = np.unique(tallied.bucket[tallied.bucket > 0])
@@ -159,6 +161,7 @@ class Evaluate:
         of_time = self.series(self.received(flags, origin, number))
         whole_of_time = self.series(self.received(None, origin, number))
         real_replica = self._real_replica(flags, number)
+        sets = self._sets(flags)
         savings = []
         for rule, rest in zip(definition.rules, asked.without, strict=True):
             other, other_number = self._flags[rest], self._numbers[rest]
@@ -180,6 +183,10 @@ class Evaluate:
             undecided_events=int(tallied.undecided[unsure].sum()),
             compressed_no_filter=self._compressed(everything),
             compressed=self._compressed(sent),
+            split=sum(self._schema_bytes[name] for name in sets),
+            split_sets=tuple(
+                REST if name == REST else replace_invalid_utf8(decode_name(name)) for name in sets
+            ),
             peak_no_filter=self._peak(whole_of_time),
             peak=self._peak(of_time),
             rule_savings=tuple(savings),
@@ -217,6 +224,16 @@ class Evaluate:
             bytes=int(series[k]),
             bytes_per_second=int(series[k]) / seconds,
         )
+
+    def _sets(self, flags: SubjectFlags | None) -> list[str]:
+        """Return the encoded names of the schemas whose binlogs the slave would need after a split by schema."""
+        needed: set[str] = set()
+        for number, subject in enumerate(self.tallied.subjects):
+            if flags is None or flags[number] & FILTER_BINLOG_SEND_F:
+                needed.update(encoded_schemas(subject) or (REST,))
+        if flags is None:
+            needed.update(self._schema_bytes)
+        return sorted(needed & self._schema_bytes.keys())
 
     def _compressed(self, mask: Mask) -> int:
         tallied = self.tallied

@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -46,7 +47,7 @@ from dumpfilter.spark_jobs.ranges.range_index import (
 )
 from dumpfilter.spark_jobs.ranges.ranges import Block, Range, amount_of, grouped
 from dumpfilter.spark_jobs.split.assign import RUN_SIZE, Assigner, Share, share_as_chunk
-from dumpfilter.spark_jobs.split.ownership import Owners, SchemaOwners
+from dumpfilter.spark_jobs.split.ownership import Owners, SchemaOwners, schemas_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 PROBE = 16 << 10
@@ -168,6 +169,8 @@ class Measured:
     """The measurements of a part of the binlogs: counted traffic and compressed samples."""
 
     tallied: Facts
+    schema_bytes: dict[str, int] = field(default_factory=dict)
+    """The bytes of events that a split by schema would write for each schema, by the schema's encoded name."""
     samples: Samples = field(default_factory=Samples)
 
     def ratio(self, schema: str = WHOLE) -> float:
@@ -194,8 +197,11 @@ class Measured:
 def merged(parts: Sequence[Measured]) -> Measured:
     """Add up the measurements of all parts of the binlogs."""
     found = Measured(side_by_side([part.tallied for part in parts]))
+    schema_bytes: Counter[str] = Counter()
     for part in parts:
+        schema_bytes.update(part.schema_bytes)
         found.samples.add(part.samples)
+    found.schema_bytes = dict(schema_bytes)
     return found
 
 
@@ -206,6 +212,7 @@ class MeasureRanges(ReadRanges):
     job: str
     filters: tuple[GivenFilter, ...]
     bucket_seconds: int
+    unknown_xa_schemas: tuple[str, ...] = ()
     nbytes: int = 0
     """The number of bytes of all ranges, of which each task reads a part."""
     most_units: int = MOST_UNITS
@@ -224,16 +231,13 @@ class MeasureRanges(ReadRanges):
         nbytes = sum(one.end - one.start for one in ranges)
         by_file: dict[int, Measured] = {}
         for number, some in itertools.groupby(ranges, lambda one: one.file):
-            samples = Samples()
+            samples, schema_bytes = Samples(), Counter[str]()
             with self.open(number) as file:
                 for wanted in some:
-                    for place, block in enumerate(self.blocks(file, wanted, state.subjects, state.sources)):
-                        state.tally.add(block.segment, file.read)
-                        if not place:
-                            _compress(file, block, state, wanted.number, samples)
+                    self._measure(file, wanted, state, schema_bytes, samples)
             # The driver adds up equal units, of which the part of a file has few.
             tallied = state.tally.take(add_up=False)
-            by_file[number] = Measured(tallied, samples)
+            by_file[number] = Measured(tallied, dict(schema_bytes), samples)
         units = sum(len(found.tallied.condition) for found in by_file.values())
         if units * max(self.nbytes, nbytes) > self.most_units * nbytes:
             for found in by_file.values():
@@ -250,7 +254,24 @@ class MeasureRanges(ReadRanges):
         subjects, sources = Subjects(), SourceNumbers()
         given = tuple((TableFlags(one, subjects), origin) for one, origin in self.filters)
         tally = Tally(subjects, sources, filters=given, bucket_seconds=self.bucket_seconds, any_origin=True)
-        return _ThreadState(subjects, sources, tally, given, SchemaOwners(subjects))
+        return _ThreadState(subjects, sources, tally, given, SchemaOwners(subjects, self.unknown_xa_schemas))
+
+    def _measure(
+        self,
+        file: BinlogFile,
+        wanted: Range,
+        state: _ThreadState,
+        schema_bytes: Counter[str],
+        samples: Samples,
+    ) -> None:
+        assigner = Assigner(state.owners)
+        for number, block in enumerate(self.blocks(file, wanted, state.subjects, state.sources)):
+            state.tally.add(block.segment, file.read)
+            shares = assigner.assign(block.segment, file.read)
+            for share in shares:
+                schema_bytes[state.owners.names[share.output]] += share.size
+            if not number:
+                _compress(file, block, shares, state, wanted.number, samples)
 
 
 @dataclass(frozen=True)
@@ -279,7 +300,9 @@ class _ThreadState:
         return [flags.array()[places] if flags.is_on else None for flags, _ in self.given]
 
 
-def _compress(file: BinlogFile, block: Block, state: _ThreadState, turn: int, samples: Samples) -> None:
+def _compress(
+    file: BinlogFile, block: Block, shares: Sequence[Share], state: _ThreadState, turn: int, samples: Samples
+) -> None:
     """Compress samples of a block of events, for each schema separately, to estimate compression ratios.
 
     A schema's samples are taken from the events that a split by schema would write for this schema. Each range begins
@@ -300,7 +323,7 @@ def _compress(file: BinlogFile, block: Block, state: _ThreadState, turn: int, sa
         begin = end
     left = _MOST_SAMPLES
     # The numbers of the outputs depend on what this thread has read before, but the samples must not.
-    shares = sorted(Assigner(owners).assign(segment, file.read), key=lambda share: owners.names[share.output])
+    shares = sorted(shares, key=lambda share: owners.names[share.output])
     start = turn % max(len(shares), 1)
     for share in [*shares[start:], *shares[:start]]:
         if left <= 0:
@@ -518,6 +541,7 @@ def _measured(
         files=indexed.files,
         filters=tuple(filters),
         bucket_seconds=options.bucket_seconds or default_bucket_seconds(indexed),
+        unknown_xa_schemas=schemas_among(indexed.subjects),
         nbytes=indexed.nbytes,
         most_units=options.most_units,
         verify=options.verify_ranges,

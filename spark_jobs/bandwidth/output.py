@@ -123,7 +123,7 @@ def tables(results: Results) -> dict[str, pa.Table]:
 MEASUREMENTS = "measurements.parquet"
 """The name of the file in the output directory."""
 
-FORMAT = 5
+FORMAT = 4
 """The version of the file's format. It grows when a release changes what is measured or how it is written."""
 
 _CONDITIONS = {"kind": np.uint8, "required": np.int32, "start": np.int64, "member": np.int32}
@@ -140,6 +140,7 @@ class _File:
     """The number of rows of the table that belong to the file, after those of the files before."""
     given_only: bool
     stretches: Stretches
+    schema_bytes: dict[str, int]
     samples: Samples
 
 
@@ -185,6 +186,7 @@ def write_measurements(measured: MeasuredSet, path: Path) -> None:
                 len(facts.condition),
                 facts.given_only,
                 facts.stretches,
+                one.measured.schema_bytes,
                 one.measured.samples,
             )
             for one, facts in zip(measured.files, found, strict=True)
@@ -230,7 +232,7 @@ def read_measurements(path: Path) -> MeasuredSet | None:
             **{name: column[first : first + one.units] for name, column in units.items()},
         )
         first += one.units
-        measured = Measured(facts, one.samples)
+        measured = Measured(facts, one.schema_bytes, one.samples)
         files.append(MeasuredFile(one.version, one.index, measured))
     return MeasuredSet(tuple(files), head.options, head.unknown_xa, head.verdicts, head.measured_at)
 

@@ -108,6 +108,8 @@ class Totals(_Model):
     stand_in_bytes: int = 0
     is_upper_bound: bool = False
     """Whether real replicas receive at most the bytes of ``of_replicas``, and perhaps less."""
+    split: int
+    """The sum of :attr:`SlaveFigures.split`."""
     month: Month | None = None
     """None if the binlogs span too little time."""
 
@@ -209,6 +211,14 @@ class SlaveFigures(_Model):
     compressed samples."""
     compressed: int
     """The bytes of ``master_side`` as zstd, estimated in the same way as ``compressed_no_filter``."""
+    split: int
+    """The bytes that the slave would receive if the binlogs were split by schema.
+
+    The slave then needs the whole binlog of every schema from which it applies any event.
+    """
+    split_sets: tuple[str, ...]
+    """The schemas whose binlogs the slave would need after a split by schema. "@rest" is the binlog of events without a
+    schema."""
     peak_no_filter: Peak | None
     """The time bucket in which the slave would receive the most bytes without a filter."""
     peak: Peak | None
@@ -306,7 +316,7 @@ class OverTime(_Model):
 class Results(_Model):
     """All results of a bandwidth job. The number ``format`` grows when a release changes the meaning of a field."""
 
-    format: int = 3
+    format: int = 2
     audience: Audience = Audience.SLAVES
     """The readers for whom the sums, the traffic of a month, the series, peaks and savings of rules are."""
     source: SourceFigures
@@ -400,6 +410,7 @@ def totals_of(
         stand_ins=sum(one.stand_ins for one in replicas),
         stand_in_bytes=sum(one.bytes_gtid for one in replicas),
         is_upper_bound=any(one.is_upper_bound for one in replicas),
+        split=sum(one.split for one in slaves),
         month=month_of(bytes, seconds, price_per_gb),
     )
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from dumpfilter.analyse.report.audience import Audience
 from dumpfilter.analyse.report.html import environment, page_parts
-from dumpfilter.analyse.report.text import human_price
+from dumpfilter.analyse.report.text import human_bytes, human_price
 from dumpfilter.spark_jobs.bandwidth.report import figures
 from dumpfilter.spark_jobs.bandwidth.report.figures import (
     MOST_CHOICES,
@@ -48,9 +48,11 @@ class _Way:
     note: str
     bytes: int
     colour: str
-    mark: str
+    whole: int
+    """The bytes without filter and compression, to the same readers."""
+    mark: str = ""
     """The sign before the bytes: ≈ for an estimate, ≤ for an upper bound."""
-    gigabytes_a_month: float | None
+    gigabytes_a_month: float | None = None
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ def render_report(results: Results) -> str:
         nothing_passes=nothing_passes,
         remarks=[remark for remark in results.remarks if remark not in nothing_passes],
         ways=_ways(results),
+        other_ways=_other_ways(results),
         is_for_replicas=audience is Audience.REPLICAS,
         ways_of=partial(ways_of, audience=audience),
         compression=compression_name(results),
@@ -152,6 +155,7 @@ def _ways(results: Results) -> list[_Way]:
             note,
             getattr(totals.bytes, key),
             colour,
+            totals.bytes.no_filter,
             "≤ " if is_bound and key == "filter" else mark,
             _of_month(totals.month, key),
         )
@@ -165,6 +169,45 @@ def _of_month(month: Month | None, key: str) -> float | None:
 
 def _gigabytes(number: float) -> str:
     return f"{number:,.4g}" if number < 1000 else f"{number:,.0f}"
+
+
+def _other_ways(results: Results) -> list[_Way]:
+    """Return the filter for the other kind of readers, and two ways without a filter on the master."""
+    totals, slaves = results.totals, counted(results.slaves)
+    whole = totals.of_slaves.no_filter
+    applied = human_bytes(sum(one.master_side.bytes for one in slaves))
+    ways = []
+    if results.audience is Audience.REPLICAS:
+        ways.append(
+            _Way(
+                "Filter on the master, dumpfilter's slaves",
+                "over gRPC, without stand-ins",
+                totals.of_slaves.filter,
+                "master",
+                whole,
+            )
+        )
+    elif totals.of_replicas is not None:
+        gtids = f"{'at most ' if totals.is_upper_bound else ''}{human_bytes(totals.stand_in_bytes)}"
+        ways.append(
+            _Way(
+                "Filter on the master, real replicas",
+                f"in MySQL's protocol, {gtids} of stand-ins for GTIDs",
+                totals.of_replicas.filter,
+                "replica",
+                totals.of_replicas.no_filter,
+                "≤ " if totals.is_upper_bound else "",
+            )
+        )
+    return [
+        *ways,
+        _Way(
+            "Filter on the slave", f"the whole binlog; the slaves apply {applied}", whole, "whole-line", whole
+        ),
+        _Way(
+            "Split binlogs", "whole binlogs of the schemas that the slave needs", totals.split, "split", whole
+        ),
+    ]
 
 
 def _peaks(results: Results) -> tuple[float, float] | None:

@@ -217,6 +217,8 @@ def made_results(
                 undecided_events=int(rng.integers(0, 50)),
                 compressed_no_filter=int(whole * 0.31),
                 compressed=int(sent * 0.31),
+                split=min(whole, int(sent * 1.12)),
+                split_sets=tuple(sorted(wanted)),
                 peak_no_filter=_peak(starts, unfiltered, bucket),
                 peak=_peak(starts, list(series[name]), bucket),
                 rule_savings=tuple(
@@ -293,6 +295,8 @@ def empty_results(slaves: int = 1) -> Results:
                 undecided_events=0,
                 compressed_no_filter=0,
                 compressed=0,
+                split=0,
+                split_sets=(),
                 peak_no_filter=None,
                 peak=None,
                 rule_savings=(),
@@ -335,6 +339,7 @@ def with_names(results: Results, names: list[str]) -> Results:
         one["name"] = table.get(one["name"], one["name"])
     for one in plain["slaves"]:
         one["name"] = slave.get(one["name"], one["name"])
+        one["split_sets"] = names[: len(one["split_sets"])]
         one["rules"] = (names * 9)[: len(one["rules"])]
         one["warnings"] = [f"{name}." for name in names[: len(one["warnings"])]]
         for rule, name in zip(one["rule_savings"], names * 9, strict=False):

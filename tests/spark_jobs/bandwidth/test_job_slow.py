@@ -32,8 +32,8 @@ from dumpfilter.topology.slaves_file import SlaveDefinition
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 from tests.master.test_replica_encoding import streamed
-from tests.spark_jobs.here import shuffled
-from tests.spark_jobs.walking import RECORDINGS
+from tests.spark_jobs.here import shuffled, split_here
+from tests.spark_jobs.walking import FILE_LEVEL, RECORDINGS
 from tests.strategies import MadeBinlog, binlogs, rules
 
 SMALL = BandwidthOptions(audience=Audience.SLAVES, range_size=9000, block_size=5000, bucket_seconds=1)
@@ -239,6 +239,25 @@ def check_sums(found: Results) -> None:
             assert found.series.slaves[one.name][found.bucket_starts.index(one.peak.start)] == one.peak.bytes
         for saving in one.rule_savings:
             assert saving.saving == saving.bytes_without - one.master_side.bytes
+
+
+@pytest.mark.parametrize("name", [name for name in RECORDINGS if name.startswith("oracle/")])
+def test_the_split_figure_is_what_a_split_writes(name: str, tmp_path: Path) -> None:
+    found = measured(name)
+    made = split_here(RECORDINGS[name], tmp_path / "out")
+    sizes = {}
+    for one, described in zip(made.sets, made.manifest.binlogs, strict=True):
+        sizes[described.schema_name or "@rest"] = sum(
+            len(event.raw)
+            for path in one.files
+            for event in iter_events(open(path, "rb"), file=path.name)  # noqa: SIM115 (a few small files)
+            if event.type not in FILE_LEVEL
+        )
+    for figures in found.slaves:
+        assert figures.split == sum(sizes[schema] for schema in figures.split_sets)
+    by_name = {one.name: one for one in found.slaves}
+    assert by_name["all"].split_sets == tuple(sizes)
+    assert len(by_name["nothing"].split_sets) < len(sizes)
 
 
 @settings(max_examples=20, deadline=None)
