@@ -43,9 +43,9 @@ def lint_command(
     from rich.text import Text
 
     from dumpfilter.analyse.lint.findings import FilterWarning, Level
+    from dumpfilter.analyse.lint.gather import gather_with_bar
     from dumpfilter.analyse.lint.linting import lint
     from dumpfilter.analyse.lint.output import print_warnings, warning_as_dict
-    from dumpfilter.analyse.lint.progress import gather_with_bar
     from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.base.printable import visible
     from dumpfilter.index.fileset import BinlogSet

@@ -47,7 +47,7 @@ def suggest_command(
     """
     from rich.console import Console
 
-    from dumpfilter.analyse.lint.progress import gather_with_bar
+    from dumpfilter.analyse.lint.gather import gather_with_bar
     from dumpfilter.analyse.report.terminal import print_json, warn
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.spark_jobs.engines.threads import ThreadRunner

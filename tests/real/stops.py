@@ -30,8 +30,8 @@ import pymysql
 from dumpfilter.analyse.lint.gather import gather
 from dumpfilter.analyse.lint.items import Item
 from dumpfilter.analyse.lint.knowledge import SetKnowledge
+from dumpfilter.analyse.lint.linting import dropped_xa
 from dumpfilter.analyse.lint.replica import ReplicaWalk
-from dumpfilter.analyse.lint.xa import dropped_xa
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events

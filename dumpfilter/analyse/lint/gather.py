@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console
 
 from dumpfilter.analyse.lint.findings import Evidence
 from dumpfilter.analyse.lint.knowledge import SetEvent, SetKnowledge
+from dumpfilter.base.byte_bar import byte_bar
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
@@ -70,6 +72,16 @@ def gather(binlogs: BinlogSet, *, verify: bool = True, progress: Progress | None
         if progress is not None:
             progress(segment.end - segment.start)
     return made.knowledge
+
+
+def gather_with_bar(binlogs: BinlogSet, console: Console, *, verify: bool = True) -> SetKnowledge:
+    """Return what lint must know about a binlog set. A bar shows the progress where ``console`` is a terminal.
+
+    Raises BinlogError where the set is damaged.
+    """
+    with byte_bar(console) as bar:
+        task = bar.add_task("reading", total=sum(map(binlogs.size, binlogs.names)))
+        return gather(binlogs, verify=verify, progress=lambda size: bar.update(task, advance=size))
 
 
 class Gatherer:

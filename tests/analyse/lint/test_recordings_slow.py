@@ -17,9 +17,8 @@ from dumpfilter.analyse.lint.findings import Code, Level
 from dumpfilter.analyse.lint.gather import gather
 from dumpfilter.analyse.lint.items import Item
 from dumpfilter.analyse.lint.knowledge import SetKnowledge
-from dumpfilter.analyse.lint.linting import lint
+from dumpfilter.analyse.lint.linting import dropped_xa, lint
 from dumpfilter.analyse.lint.replica import ReplicaWalk
-from dumpfilter.analyse.lint.xa import dropped_xa
 from dumpfilter.binlog.statement import Statement
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
