@@ -61,7 +61,9 @@ def warm_up(directory: Path) -> None:
     flags = TableFlags(Filter.from_options(["--replicate-do-db=shop_01"]), subjects)
     thread = DumpThread(flags, sources)
     tally = Tally(subjects, sources, filters=[(flags, None)])
-    by_transaction = TransactionTally(subjects, sources, filters=[(flags.filter, None)])
+    by_transaction = TransactionTally(
+        subjects, sources, filters=[(flags.filter, None)], schemas_of=lambda subject: ()
+    )
     compressed = _compress(made.files[0], directory / "compressed")
     for reader, segment in chain.from_iterable(
         BinlogSet.open(index).segments(subjects, sources) for index in (made.index, compressed)

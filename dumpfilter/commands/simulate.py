@@ -57,7 +57,7 @@ def simulate_command(
     check_output(given.output, overwrite=given.overwrite)
     progress = Console(stderr=True)
     with engine.runner(progress, default="local") as run:
-        traffics = read_origins(planned, run, read)
+        traffics = read_origins(planned, run, read, {setting.variant for setting in options.settings})
     # The traffic is small. So the nodes are evaluated here, also when Spark has read the binlogs.
     threads = partial(ThreadRunner(console=progress), label="simulating")
     results = simulate(planned.plan, traffics, options, threads, speeds=planned.speeds)

@@ -12,6 +12,7 @@ from dumpfilter.commands.option_groups.inputs import fetched
 if TYPE_CHECKING:
     from dumpfilter.commands.option_groups.engine import JobReadOptions
     from dumpfilter.simulation.plan import Plan
+    from dumpfilter.simulation.results import Variant
     from dumpfilter.simulation.traffic import SetTraffic
     from dumpfilter.spark_jobs.engines.runner import Runner
 
@@ -55,13 +56,19 @@ class Inputs(Settings):
         return Planned(plan, speeds_of(model), binlog_sets(plan, model, binlogs))
 
 
-def read_origins(given: Planned, run: Runner, read: JobReadOptions) -> dict[str, SetTraffic]:
+def read_origins(
+    given: Planned, run: Runner, read: JobReadOptions, variants: set[Variant]
+) -> dict[str, SetTraffic]:
     """Read the traffic of each origin's binlog set."""
-    from dumpfilter.spark_jobs.ranges.range_index import ReadOptions
-    from dumpfilter.spark_jobs.simulation.traffic import read_traffic
+    from dumpfilter.simulation.results import Variant
+    from dumpfilter.spark_jobs.simulation.traffic import TrafficOptions, read_traffic
 
-    options = ReadOptions(
-        on_corrupt=read.on_corrupt, verify=read.verify_checksum, range_size=read.range_bytes
+    options = TrafficOptions(
+        on_corrupt=read.on_corrupt,
+        verify=read.verify_checksum,
+        range_size=read.range_bytes,
+        compressed=bool({Variant.NONE_COMPRESSED, Variant.MASTER_COMPRESSED} & variants),
+        split=Variant.SPLIT in variants,
     )
     return {
         origin: read_traffic(fetched([binlogs], None)[0], given.plan.filters, run, options)

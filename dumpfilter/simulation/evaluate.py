@@ -39,11 +39,19 @@ class Content(NamedTuple):
 
 def content(traffic: SetTraffic, form: Form, number: int | None) -> Content:
     """Return what crosses a link in one form, after the filter with this number (None: everything)."""
-    sent = traffic.everything if number is None else traffic.filtered(number)
-    if form is Form.EVENTS:
-        return Content(sent.transaction, sent.bytes, None)
-    packets = Content(sent.transaction, sent.bytes + PACKET_BYTES * sent.events, None)
-    return packets if form is Form.PACKETS else _with_stand_ins(traffic, packets)
+    sent = traffic.everything if number is None else traffic.filtered[number]
+    match form:
+        case Form.EVENTS:
+            return Content(sent.transaction, sent.bytes, None)
+        case Form.COMPRESSED:
+            return Content(sent.transaction, sent.compressed, None)
+        case Form.PACKETS:
+            return Content(sent.transaction, sent.bytes + PACKET_BYTES * sent.events, None)
+        case Form.SPLIT:
+            split = None if number is None else traffic.split[number]
+            split = split or traffic.everything
+            return Content(split.transaction, split.bytes, None)
+    return _with_stand_ins(traffic, Content(sent.transaction, sent.bytes + PACKET_BYTES * sent.events, None))
 
 
 def _with_stand_ins(traffic: SetTraffic, sent: Content) -> Content:
@@ -288,7 +296,7 @@ def _travel(route: Route, schedule: Schedule) -> Flow:
 
 def _apply(traffic: SetTraffic, route: Route, crossing: Content, received: Ints) -> Ints:
     assert route.apply is not None
-    passes = traffic.everything if route.applied is None else traffic.filtered(route.applied)
+    passes = traffic.everything if route.applied is None else traffic.filtered[route.applied]
     sizes = np.zeros(len(traffic), np.int64)
     sizes[passes.transaction] = passes.bytes
     wanted = sizes[crossing.transaction] > 0

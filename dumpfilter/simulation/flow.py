@@ -16,7 +16,7 @@ from dumpfilter.simulation import lag
 from dumpfilter.simulation.lag import Lag, Window
 from dumpfilter.simulation.plan import Leg, PlannedNode
 from dumpfilter.simulation.results import LagFigures, LinkFigures, NodeFigures, OutageFigures, Series
-from dumpfilter.simulation.route import Passage, Route
+from dumpfilter.simulation.route import Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints
 
 POINTS = 400
@@ -204,6 +204,7 @@ def _link(leg: Leg, last: Passage, outcome: LinkOutcome, count: int) -> LinkFigu
         messages=outcome.messages,
         overhead=outcome.overhead,
         resent=outcome.resent,
+        estimated=last.form is Form.COMPRESSED,
         outages=outcome.outages,
         count=count,
     )

@@ -24,6 +24,12 @@ class Variant(enum.StrEnum):
     """Everything is sent, and each slave applies what passes its filter."""
     MASTER = "filter-on-master"
     """The master sends what passes the slave's filter."""
+    NONE_COMPRESSED = "no-filter-zstd"
+    """Everything is sent as zstd. The bytes are estimates."""
+    MASTER_COMPRESSED = "filter-on-master-zstd"
+    """The master sends what passes the slave's filter as zstd. The bytes are estimates."""
+    SPLIT = "split"
+    """The binlog is split by schema. The slave reads the whole binlog of each schema that it needs."""
     REPLICA = "real-replica"
     """The master sends what passes the filter to real replicas, with stand-ins for dropped transactions."""
 
@@ -85,6 +91,8 @@ class LinkFigures(Figures):
     """The bytes of the protocols around the events. None: not known."""
     resent: int = 0
     """The bytes that the source sent in vain, because an outage lost them."""
+    estimated: bool = False
+    """Whether ``bytes`` is an estimate, as it is for compressed events."""
     outages: tuple[OutageFigures, ...] = ()
     count: int = 1
     """The number of links with equal figures. ``name`` is the first of them."""

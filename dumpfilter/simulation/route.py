@@ -32,10 +32,14 @@ class Form(enum.StrEnum):
 
     EVENTS = "events"
     """Chunks of events, as slaves of dumpfilter get them."""
+    COMPRESSED = "compressed"
+    """Chunks of events as zstd. Their sizes are estimates."""
     PACKETS = "packets"
     """Packets of MySQL's protocol, one for each event."""
     STAND_INS = "stand-ins"
     """Packets, with stand-ins for dropped transactions."""
+    SPLIT = "split"
+    """The events of whole schemas."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class Router:
         return tuple(self._route(channel, setting) for channel in node.channels)
 
     def _route(self, channel: Channel, setting: Setting) -> Route:
-        no_filter = setting.variant is Variant.NONE
+        no_filter = setting.variant in (Variant.NONE, Variant.NONE_COMPRESSED)
         return Route(
             channel.origin,
             tuple(self._known_passage(leg, setting) for leg in channel.legs),
@@ -101,15 +105,22 @@ class Router:
         variant = setting.variant
         if variant is Variant.SLAVE:
             passed = self._number(leg.logged)
-        elif variant is Variant.NONE:
+        elif variant in (Variant.NONE, Variant.NONE_COMPRESSED):
             # A slave without rules still does not get the transactions of origins that it ignores.
             passed = self._number(FilterKey((), leg.logged.origin))
         else:
             passed = self._number(leg.sent)
-        if leg.is_grpc and variant is not Variant.REPLICA:
-            form = Form.EVENTS
-        else:
-            form = Form.STAND_INS if leg.filters and passed is not None else Form.PACKETS
+        form = Form.EVENTS if leg.is_grpc else Form.STAND_INS if leg.filters else Form.PACKETS
+        if leg.is_grpc:
+            match variant:
+                case Variant.NONE_COMPRESSED | Variant.MASTER_COMPRESSED:
+                    form = Form.COMPRESSED
+                case Variant.SPLIT:
+                    form = Form.SPLIT
+                case Variant.REPLICA:
+                    form = Form.STAND_INS
+        if form is Form.STAND_INS and passed is None:
+            form = Form.PACKETS
         return Passage(form, passed, self._hop(leg, form, setting))
 
     def _hop(self, leg: Leg, form: Form, setting: Setting) -> Hop:

@@ -65,7 +65,7 @@ _SPAN = tuple(columns_of(_Span))
 _LINK = Column("link", TEXT, "`SOURCE:TARGET`")
 _NODE = Column("node", TEXT, "The node's name.")
 _LINKS_ORDER = (
-    *("source", "target", "count", "rate", "delay", "jitter", "bytes"),
+    *("source", "target", "count", "rate", "delay", "jitter", "bytes", "estimated"),
     *("transactions", "messages", "overhead", "resent"),
 )
 

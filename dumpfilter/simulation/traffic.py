@@ -6,9 +6,8 @@ One pass over the binlogs makes a :class:`SetTraffic`. The simulation needs noth
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +27,8 @@ class Clock(enum.StrEnum):
     """The times at which a program saw the transactions arrive in the binlog, microseconds."""
 
 
-class Sent(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Sent:
     """The part of a binlog set that one filter lets through, transaction by transaction.
 
     The arrays have one entry for each transaction of which at least one byte is sent.
@@ -41,6 +41,8 @@ class Sent(NamedTuple):
     before them, and those before the first transaction count with the first transaction that is sent."""
     events: Ints
     """The number of events. MySQL's own protocol adds some bytes for each of them."""
+    compressed: Ints
+    """The estimated bytes of the events as zstd."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +59,10 @@ class SetTraffic:
     files: tuple[str, ...]
     everything: Sent
     """The traffic of a slave without a filter."""
-    filtered: Callable[[int], Sent]
-    """Return the traffic of the filter with a number."""
+    filtered: Sequence[Sent] = ()
+    """The traffic of each distinct filter. The index is the filter's number. An item may be made at each access."""
+    split: Sequence[Sent | None] = ()
+    """For each distinct filter, the traffic of the binlogs of a split by schema that the filter needs."""
     stand_in_bytes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """For each transaction, the bytes of the stand-in that a real replica gets if the transaction is dropped. 0: the
     transaction has no GTID."""

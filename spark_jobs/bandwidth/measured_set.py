@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import zstandard
 
 from dumpfilter.analyse.report.audience import Audience
 from dumpfilter.analyse.traffic.facts import Facts, SubjectFlags, flags_of, side_by_side
@@ -46,6 +45,7 @@ from dumpfilter.spark_jobs.ranges.range_index import (
     state_of_thread,
 )
 from dumpfilter.spark_jobs.ranges.ranges import Block, Range, amount_of, grouped
+from dumpfilter.spark_jobs.samples import CHUNK, MOST, WHOLE, Samples, compressed_size
 from dumpfilter.spark_jobs.split.assign import RUN_SIZE, Assigner, Share, share_as_chunk
 from dumpfilter.spark_jobs.split.ownership import Owners, SchemaOwners, schemas_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -90,14 +90,6 @@ def _version(path: str) -> FileVersion | None:
 
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
 
-LEVEL = 3
-"""The compression level of zstd, MySQL's default of zstd_compression_level."""
-CHUNK = 256 << 10
-"""The number of bytes compressed together in a sample. It equals the size of a chunk, which the dump compresses."""
-_MOST_SAMPLES = 1 << 20
-"""The most bytes of one range (a part of a binlog file) to compress as samples, because compression is slow."""
-WHOLE = ""
-"""The name of samples of the whole binlog stream. Other names are those of schemas."""
 _PAYLOAD_OVERHEAD = 100
 """About the bytes of a compressed transaction's Gtid event, and of the head of its Transaction_payload event."""
 _ALONE = "/"
@@ -144,24 +136,6 @@ def ask(
             without.append(known[key])
         asked.append(Asked(one, number, tuple(without)))
     return asked, filters
-
-
-@dataclass
-class Samples:
-    """The bytes of samples before and after compression, by the encoded name of a schema or :data:`WHOLE`."""
-
-    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-    def count(self, name: str, raw: int, compressed: int) -> None:
-        """Add the sizes of a sample. No bytes are no sample."""
-        if raw:
-            before = self.sizes.get(name, (0, 0))
-            self.sizes[name] = before[0] + raw, before[1] + compressed
-
-    def add(self, other: Samples) -> None:
-        """Add the samples of another part of the binlogs."""
-        for name, sizes in other.sizes.items():
-            self.count(name, *sizes)
 
 
 @dataclass
@@ -271,7 +245,7 @@ class MeasureRanges(ReadRanges):
             for share in shares:
                 schema_bytes[state.owners.names[share.output]] += share.size
             if not number:
-                _compress(file, block, shares, state, wanted.number, samples)
+                _compress(file, block, shares, state.owners, wanted.number, samples)
 
 
 @dataclass(frozen=True)
@@ -285,10 +259,6 @@ class _ThreadState:
     """The verdicts of every filter about tables, and the origins that its slave wants. The slaves' filters come
     first."""
     owners: Owners
-    compressor: zstandard.ZstdCompressor = field(
-        default_factory=lambda: zstandard.ZstdCompressor(level=LEVEL)
-    )
-    """To make a compressor costs more than to compress a small transaction."""
     numbers: dict[Subject, int] = field(default_factory=dict)
 
     def flags_of(self, tallied: Facts) -> list[SubjectFlags | None]:
@@ -301,27 +271,23 @@ class _ThreadState:
 
 
 def _compress(
-    file: BinlogFile, block: Block, shares: Sequence[Share], state: _ThreadState, turn: int, samples: Samples
+    file: BinlogFile, block: Block, shares: Sequence[Share], owners: Owners, turn: int, samples: Samples
 ) -> None:
     """Compress samples of a block of events, for each schema separately, to estimate compression ratios.
 
     A schema's samples are taken from the events that a split by schema would write for this schema. Each range begins
     with another schema, so that every schema has samples.
     """
-    segment, owners = block.segment, state.owners
-
-    def size_of(data: bytes) -> int:
-        return len(state.compressor.compress(data))
-
+    segment = block.segment
     whole = block.data[: min(CHUNK, segment.end - segment.start)].tobytes()
-    samples.count(WHOLE, len(whole), size_of(whole))
+    samples.take(WHOLE, whole)
     ends = np.append(segment.offset[segment.txn_event[1:-1]], segment.end) - segment.start
     begin = 0
     for end in ends[ends <= len(whole)].tolist() or [len(whole)]:
         one = block.data[begin:end].tobytes()
-        samples.count(_ALONE, len(one), min(len(one), size_of(one) + _PAYLOAD_OVERHEAD))
+        samples.count(_ALONE, len(one), min(len(one), compressed_size(one) + _PAYLOAD_OVERHEAD))
         begin = end
-    left = _MOST_SAMPLES
+    left = MOST
     # The numbers of the outputs depend on what this thread has read before, but the samples must not.
     shares = sorted(shares, key=lambda share: owners.names[share.output])
     start = turn % max(len(shares), 1)
@@ -329,7 +295,7 @@ def _compress(
         if left <= 0:
             return
         data = _beginning(share, block, file)
-        samples.count(owners.names[share.output], len(data), size_of(data))
+        samples.take(owners.names[share.output], data)
         left -= len(data)
 
 

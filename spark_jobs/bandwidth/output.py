@@ -36,13 +36,7 @@ from dumpfilter.analyse.report.parquet import (
 from dumpfilter.analyse.traffic.facts import COLUMNS, Conditions, Facts, Origin, with_shared_numbers
 from dumpfilter.dump.stand_ins import Stretches
 from dumpfilter.index.subjects import Subject
-from dumpfilter.spark_jobs.bandwidth.measured_set import (
-    FileVersion,
-    Measured,
-    MeasuredFile,
-    MeasuredSet,
-    Samples,
-)
+from dumpfilter.spark_jobs.bandwidth.measured_set import FileVersion, Measured, MeasuredFile, MeasuredSet
 from dumpfilter.spark_jobs.bandwidth.report import render_report
 from dumpfilter.spark_jobs.bandwidth.results import (
     Results,
@@ -52,6 +46,7 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     TableShare,
 )
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
+from dumpfilter.spark_jobs.samples import Samples
 
 SLAVE, NO_FILTER = "slave", "no filter"
 """The kinds of rows of the table ``traffic``."""

@@ -1,1 +1,1 @@
-"""The traffic of a binlog set by transaction, read on threads or on Spark for a simulation."""
+"""The engines of the simulation: the traffic of a binlog set by transaction, and the evaluation of many slaves."""

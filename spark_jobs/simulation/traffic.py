@@ -3,42 +3,44 @@
 The same job runs on threads of this process and on Spark, so both engines count alike.
 
 1. The driver indexes the files and divides them into ranges of whole transactions.
-2. Each task counts the transactions of a group of ranges (:class:`CountRanges`).
+2. Each task counts the transactions of a group of ranges (:mod:`~dumpfilter.spark_jobs.simulation.measure`).
 3. The driver joins the counts in the order of the binlog.
 """
 
 from __future__ import annotations
 
 import functools
-import threading
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, overload
 
 import numpy as np
 
 from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.analyse.traffic.transactions import (
-    GivenFilter,
-    TransactionTally,
+    MILLION,
+    Pattern,
+    Sums,
     TransactionTraffic,
-    Verdicts,
     join,
+    ratios_of,
 )
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.event_time import MICROSECONDS
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.stand_ins import EVENTS
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.index.subjects import Subjects
 from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
 from dumpfilter.spark_jobs.engines.runner import Runner
-from dumpfilter.spark_jobs.ranges.range_index import ReadOptions, ReadRanges, index_set, state_of_thread
-from dumpfilter.spark_jobs.ranges.ranges import Range, amount_of, grouped
+from dumpfilter.spark_jobs.ranges.range_index import IndexedSet, ReadOptions, index_set
+from dumpfilter.spark_jobs.ranges.ranges import amount_of, grouped
+from dumpfilter.spark_jobs.samples import Samples
+from dumpfilter.spark_jobs.simulation.measure import Counted, CountRanges
+from dumpfilter.spark_jobs.simulation.samples import measured_ratios
+from dumpfilter.spark_jobs.split.ownership import REST
 
 _SECOND = int(MICROSECONDS)
 
@@ -57,71 +59,73 @@ class FilterDefinition(Protocol):
         """Return the filter. Raises OptionError."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CountRanges(ReadRanges):
-    """A picklable task that counts the transactions of some ranges for all filters."""
+@dataclass(frozen=True)
+class TrafficOptions(ReadOptions):
+    """The options for reading the traffic of a binlog set."""
 
-    job: str
-    filters: tuple[GivenFilter, ...]
+    compressed: bool = False
+    """Whether to estimate the sizes of transactions as zstd."""
+    split: bool = False
+    """Whether to count also what a split of the set by schema would send.
 
-    def __call__(self, ranges: Iterable[Range]) -> TransactionTraffic:
-        """Read the ranges and return their traffic. Raises BinlogError with file and position."""
-        subjects, sources, tally = state_of_thread(self.job, self._state)
-        parts = []
-        for wanted in ranges:
-            with self.open(wanted.file) as file:
-                for block in self.blocks(file, wanted, subjects, sources):
-                    tally.add(block.segment, block.data, block.segment.start, file.read)
-            parts.append(tally.take(wanted.file))
-        return join(parts or [tally.take()])
-
-    def _state(self) -> tuple[Subjects, SourceNumbers, TransactionTally]:
-        with _lock:
-            if self.job not in _verdicts:
-                _verdicts.clear()
-                _verdicts[self.job] = Verdicts([one for one, _ in self.filters])
-            verdicts = _verdicts[self.job]
-        subjects, sources = Subjects(), SourceNumbers()
-        return subjects, sources, TransactionTally(subjects, sources, filters=self.filters, verdicts=verdicts)
-
-
-_verdicts: dict[str, Verdicts] = {}
-"""The verdicts of the filters of the last job, which all threads of the process share."""
-_lock = threading.Lock()
+    Events between transactions count with the binlog of events without a schema only.
+    """
 
 
 def read_traffic(
     source: str | Path | Sequence[str | Path],
     filters: Sequence[FilterDefinition],
     run: Runner,
-    options: ReadOptions | None = None,
+    options: TrafficOptions | None = None,
 ) -> SetTraffic:
     """Count each transaction of a binlog set for each filter.
 
     ``source`` names a binlog set or several files, and ``run`` runs the tasks. A filter's index in ``filters`` is its
     number in the result. Raises BinlogError with file and position for a damaged binlog.
     """
-    options = options or ReadOptions()
+    options = options or TrafficOptions()
     indexed = index_set(source, run, options)
     count = CountRanges(
         job=uuid.uuid4().hex,
         files=indexed.files,
         filters=tuple((one.filter(indexed.names), one.origin) for one in filters),
+        compressed=options.compressed,
+        split=options.split,
         verify=options.verify_ranges,
         block_size=options.block_size,
     )
     groups = grouped(indexed.ranges, options.range_size)
-    counted = run(count, groups, "counting transactions", amount=amount_of(indexed.ranges))
-    traffic = join(counted or [count([])])
+    counted = run(count, groups, "counting transactions", amount=amount_of(indexed.ranges)) or [count([])]
+    return set_traffic(indexed, counted, len(filters), options)
+
+
+def set_traffic(
+    indexed: IndexedSet, counted: Sequence[Counted], n_filters: int, options: TrafficOptions
+) -> SetTraffic:
+    """Join the counts of consecutive parts of a set, and return them in the form that a simulation takes."""
+    traffic = join([one.traffic for one in counted])
+    samples = Samples()
+    for one in counted:
+        samples.add(one.samples)
+    by_schema, whole = measured_ratios(samples)
+    ratio = ratios_of(traffic, by_schema, whole) if options.compressed else None
     time, clock = times_of(traffic)
+    split: Sequence[Sent | None] = ()
+    if options.split:
+        subjects = frozenset().union(*(one.subjects for one in counted))
+        schemas = tuple(schemas_for(number, subjects) for number in range(n_filters))
+        split = Made(
+            lambda number: _sent(traffic.weighted(_weights(traffic, schemas[number]), ratio)), n_filters
+        )
     return SetTraffic(
         time=time,
         clock=clock,
         end=traffic.end,
         file=traffic.file.astype(np.int64),
         files=tuple(replace_invalid_utf8(one.name) for one in indexed.files),
-        everything=_everything(traffic),
-        filtered=functools.lru_cache(_KEPT)(lambda number: Sent(*traffic.of_filter(number))),
+        everything=_everything(traffic, whole),
+        filtered=Made(lambda number: _sent(traffic.of_filter(number, ratio)), n_filters),
+        split=split,
         stand_in_bytes=traffic.stand_in.astype(np.int64),
         stand_in_events=EVENTS[indexed.family],
         stand_ins_joined=indexed.family == "mariadb",
@@ -130,6 +134,30 @@ def read_traffic(
         family=indexed.family,
         nbytes=sum(one.size for one in indexed.files),
     )
+
+
+class Made(Sequence[Sent]):
+    """The traffic of each filter, made when it is needed. The last ones used stay in memory."""
+
+    def __init__(self, make: Callable[[int], Sent], length: int) -> None:
+        self._make = functools.lru_cache(_KEPT)(make)
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, number: int) -> Sent: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Sent]: ...
+
+    def __getitem__(self, number: int | slice) -> Sent | Sequence[Sent]:
+        if isinstance(number, slice):
+            return [self[k] for k in range(*number.indices(self._length))]
+        if not 0 <= number < self._length:
+            raise IndexError(number)
+        return self._make(number)
 
 
 def times_of(traffic: TransactionTraffic) -> tuple[Ints, Clock]:
@@ -152,9 +180,22 @@ def times_of(traffic: TransactionTraffic) -> tuple[Ints, Clock]:
     return second * _SECOND + within * _SECOND // np.repeat(count, count), Clock.SECONDS
 
 
-def _everything(traffic: TransactionTraffic) -> Sent:
+def schemas_for(number: int, subjects: frozenset[Pattern]) -> frozenset[str]:
+    """Return the schemas whose whole binlogs the slave with this filter needs after a split by schema."""
+    return frozenset(schema for one in subjects if one.has(number) for schema in (one.schemas or (REST,)))
+
+
+def _weights(traffic: TransactionTraffic, needed: frozenset[str]) -> Ints:
+    return np.array([len(needed.intersection(one.schemas or (REST,))) for one in traffic.patterns], np.int64)
+
+
+def _everything(traffic: TransactionTraffic, ratio: int) -> Sent:
     size, events = traffic.bytes.copy(), traffic.events.astype(np.int64)
     if len(size):
         size[0] += traffic.before[0]
         events[0] += traffic.before[1]
-    return Sent(np.arange(len(size)), size, events)
+    return Sent(np.arange(len(size)), size, events, size * ratio // MILLION)
+
+
+def _sent(sums: Sums) -> Sent:
+    return Sent(sums.transaction, sums.bytes, sums.events, sums.compressed)

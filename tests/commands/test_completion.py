@@ -58,8 +58,8 @@ def test_the_script_completes_the_command(
 
 
 def test_variants() -> None:
-    assert completed("simulate", "x", "--variant", "no") == ["no-filter"]
-    assert len(completion.complete_variant("")) == 4
+    assert completed("simulate", "x", "--variant", "no") == ["no-filter", "no-filter-zstd"]
+    assert len(completion.complete_variant("")) == 7
 
 
 def test_a_value_after_an_equals_sign() -> None:

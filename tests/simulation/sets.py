@@ -14,7 +14,7 @@ SECOND = 1_000_000
 def sent(numbers: Sequence[int], sizes: Sequence[int]) -> Sent:
     """Return what a filter sends: the transactions with these numbers and sizes, two events each."""
     size = np.array(sizes, np.int64)
-    return Sent(np.array(numbers, np.int64), size, np.full(len(size), 2, np.int64))
+    return Sent(np.array(numbers, np.int64), size, np.full(len(size), 2, np.int64), size // 4)
 
 
 def traffic(
@@ -35,7 +35,7 @@ def traffic(
         file=np.zeros(n, np.int64),
         files=("binlog.000001",),
         everything=sent(range(n), sizes),
-        filtered=[sent(numbers, [sizes[k] for k in numbers]) for numbers in filters].__getitem__,
+        filtered=tuple(sent(numbers, [sizes[k] for k in numbers]) for numbers in filters),
         stand_in_bytes=np.full(n, stand_in, np.int64),
         stand_in_events=3 if stand_in else 0,
         stand_ins_joined=joined,

@@ -17,7 +17,7 @@ from dumpfilter.simulation.traffic import Clock, Ints, Sent, SetTraffic
 
 def _sent(numbers: list[int], sizes: list[int]) -> Sent:
     size = np.array([sizes[k] for k in numbers], np.int64)
-    return Sent(np.array(numbers, np.int64), size, np.full(len(numbers), 3, np.int64))
+    return Sent(np.array(numbers, np.int64), size, np.full(len(numbers), 3, np.int64), size // 2)
 
 
 @st.composite
@@ -34,7 +34,7 @@ def traffics(draw: st.DrawFn) -> SetTraffic:
         none,
         ("a",),
         _sent(list(range(n)), sizes),
-        [_sent(chosen, sizes)].__getitem__,
+        (_sent(chosen, sizes),),
         stand_in_bytes=np.full(n, 100, np.int64),
         stand_in_events=3,
     )
@@ -53,7 +53,7 @@ def hops(draw: st.DrawFn) -> Hop:
 
 @st.composite
 def routes(draw: st.DrawFn) -> Route:
-    forms = st.sampled_from([Form.EVENTS, Form.PACKETS, Form.STAND_INS])
+    forms = st.sampled_from([Form.EVENTS, Form.COMPRESSED, Form.STAND_INS])
     passages = st.builds(Passage, forms, st.sampled_from([None, 0]), hops())
     return Route(
         "m",

@@ -44,7 +44,7 @@ def test_each_variant_sends_its_bytes(plan: Plan, given: SetTraffic) -> None:
     none, slave, master = results.runs
     assert [link.bytes for link in none.links] == [given.nbytes] * 2
     assert none.nodes == slave.nodes
-    assert [link.bytes for link in master.links] == [int(given.filtered(k).bytes.sum()) for k in (0, 1)]
+    assert [link.bytes for link in master.links] == [int(one.bytes.sum()) for one in given.filtered]
     assert [node.transactions for node in master.nodes] == [150, 30]
     assert master.nodes[0].lag.worst < none.nodes[0].lag.worst
 
@@ -100,11 +100,12 @@ def test_a_search_tells_that_no_rate_is_enough(plan: Plan, given: SetTraffic) ->
 def test_all_ways_to_run_give_the_same_results(plan: Plan, given: SetTraffic) -> None:
     settings = tuple(Setting(variant=variant, load=load) for variant in Variant for load in (1.0, 2.5))
     options = Options(settings, searches=(Search("rate", Setting(variant=Variant.MASTER)),))
-    alone = simulate(plan, {plan.origins[0]: given}, options)
+    with_split = SetTraffic(**{**vars(given), "split": given.filtered})
+    alone = simulate(plan, {plan.origins[0]: with_split}, options)
     with ThreadPoolExecutor(3) as pool:
         together = simulate(
             plan,
-            {plan.origins[0]: given},
+            {plan.origins[0]: with_split},
             options,
             lambda function, items: list(pool.map(function, items)),
         )

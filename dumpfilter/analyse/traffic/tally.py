@@ -33,6 +33,9 @@ from dumpfilter.index.subjects import Subject, Subjects
 BUCKET_SECONDS = 60
 """The default length of a time bucket, seconds. Reports show traffic by the minute."""
 
+_NO_CUT = -100
+"""The number of a subject that no event has."""
+
 _MOST_UNITS = 1 << 16
 """The number of units from which a tally adds up equal units before it takes more memory."""
 

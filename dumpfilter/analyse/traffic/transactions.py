@@ -8,15 +8,16 @@ pattern. Its size depends neither on the number of filters nor on the number of 
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.analyse.traffic.facts import Facts, Ints, Words, wants
+from dumpfilter.analyse.traffic.facts import EXACTLY, Conditions, Facts, Ints, Words, wants
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.event_time import MICROSECONDS, commit_time
@@ -32,6 +33,12 @@ from dumpfilter.index.subjects import Subject, Subjects
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
 """A filter, and the server ids and domains that its slave wants (None: all)."""
 
+SchemasOf = Callable[[Subject], Sequence[str]]
+"""A function that returns the schemas to which the events of a table or statement belong."""
+
+MILLION = 1_000_000
+"""The unit of compression ratios, which are integers so that each engine rounds alike."""
+
 _WORD = 64
 """The number of filters whose bits share a word."""
 
@@ -46,8 +53,17 @@ _COMMIT_TIME_LENGTH = 7
 _HAS_ORIGINAL_TIME = 1 << 55
 
 
-Pattern = bytes
-"""The filters that are sent certain events: a bit for each filter, in words of 64 bits (little endian)."""
+class Pattern(NamedTuple):
+    """The filters that are sent certain events, and the schemas to which these events belong."""
+
+    filters: bytes
+    """A bit for each filter, in words of 64 bits (little endian)."""
+    schemas: tuple[str, ...]
+
+    def has(self, number: int) -> bool:
+        """Return whether the filter with this number is sent the events."""
+        place, bit = divmod(number, 8)
+        return bool(self.filters[place] >> bit & 1)
 
 
 class Sums(NamedTuple):
@@ -56,6 +72,8 @@ class Sums(NamedTuple):
     transaction: Ints
     bytes: Ints
     events: Ints
+    compressed: Ints
+    """The bytes of the events as zstd, by the ratios of the events' schemas."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,23 +114,34 @@ class TransactionTraffic:
     def __len__(self) -> int:
         return len(self.time)
 
-    def of_filter(self, number: int) -> Sums:
+    def of_filter(self, number: int, ratio: Ints | None = None) -> Sums:
         """Return the traffic of a slave with the filter of this number, by transaction.
+
+        ``ratio`` has the compression ratio of each pattern, in millionths; None: the events are not compressed.
+        Events between transactions count with the sent transaction before them.
+        """
+        return self.weighted(np.array([pattern.has(number) for pattern in self.patterns], np.int64), ratio)
+
+    def weighted(self, weight: Ints, ratio: Ints | None = None) -> Sums:
+        """Return the traffic of a slave that gets the events of pattern k ``weight[k]`` times, by transaction.
 
         Events between transactions count with the sent transaction before them, and those before the first sent
         transaction with that one. If nothing but such events is sent, the result is empty.
         """
-        place, bit = divmod(number, 8)
-        has_filter = np.array([pattern[place] >> bit & 1 for pattern in self.patterns], np.bool_)
-        sent = np.flatnonzero(has_filter[self.pattern])
-        transaction = self.transaction[sent]
+        sent = np.flatnonzero(weight[self.pattern])
+        pattern, transaction = self.pattern[sent], self.transaction[sent]
         first = np.flatnonzero(np.diff(transaction, prepend=-2))
         is_sent = np.logical_or.reduceat(self.is_frame[sent], first) if len(first) else np.zeros(0, np.bool_)
         places = np.flatnonzero(is_sent)
         if not len(places):
-            return Sums(*np.zeros((3, 0), np.int64))
-        sums = np.add.reduceat(np.stack([self.entry_bytes[sent], self.entry_events[sent]]), first, axis=1)
+            return Sums(*np.zeros((4, 0), np.int64))
+        size = weight[pattern] * self.entry_bytes[sent]
+        compressed = size if ratio is None else size * ratio[pattern]
+        counts = np.stack([size, weight[pattern] * self.entry_events[sent], compressed])
+        sums = np.add.reduceat(counts, first, axis=1)
         sums[:, places[0]] += sums[:, : places[0]].sum(axis=1)
+        if ratio is not None:
+            sums[2] //= MILLION
         return Sums(transaction[first[places]], *np.add.reduceat(sums, places, axis=1))
 
 
@@ -161,6 +190,8 @@ class TransactionTally:
             have been scanned with statements and compressed transactions.
         filters: each filter, and the server ids and domains that its slave wants. A filter's index is its number.
         verdicts: the verdicts of these filters, which tallies of the same filters may share.
+        schemas_of: tells the schemas of a table or statement. None: patterns have no schemas.
+        keep_all: whether to keep also events that no filter is sent, which a split by schema may send.
     """
 
     def __init__(
@@ -170,11 +201,20 @@ class TransactionTally:
         *,
         filters: Sequence[GivenFilter],
         verdicts: Verdicts | None = None,
+        schemas_of: SchemasOf | None = None,
+        keep_all: bool = False,
     ) -> None:
         with_flags = [(TableFlags(one, subjects), origin) for one, origin in filters]
         self._tally = Tally(subjects, sources, filters=with_flags)
+        self._subjects = subjects
         self._verdicts = verdicts or Verdicts([one for one, _ in filters])
         self._wanted = [origin for _, origin in filters]
+        self._schemas_of = schemas_of or (lambda subject: ())
+        self._keep_all = keep_all
+        self._told = 0
+        self._start()
+
+    def _start(self) -> None:
         self._count = 0
         self._columns: list[_Columns] = []
 
@@ -217,10 +257,9 @@ class TransactionTally:
         sums = [
             _sums(entry, each[kept], len(pairs)) for each in (facts.bytes, facts.events, facts.transactions)
         ]
-        columns, count = self._columns, self._count
-        self._columns, self._count = [], 0
-        return TransactionTraffic(
-            file=np.full(count, file, np.int32),
+        columns, self._columns = self._columns, []
+        found = TransactionTraffic(
+            file=np.full(self._count, file, np.int32),
             end=np.concatenate([np.zeros(0, np.int64), *(each.end for each in columns)]),
             time=np.concatenate([np.zeros(0, np.int64), *(each.time for each in columns)]),
             is_exact=np.concatenate([np.zeros(0, np.bool_), *(each.is_exact for each in columns)]),
@@ -235,6 +274,24 @@ class TransactionTally:
             is_frame=sums[2] > 0,
             before=(int(nbytes[0]), int(events[0])),
         )
+        self._start()
+        return found
+
+    def new_subjects(self) -> frozenset[Pattern]:
+        """Return the filters that send each table and statement, and its schemas, as far as no earlier call told them.
+
+        Origins that a slave ignores do not matter. Equal results are returned once.
+        """
+        first, self._told = self._told, len(self._subjects)
+        found = set()
+        for number in range(first, self._told):
+            # A filter that sends a member of a set sends the set.
+            members = [self._subjects[one] for one in self._subjects.single(number)]
+            words = np.bitwise_or.reduce([self._verdicts.of(one) for one in members])
+            words |= self._verdicts.every & ~self._verdicts.rules
+            schemas = set(itertools.chain.from_iterable(map(self._schemas_of, members)))
+            found.add(Pattern(words.tobytes(), tuple(sorted(schemas))))
+        return frozenset(found)
 
     def _patterns(self, facts: Facts) -> tuple[tuple[Pattern, ...], Ints]:
         """Return the patterns of units, and the number of each unit's pattern; -1: no filter is sent the events."""
@@ -247,14 +304,51 @@ class TransactionTally:
         pairs, pair = np.unique(facts.origin << 32 | facts.condition, return_inverse=True)
         origin, condition = pairs >> 32, pairs & 0xFFFFFFFF
         words = words[condition] & wanted[origin]
-        kept = np.flatnonzero(words.any(axis=1))
-        rows = words[kept]
+        sets, of_condition = self._schema_sets(facts)
+        kept = np.flatnonzero(words.any(axis=1) | self._keep_all)
+        rows = np.column_stack([words[kept], of_condition[condition[kept]].astype(np.uint64)])
         _, first, number = np.unique(
             rows.view(f"V{rows.itemsize * rows.shape[1]}").ravel(), return_index=True, return_inverse=True
         )
         numbers = np.full(len(pairs), -1, np.int64)
         numbers[kept] = number
-        return tuple(row.tobytes() for row in rows[first]), numbers[pair]
+        patterns = tuple(Pattern(row[:-1].tobytes(), sets[int(row[-1])]) for row in rows[first])
+        return patterns, numbers[pair]
+
+    def _schema_sets(self, facts: Facts) -> tuple[list[tuple[str, ...]], Ints]:
+        """Return sets of schemas, and for each condition the number of the set to which its events belong.
+
+        A compression ratio is known for single schemas only, so that several schemas matter for a split alone.
+        """
+        conditions = facts.conditions
+        schemas = [tuple(self._schemas_of(subject)) for subject in facts.subjects]
+        sets: dict[tuple[str, ...], int] = {(): 0}
+        if self._keep_all:
+            each = (self._schemas_of_condition(conditions, k, schemas) for k in range(len(conditions)))
+            numbers = np.array([sets.setdefault(one, len(sets)) for one in each], np.int64)
+            return list(sets), numbers
+        only = np.array(
+            [sets.setdefault(one if len(one) == 1 else (), len(sets)) for one in schemas], np.int64
+        )
+        found = np.zeros(len(conditions), np.int64)
+        filled = np.flatnonzero((conditions.lengths > 0) & (conditions.kind != EXACTLY))
+        if len(filled):
+            of_member = np.zeros(len(conditions.member), np.int64)
+            of_member[conditions.names_subjects] = only[conditions.member[conditions.names_subjects]]
+            first = np.minimum.reduceat(of_member, conditions.start[filled])
+            is_one = first == np.maximum.reduceat(of_member, conditions.start[filled])
+            found[filled] = np.where(is_one, first, 0)
+        has_required = conditions.required >= 0
+        found[has_required] = only[conditions.required[has_required]]
+        return list(sets), found
+
+    def _schemas_of_condition(
+        self, conditions: Conditions, number: int, schemas: Sequence[tuple[str, ...]]
+    ) -> tuple[str, ...]:
+        members = [] if conditions.kind[number] == EXACTLY else conditions.members(number).tolist()
+        found = set(itertools.chain.from_iterable(schemas[member] for member in members))
+        required = int(conditions.required[number])
+        return tuple(sorted(found if required < 0 else found.intersection(schemas[required])))
 
 
 def _sums(numbers: Ints, values: Ints, length: int) -> Ints:
@@ -333,3 +427,17 @@ def _times(
     seconds = np.where(last >= first, segment.time[last].astype(np.int64), 0)
     is_exact = exact > 0
     return np.where(is_exact, exact, seconds * _SECOND), is_exact
+
+
+def ratios_of(traffic: TransactionTraffic, by_schema: Mapping[str, int], whole: int) -> Ints:
+    """Return the compression ratio of each pattern, in millionths.
+
+    ``by_schema`` has the ratios of schemas. Events of several schemas, or of none, have the ratio ``whole``.
+    """
+    return np.array(
+        [
+            by_schema.get(pattern.schemas[0], whole) if len(pattern.schemas) == 1 else whole
+            for pattern in traffic.patterns
+        ],
+        np.int64,
+    )

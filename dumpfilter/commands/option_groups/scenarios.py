@@ -20,8 +20,9 @@ class ScenarioOptions(Settings, panel=PANEL):
     variant: list[str] | None = setting(
         None, metavar="NAME", show_default=False, autocompletion=complete_variant
     )
-    """A way to bring the binlog to the slaves: no-filter, filter-on-slave, filter-on-master, real-replica. Without
-    the option all of them, and for sweeps and searches no-filter and filter-on-master."""
+    """A way to bring the binlog to the slaves: no-filter, filter-on-slave, filter-on-master, no-filter-zstd,
+    filter-on-master-zstd, split, real-replica. Without the option all of them, and for sweeps and searches
+    no-filter and filter-on-master."""
     sweep: list[str] | None = setting(None, metavar="WHAT=VALUES", show_default=False)
     """Simulate links with each of some rates or delays: rate=512kbit,1mbit or m:web.delay=0s,50ms."""
     scale_load: str = setting("1", metavar="FACTORS")

@@ -43,6 +43,9 @@ _VARIANTS = {
     Variant.NONE: ("no filter", "whole-line", "whole-area", "solid"),
     Variant.SLAVE: ("filter on the slave", "applied", "whole-area", "dot"),
     Variant.MASTER: ("filter on the master", "master", "master-area", "solid"),
+    Variant.NONE_COMPRESSED: ("no filter, zstd", "whole-line", "whole-area", "dash"),
+    Variant.MASTER_COMPRESSED: ("filter on the master, zstd", "master", "master-area", "dash"),
+    Variant.SPLIT: ("split binlogs", "split", "whole-area", "dashdot"),
     Variant.REPLICA: ("real replicas, filter on the master", "replica", "master-area", "dot"),
 }
 
@@ -77,6 +80,7 @@ class Way:
 
     look: Look
     bytes: int
+    estimated: bool
     worst: int
     p99: int
     above: int
@@ -98,6 +102,7 @@ def ways(results: Results) -> list[Way]:
         found[look_of(run)] = Way(
             look_of(run),
             total,
+            any(link.estimated for link in run.links),
             max(node.lag.worst for node in nodes),
             max(node.lag.p99 for node in nodes),
             max(node.lag.above for node in nodes),

@@ -19,6 +19,10 @@ from dumpfilter.topology.model import Rate, Texts, Time, Topology
 
 MICROSECONDS = 1_000_000
 
+VARIANTS = (Variant.MASTER, Variant.SLAVE, Variant.NONE, Variant.REPLICA)
+"""The variants that can be run for real. A simulation has more."""
+
+
 STRICT = ConfigDict(extra="forbid")
 
 
@@ -149,6 +153,11 @@ def check(experiment: Experiment) -> None:
             raise OptionError(f"phase[{number}].for: a phase takes time; write more than 0s")
     for node, load in experiment.loads.items():
         _check_load(node, load, topology, nodes)
+    for variant in experiment.variants:
+        if variant not in VARIANTS:
+            raise OptionError(
+                f"variants: {variant} can only be simulated; these can be run: {', '.join(VARIANTS)}"
+            )
     if not experiment.loads and not any(node.is_files for node in topology.nodes):
         raise OptionError("load: nothing would be written; add [load.NODE] with sql, or read from a workload")
 

@@ -246,7 +246,7 @@ def _since(traffic: SetTraffic, first: int) -> SetTraffic:
 
     def sent(one: Sent) -> Sent:
         kept = one.transaction >= first
-        return Sent(one.transaction[kept] - first, one.bytes[kept], one.events[kept])
+        return Sent(one.transaction[kept] - first, one.bytes[kept], one.events[kept], one.compressed[kept])
 
     return replace(
         traffic,
@@ -254,7 +254,7 @@ def _since(traffic: SetTraffic, first: int) -> SetTraffic:
         end=traffic.end[first:],
         file=traffic.file[first:],
         everything=sent(traffic.everything),
-        filtered=lambda number: sent(traffic.filtered(number)),
+        filtered=tuple(sent(one) for one in traffic.filtered),
         stand_in_bytes=traffic.stand_in_bytes[first:],
     )
 

@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.analyse.traffic.transactions import (
+    MILLION,
     Sums,
     TransactionTally,
     TransactionTraffic,
     join,
+    ratios_of,
 )
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_sources import SourceNumbers
@@ -23,7 +25,7 @@ from dumpfilter.filter import Filter, ReplicationFilter, Rule
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogFile, SegmentReader
-from dumpfilter.index.subjects import Subjects
+from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 from tests.analyse.traffic.test_tally import _begin, _end, _insert, _odd_payload
 from tests.dump.test_law import of_rules
 from tests.dump.test_origin import from_servers, origins
@@ -41,10 +43,11 @@ def traffic_of(
     *,
     segment_size: int = 1 << 16,
     take: int = 1 << 20,
+    keep_all: bool = False,
 ) -> TransactionTraffic:
     """Return the traffic of a file, taken about every ``take`` segments."""
     subjects, sources = Subjects(), SourceNumbers()
-    tally = TransactionTally(subjects, sources, filters=filters)
+    tally = TransactionTally(subjects, sources, filters=filters, schemas_of=schemas_of, keep_all=keep_all)
     reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
     parts, number = [], 0
     while (segment := reader.next()) is not None:
@@ -54,6 +57,10 @@ def traffic_of(
             parts.append(tally.take())
             number = 0
     return join([*parts, tally.take()])
+
+
+def schemas_of(subject: Subject) -> tuple[str, ...]:
+    return (subject.database,) if isinstance(subject, TableSubject) else ()
 
 
 def places_of(file: BinlogFile) -> tuple[list[int], list[int]]:
@@ -237,8 +244,35 @@ def test_the_time_is_the_commit_time_of_the_gtid_event(segment_size: int) -> Non
     assert found.is_exact.tolist() == [True, True, False]
 
 
+def test_compressed_bytes_use_the_ratio_of_the_schema() -> None:
+    builder = _Builder(DIALECTS[0])
+    for database in ("shop", "logs", "hr"):
+        _begin(builder)
+        _insert(builder, 1, database)
+        _end(builder)
+    found = traffic_of(MemoryFile(bytes(builder.data)), [(Filter.from_options([]), None)])
+    ratio = ratios_of(found, {"shop": MILLION // 2, "logs": MILLION // 4}, MILLION)
+    sums = found.of_filter(0, ratio)
+    first, second, third = sums.bytes.tolist()
+    assert sums.compressed.tolist() == [first // 2, second // 4, third]
+
+
+def test_events_that_no_filter_is_sent_are_kept_for_a_split() -> None:
+    builder = _Builder(DIALECTS[0])
+    for database in ("shop", "logs"):
+        _begin(builder)
+        _insert(builder, 1, database)
+        _end(builder)
+    filters = [(Filter.from_options(["--replicate-do-table=shop.other"]), None)]
+    file = MemoryFile(bytes(builder.data))
+    assert not len(traffic_of(file, filters).of_filter(0).bytes)
+    found = traffic_of(file, filters, keep_all=True)
+    weight = np.array([int("logs" in pattern.schemas) for pattern in found.patterns])
+    assert found.weighted(weight).transaction.tolist() == [1]
+
+
 def test_nothing_has_no_traffic() -> None:
     empty = TransactionTally(Subjects(), SourceNumbers(), filters=[]).take()
     found = join([empty, empty])
     assert len(found) == 0
-    assert not len(found.of_filter(0).bytes)
+    assert not len(found.weighted(np.zeros(0, np.int64)).bytes)

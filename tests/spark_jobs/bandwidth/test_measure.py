@@ -11,8 +11,9 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.workload.generate import generate
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.bandwidth.measured_set import CHUNK, LEVEL, MeasureRanges
+from dumpfilter.spark_jobs.bandwidth.measured_set import MeasureRanges
 from dumpfilter.spark_jobs.ranges.range_index import index_file, ranges_of
+from dumpfilter.spark_jobs.samples import CHUNK, LEVEL
 
 
 def test_transactions_alone_compress_worse_than_blocks(tmp_path: Path) -> None:

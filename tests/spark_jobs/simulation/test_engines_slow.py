@@ -16,8 +16,7 @@ from dumpfilter.simulation.results import Results, Setting, Variant
 from dumpfilter.simulation.simulate import Options, Search, simulate
 from dumpfilter.spark_jobs.engines.runner import Runner, run_here
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
-from dumpfilter.spark_jobs.ranges.range_index import ReadOptions
-from dumpfilter.spark_jobs.simulation.traffic import read_traffic
+from dumpfilter.spark_jobs.simulation.traffic import TrafficOptions, read_traffic
 from dumpfilter.spark_jobs.spark.jobs import SparkRunner
 from dumpfilter.topology.links.shape import LinkShape, Outage
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -25,7 +24,7 @@ from tests.support import RECORDED_SETS, binlogs_in, recording_id
 
 NAMES = schema_names(6)
 RECORDINGS = RECORDED_SETS[::12]
-SMALL = ReadOptions(range_size=96 << 10)
+SMALL = TrafficOptions(range_size=96 << 10, compressed=True, split=True)
 
 
 def plan() -> Plan:
@@ -56,7 +55,7 @@ OPTIONS = Options(
 )
 
 
-def simulated(source: Path | list[Path], run: Runner, options: ReadOptions) -> Results:
+def simulated(source: Path | list[Path], run: Runner, options: TrafficOptions) -> Results:
     slaves = plan()
     traffic = read_traffic(source, slaves.filters, run, options)
     return simulate(slaves, {slaves.origins[0]: traffic}, OPTIONS)

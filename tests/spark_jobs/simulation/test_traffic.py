@@ -16,8 +16,7 @@ from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 from dumpfilter.spark_jobs.bandwidth.results import Results
 from dumpfilter.spark_jobs.engines.runner import run_here
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
-from dumpfilter.spark_jobs.ranges.range_index import ReadOptions
-from dumpfilter.spark_jobs.simulation.traffic import read_traffic
+from dumpfilter.spark_jobs.simulation.traffic import Made, TrafficOptions, read_traffic
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.spark_jobs.here import shuffled
 
@@ -51,19 +50,15 @@ def sums(one: Sent) -> tuple[int, int, int]:
     return int(one.bytes.sum()), int(one.events.sum()), len(one.transaction)
 
 
-def all_of(one: SetTraffic) -> list[Sent]:
-    """Return the traffic of each slave's filter."""
-    return [one.filtered(number) for number in range(len(slaves()))]
-
-
 def check_equal(one: SetTraffic, other: SetTraffic) -> None:
     """Check that two results are equal, entry by entry."""
     for name in ("time", "end", "file", "stand_in_bytes"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
     for name in ("clock", "files", "family", "nbytes", "warnings", "stand_in_events", "stand_ins_joined"):
         assert getattr(one, name) == getattr(other, name)
-    for mine, its in zip([one.everything, *all_of(one)], [other.everything, *all_of(other)], strict=True):
-        for name in Sent._fields:
+    pairs = [(one.everything, other.everything), *zip(one.filtered, other.filtered, strict=True)]
+    for mine, its in pairs + list(zip(one.split, other.split, strict=True)):
+        for name in ("transaction", "bytes", "events", "compressed"):
             np.testing.assert_array_equal(getattr(mine, name), getattr(its, name), name)
 
 
@@ -73,24 +68,32 @@ def bandwidths(made: GeneratedSet) -> Results:
 
 
 def test_the_sums_are_those_of_the_bandwidth_job(made: GeneratedSet, bandwidths: Results) -> None:
-    found = read_traffic(made.index, slaves(), run_here, ReadOptions(range_size=SMALL))
+    found = read_traffic(made.index, slaves(), run_here, TrafficOptions(range_size=SMALL))
     assert sums(found.everything) == tuple(bandwidths.slaves[0].no_filter.model_dump().values())
     expected = [tuple(one.master_side.model_dump().values()) for one in bandwidths.slaves]
     between = bandwidths.slaves[-1].master_side.bytes
-    for got, (size, events, transactions) in zip(map(sums, all_of(found)), expected, strict=True):
+    for got, (size, events, transactions) in zip(map(sums, found.filtered), expected, strict=True):
         # Events between transactions have no transaction with which they travel if nothing else is sent.
         assert got == (size, events, transactions) or (got == (0, 0, 0) and size == between)
 
 
 def test_the_result_does_not_depend_on_how_the_set_is_divided(made: GeneratedSet) -> None:
-    whole = read_traffic(made.index, slaves(), run_here)
+    whole = read_traffic(made.index, slaves(), run_here, TrafficOptions(split=True))
     for run in (run_here, shuffled, ThreadRunner(2)):
-        parts = read_traffic(made.index, slaves(), run, ReadOptions(range_size=SMALL))
+        parts = read_traffic(made.index, slaves(), run, TrafficOptions(range_size=SMALL, split=True))
         check_equal(parts, whole)
 
 
+def test_engines_estimate_compressed_sizes_alike(made: GeneratedSet) -> None:
+    options = TrafficOptions(range_size=SMALL, compressed=True)
+    one = read_traffic(made.index, slaves(), run_here, options)
+    check_equal(read_traffic(made.index, slaves(), ThreadRunner(3), options), one)
+    for sent in [one.everything, *one.filtered[:4]]:
+        assert 0 < sent.compressed.sum() < 0.9 * sent.bytes.sum()
+
+
 def test_positions_and_times_ascend(made: GeneratedSet) -> None:
-    found = read_traffic(made.index, slaves(), run_here, ReadOptions(range_size=SMALL))
+    found = read_traffic(made.index, slaves(), run_here, TrafficOptions(range_size=SMALL))
     place = found.file * (1 << 40) + found.end
     assert (np.diff(place) > 0).all()
     assert (np.diff(found.time) >= 0).all()
@@ -102,8 +105,24 @@ def test_positions_and_times_ascend(made: GeneratedSet) -> None:
 def test_a_slave_does_not_get_its_own_transactions(made: GeneratedSet) -> None:
     found = read_traffic(made.index, slaves(own_server=1), run_here)
     expected = bandwidth(made.index, slaves(own_server=1), run_here)
-    for sent, one in zip(all_of(found), expected.slaves, strict=True):
+    for sent, one in zip(found.filtered, expected.slaves, strict=True):
         assert len(sent.transaction) == one.master_side.transactions
+
+
+def test_a_split_sends_the_whole_of_each_schema(made: GeneratedSet) -> None:
+    found = read_traffic(made.index, slaves(), run_here, TrafficOptions(split=True))
+    one, two = found.split[1], found.split[2]
+    assert one is not None
+    assert two is not None
+    # A filter by database needs its schemas' binlogs, and is sent everything in them.
+    np.testing.assert_array_equal(one.transaction, found.filtered[1].transaction)
+    np.testing.assert_array_equal(two.transaction, found.filtered[2].transaction)
+    # Two binlogs have the events around a transaction of both schemas twice. Only the binlog of events without a
+    # schema has those between transactions, which are about a hundred bytes in each file.
+    assert two.bytes.sum() >= found.filtered[2].bytes.sum() - 200 * len(found.files)
+    (nothing,) = (found.split[4],)
+    assert nothing is not None
+    assert not len(nothing.transaction)
 
 
 def test_seconds_are_spread_over_the_second(made: GeneratedSet) -> None:
@@ -115,10 +134,17 @@ def test_seconds_are_spread_over_the_second(made: GeneratedSet) -> None:
             assert here.tolist() == [k * 1_000_000 // len(here) for k in range(len(here))]
 
 
-def test_the_traffic_of_few_filters_stays_in_memory(made: GeneratedSet) -> None:
-    found = read_traffic(made.index, slaves() * 2, run_here)
-    first = found.filtered(0)
-    assert found.filtered(0) is first
-    for number in range(1, len(slaves()) * 2):
-        found.filtered(number)
-    assert found.filtered(0) is not first
+def test_the_traffic_of_few_filters_stays_in_memory() -> None:
+    asked: list[int] = []
+
+    def make(number: int) -> Sent:
+        asked.append(number)
+        none = np.zeros(0, np.int64)
+        return Sent(none, none, none, none)
+
+    found = Made(make, 100)
+    assert found[0] is found[0]
+    assert len(found[:20]) == 20
+    assert asked == list(range(20))
+    with pytest.raises(IndexError):
+        found[100]

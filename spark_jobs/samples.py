@@ -1,0 +1,54 @@
+"""Samples of binlogs as zstd, from which the compressed sizes of events are estimated."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+import zstandard
+
+LEVEL = 3
+"""The compression level of zstd, MySQL's default of zstd_compression_level."""
+CHUNK = 256 << 10
+"""The number of bytes compressed together in a sample. It equals the size of a chunk, which the dump compresses."""
+MOST = 1 << 20
+"""The most bytes of one range (a part of a binlog file) to compress as samples, because compression is slow."""
+WHOLE = ""
+"""The name of samples of the whole binlog stream. Other names are those of schemas."""
+
+
+@dataclass
+class Samples:
+    """The bytes of samples before and after compression, by the encoded name of a schema or :data:`WHOLE`."""
+
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def take(self, name: str, data: bytes) -> None:
+        """Compress a sample."""
+        self.count(name, len(data), compressed_size(data))
+
+    def count(self, name: str, raw: int, compressed: int) -> None:
+        """Add the sizes of a sample. No bytes are no sample."""
+        if raw:
+            before = self.sizes.get(name, (0, 0))
+            self.sizes[name] = before[0] + raw, before[1] + compressed
+
+    def add(self, other: Samples) -> None:
+        """Add the samples of another part of the binlogs."""
+        for name, sizes in other.sizes.items():
+            self.count(name, *sizes)
+
+
+class _Compressor(threading.local):
+    """A compressor for each thread. To make one costs more than to compress a small transaction."""
+
+    def __init__(self) -> None:
+        self.zstd = zstandard.ZstdCompressor(level=LEVEL)
+
+
+_compressor = _Compressor()
+
+
+def compressed_size(data: bytes) -> int:
+    """Return the size of data as zstd."""
+    return len(_compressor.zstd.compress(data))
