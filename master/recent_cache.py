@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -18,12 +17,12 @@ class RecentCache(Generic[K, V]):
     """A cache whose entries have sizes. Thread-safe.
 
     When the sizes together exceed ``limit``, the cache removes the least recently used entries, but not the newest. An
-    entry larger than ``largest`` is not kept at all, because it would push too many others out.
+    entry larger than ``largest`` (without it: ``limit``) is not kept at all, because it would push too many others out.
     """
 
-    def __init__(self, limit: int, size_of: Callable[[V], int], *, largest: float = math.inf) -> None:
+    def __init__(self, limit: int, size_of: Callable[[V], int], *, largest: float | None = None) -> None:
         self.limit = limit
-        self._largest = largest
+        self._largest = limit if largest is None else largest
         self._size_of = size_of
         self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._lock = threading.Lock()
@@ -56,10 +55,10 @@ class RecentCache(Generic[K, V]):
     def add(self, key: K, value: V) -> None:
         """Add an entry, or replace the entry of a key."""
         size = self._size_of(value)
-        self.remove(key)
-        if size > self._largest:
-            return
         with self._lock:
+            self.size -= self._entries.pop(key, (None, 0))[1]
+            if size > self._largest:
+                return
             self._entries[key] = value, size
             self.size += size
             while self.size > self.limit and len(self._entries) > 1:
@@ -75,6 +74,7 @@ class RecentCache(Generic[K, V]):
         """Remove the entries whose keys are unwanted."""
         with self._lock:
             gone = [key for key in self._entries if unwanted(key)]
+        # An entry that another thread has removed meanwhile is no entry any more.
         self.remove(*gone)
 
     def state(self) -> CacheState:
