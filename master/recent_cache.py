@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -17,12 +18,12 @@ class RecentCache(Generic[K, V]):
     """A cache whose entries have sizes. Thread-safe.
 
     When the sizes together exceed ``limit``, the cache removes the least recently used entries, but not the newest. An
-    entry larger than ``largest`` (without it: ``limit``) is not kept at all, because it would push too many others out.
+    entry larger than ``largest`` is not kept at all, because it would push too many others out.
     """
 
-    def __init__(self, limit: int, size_of: Callable[[V], int], *, largest: float | None = None) -> None:
+    def __init__(self, limit: int, size_of: Callable[[V], int], *, largest: float = math.inf) -> None:
         self.limit = limit
-        self._largest = limit if largest is None else largest
+        self._largest = largest
         self._size_of = size_of
         self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._lock = threading.Lock()
