@@ -20,6 +20,9 @@ import dumpfilter
 _WORKERS_OWN = {"pyspark", "py4j"}
 """Packages that are part of the workers' Spark."""
 
+_LARGE = 1 << 20
+"""The size from which the archive has a link instead of the file, bytes."""
+
 
 def pack(folder: Path) -> Path:
     """Return an archive with dumpfilter as pip installs it from a checkout, and with the packages that it requires."""
@@ -42,8 +45,22 @@ def pack(folder: Path) -> Path:
     with gzip.open(archive, "wb", compresslevel=0) as file, tarfile.open(fileobj=file, mode="w|") as tar:
         tar.add(environment, ".")
         for path in _required_files(checkout):
-            tar.add(str(path.locate()), str(others / path))
+            _add(tar, str(path.locate()), str(others / path))
     return archive
+
+
+def _add(tar: tarfile.TarFile, file: str, name: str) -> None:
+    """Add a file under ``name``, and a large one as a link to it.
+
+    Each executor unpacks the archive, and three quarters of its bytes are the packages' shared libraries.
+    """
+    if os.path.getsize(file) < _LARGE:
+        tar.add(file, name)
+        return
+    link = tarfile.TarInfo(name)
+    link.type = tarfile.SYMTYPE
+    link.linkname = file
+    tar.addfile(link)
 
 
 def _required_files(checkout: Path) -> list[PackagePath]:
@@ -57,8 +74,8 @@ def _required_files(checkout: Path) -> list[PackagePath]:
         packages = [distribution(name) for name in missing]
         found += [path for package in packages for path in package.files or []]
         missing = _names(requirement for package in packages for requirement in package.requires or [])
-    # Scripts lie outside the directory of packages.
-    return [path for path in found if path.parts[0] != ".."]
+    # Scripts lie outside the directory of packages. The jobs import no package's own tests.
+    return [path for path in found if path.parts[0] != ".." and "tests" not in path.parts]
 
 
 def _names(requirements: Iterable[str]) -> set[str]:
