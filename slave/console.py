@@ -179,8 +179,6 @@ class SlaveConsole:
         chosen = self._chosen(command.channel, every=command.every)
         if not chosen:
             raise server_errors.ER_BAD_REPLICA()
-        if command.user is not None and command.threads is Threads.SQL:
-            raise server_errors.ER_SQLTHREAD_WITH_SECURE_REPLICA()
         if command.until is not None and command.threads is Threads.IO:
             raise server_errors.ER_BAD_REPLICA_UNTIL_COND()
         if command.until is not None and len(chosen) > 1:

@@ -262,9 +262,9 @@ for _words, _view_of in (*_VIEWS.items(), ("CHARACTER SET", _VIEWS["CHARSET"])):
     _shown(_words)(functools.partial(_view, *_view_of))
 for _word, _names in _EMPTY.items():
     GRAMMAR.call(f"SHOW {_word} *:rest", _empty, _names)
-for _word in ("WARNINGS", "ERRORS"):
-    GRAMMAR.call(f"SHOW {_word} [LIMIT *:limit]", diagnostics, errors=_word == "ERRORS")
-    GRAMMAR.call(f"SHOW COUNT ( * ) {_word}", count_diagnostics, errors=_word == "ERRORS")
+for _word in ("WARNINGS", "errors:ERRORS"):
+    GRAMMAR.call(f"SHOW {_word} [LIMIT *:limit]", diagnostics)
+    GRAMMAR.call(f"SHOW COUNT ( * ) {_word}", count_diagnostics)
 GRAMMAR.call("SHOW *:unsupported", _describe)
 GRAMMAR.call("SHOW CREATE *:unsupported_create", _describe)
 GRAMMAR.call("DESCRIBE|DESC|EXPLAIN *:explained", _describe)

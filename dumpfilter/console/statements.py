@@ -133,7 +133,7 @@ def _accept(session: Session) -> Result:
 
 GRAMMAR.call("USE database:identifier", _use)
 GRAMMAR.call("KILL [CONNECTION] number:number", _kill)
-GRAMMAR.call("KILL QUERY number:number", _kill, query_only=True)
+GRAMMAR.call("KILL query_only:QUERY number:number", _kill)
 GRAMMAR.call("DO expressions:text", _do)
 GRAMMAR.call("SET settings:settings", apply_settings)
 GRAMMAR.call("BEGIN|COMMIT|ROLLBACK *:rest", _accept)

@@ -200,9 +200,7 @@ T = TypeVar("T")
 
 
 @dataclass_transform(frozen_default=True)
-def _statement(
-    name: str, role: Role, *forms: str | tuple[str, Mapping[str, Any]], changes: bool = False
-) -> Callable[[type[T]], type[T]]:
+def _statement(name: str, role: Role, *forms: str, changes: bool = False) -> Callable[[type[T]], type[T]]:
     """Declare a statement at the class of its values, which becomes a frozen dataclass."""
     declare = GRAMMAR.statement(name, role, *forms, changes=changes)
     return lambda made: declare(dataclass(frozen=True)(made))
@@ -210,8 +208,6 @@ def _statement(
 
 _FOR_CHANNEL = "[FOR CHANNEL channel:name]"
 _EVENTS = "EVENTS [IN file:string] [FROM position:position] [LIMIT *:limit]"
-_OLD = {"old": True}
-_EVERY = {"every": True}
 
 
 @dataclass(frozen=True)
@@ -260,7 +256,7 @@ class ChangeReplicaFilter(Command):
     "CHANGE REPLICATION SOURCE TO",
     Role.REPLICATE_ADMIN,
     f"CHANGE REPLICATION SOURCE TO *:source {_FOR_CHANNEL}",
-    (f"CHANGE MASTER [channel:name] TO *:source {_FOR_CHANNEL}", _OLD),
+    f"CHANGE old:MASTER [channel:name] TO *:source {_FOR_CHANNEL}",
     changes=True,
 )
 class ChangeSource(Command):
@@ -310,7 +306,7 @@ class ChangeBinlog(Command):
     "START REPLICA|SLAVE [channel:name] [threads:threads] [UNTIL until:until] [USER = user:line] "
     "[PASSWORD = password:line] [DEFAULT_AUTH = default_auth:line] [PLUGIN_DIR = plugin_dir:line] "
     f"{_FOR_CHANNEL}",
-    ("START ALL SLAVES|REPLICAS [threads:threads]", _EVERY),
+    "START every:ALL SLAVES|REPLICAS [threads:threads]",
     changes=True,
 )
 class StartReplica(Command):
@@ -340,7 +336,7 @@ class StartReplica(Command):
     "STOP REPLICA",
     Role.REPLICATE_ADMIN,
     f"STOP REPLICA|SLAVE [channel:name] [threads:threads] {_FOR_CHANNEL}",
-    ("STOP ALL SLAVES|REPLICAS [threads:threads]", _EVERY),
+    "STOP every:ALL SLAVES|REPLICAS [threads:threads]",
     changes=True,
 )
 class StopReplica(Command):
@@ -374,9 +370,9 @@ class ResetReplica(Command):
     "SHOW REPLICA STATUS",
     Role.READ,
     f"SHOW REPLICA [channel:name] STATUS {_FOR_CHANNEL}",
-    (f"SHOW SLAVE [channel:name] STATUS {_FOR_CHANNEL}", _OLD),
-    ("SHOW ALL REPLICAS STATUS", _EVERY),
-    ("SHOW ALL SLAVES STATUS", _OLD | _EVERY),
+    f"SHOW old:SLAVE [channel:name] STATUS {_FOR_CHANNEL}",
+    "SHOW every:ALL REPLICAS STATUS",
+    "SHOW every:ALL old:SLAVES STATUS",
 )
 class ShowReplicaStatus(Command):
     """The statement ``SHOW {SLAVE|REPLICA} STATUS``.
@@ -394,7 +390,7 @@ class ShowReplicaStatus(Command):
     Role.READ,
     "SHOW REPLICAS",
     "SHOW REPLICA HOSTS",
-    ("SHOW SLAVE HOSTS", _OLD),
+    "SHOW old:SLAVE HOSTS",
 )
 class ShowReplicas(Command):
     """The statement ``SHOW SLAVE HOSTS`` or ``SHOW REPLICAS``, which lists the slaves of a master."""
@@ -407,7 +403,7 @@ class ShowReplicas(Command):
     Role.READ,
     "SHOW BINARY LOG STATUS",
     "SHOW BINLOG STATUS",
-    ("SHOW MASTER STATUS", _OLD),
+    "SHOW old:MASTER STATUS",
 )
 class ShowBinaryLogStatus(Command):
     """The statement ``SHOW MASTER STATUS`` or ``SHOW BINARY LOG STATUS``."""
@@ -428,7 +424,7 @@ class ShowBinaryLogs(Command):
     "SHOW BINLOG EVENTS, SHOW RELAYLOG EVENTS",
     Role.REPLICATE_ADMIN,
     f"SHOW BINLOG {_EVENTS}",
-    (f"SHOW RELAYLOG [channel:name] {_EVENTS} {_FOR_CHANNEL}", {"relay_log": True}),
+    f"SHOW relay_log:RELAYLOG [channel:name] {_EVENTS} {_FOR_CHANNEL}",
 )
 class ShowBinlogEvents(Command):
     """The statement ``SHOW BINLOG EVENTS [IN 'file'] [FROM position] [LIMIT [offset,] count]``.

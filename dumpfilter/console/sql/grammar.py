@@ -6,7 +6,7 @@ records it, and its name in the documentation. The words of a form of syntax are
 - ``START`` or ``REPLICA|SLAVE``: a keyword, or one of several,
 - ``channel:name``: the value of the field ``channel``, which the reader ``name`` reads,
 - ``*:limit``: the values of several fields, which the reader returns as a mapping,
-- ``all:ALL``: a field that is true if the keyword is there,
+- ``all:ALL``: a keyword, and a field that is true if the keyword is there,
 - ``[…]``: words that may be missing. The first of them decides.
 """
 
@@ -18,7 +18,6 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from dumpfilter.console.sql.cursor import Cursor
@@ -63,16 +62,6 @@ class Need:
 Reader = Callable[[Cursor], Any]
 
 
-@dataclass(frozen=True)
-class _Form:
-    """A form of a statement's syntax."""
-
-    words: Sequence[str]
-    made: Callable[..., Any]
-    fixed: Mapping[str, Any]
-    """The fields that have a fixed value in this form."""
-
-
 class Grammar:
     """The declared statements.
 
@@ -85,39 +74,34 @@ class Grammar:
         """The need of each kind of statement."""
         self._readers = readers
         self._optional = optional
-        self._forms: dict[str, list[_Form]] = {}
+        self._forms: dict[str, list[tuple[Sequence[str], Callable[..., Any]]]] = {}
+        """The forms of syntax, by first word. A form is its words and the function or class that gets the values."""
 
     def statement(
-        self, name: str, role: Role, *forms: str | tuple[str, Mapping[str, Any]], changes: bool = False
+        self, name: str, role: Role, *forms: str, changes: bool = False
     ) -> Callable[[type[T]], type[T]]:
-        """Declare a statement, as a decorator of the class of its values.
-
-        Each of ``forms`` is a form of syntax, alone or with the fields that have a fixed value in this form.
-        """
+        """Declare a statement and its forms of syntax, as a decorator of the class of its values."""
 
         def declare(made: type[T]) -> type[T]:
             self.needs[made] = Need(name, role, changes)
             for form in forms:
-                syntax, fixed = (form, {}) if isinstance(form, str) else form
-                self.form(syntax, made, fixed)
+                self.form(form, made)
             return made
 
         return declare
 
-    def form(
-        self, syntax: str, made: Callable[..., Any], fixed: Mapping[str, Any] = MappingProxyType({})
-    ) -> None:
-        """Declare a form of syntax. ``made`` gets the values and those of ``fixed``, and returns the statement."""
+    def form(self, syntax: str, made: Callable[..., Any]) -> None:
+        """Declare a form of syntax. ``made`` gets the values by their names, and returns the statement."""
         words = _WORDS.findall(syntax)
         for first in words[0].split("|"):
-            self._forms.setdefault(first, []).append(_Form(words, made, fixed))
+            self._forms.setdefault(first, []).append((words, made))
 
-    def call(self, syntax: str, function: Callable[..., Any], *arguments: object, **fixed: object) -> None:
+    def call(self, syntax: str, function: Callable[..., Any], *arguments: object) -> None:
         """Declare a form of syntax whose statement is a function. A call of the statement calls ``function``.
 
         The function gets ``arguments``, then the arguments of the call, then the values by their names.
         """
-        self.form(syntax, functools.partial(functools.partial, function, *arguments), fixed)
+        self.form(syntax, functools.partial(functools.partial, function, *arguments))
 
     @property
     def beginnings(self) -> Collection[str]:
@@ -126,7 +110,7 @@ class Grammar:
 
     def seconds(self, first: str) -> set[str]:
         """Return the keywords that can follow the first word of a declared statement."""
-        return {word for form in self._forms.get(first, ()) for word in _seconds(form.words)}
+        return {word for words, _ in self._forms.get(first, ()) for word in _seconds(words)}
 
     def parse(self, text: str, now: datetime | None = None) -> Any:
         """Parse a statement that begins as a declared one, and return its values.
@@ -135,12 +119,12 @@ class Grammar:
         first token that no form allows.
         """
         failures: list[tuple[int, SqlError]] = []
-        for form in self._forms[Cursor(text).token.word]:
+        for words, made in self._forms[Cursor(text).token.word]:
             cursor = Cursor(text, now)
             try:
-                values = self._match(form.words, cursor)
+                values = self._match(words, cursor)
                 cursor.end()
-                return form.made(**form.fixed, **values)
+                return made(**values)
             except SqlError as failed:
                 is_syntax = failed.number == ER_PARSE_ERROR.number
                 failures.append((cursor.token.start if is_syntax else len(text) + 1, failed))
@@ -184,6 +168,6 @@ class Grammar:
 def _seconds(words: Sequence[str]) -> list[str]:
     """Return the words that can follow the first word of a form."""
     if words[1] != "[":
-        return words[1].split("|")
+        return words[1].rpartition(":")[2].split("|")
     end = words.index("]")
     return [*words[2].split("|"), *words[end + 1].split("|")]
