@@ -11,6 +11,8 @@ import subprocess
 import sys
 from unittest import mock
 
+from structlog.testing import capture_logs
+
 from dumpfilter.console.server import ConsoleServer
 from tests.commands.in_process import Finished, run
 
@@ -72,6 +74,8 @@ def dumpfilter_sql(
     logging.disable()
     try:
         with (
+            # Logs before the command has set up its own go to structlog's default logger, which prints.
+            capture_logs(),
             mock.patch.object(sys, "stdin", given),
             mock.patch.dict(os.environ, DUMPFILTER_PASSWORD=password),
         ):
