@@ -2,7 +2,8 @@
 
 ``make wheel`` puts the cache files beside the modules into the wheel. numba uses them where it may write beside the
 modules. Elsewhere (an installation by root, a service with ``NUMBA_CACHE_DIR``) the locators below copy them into the
-cache directory first. An entry is valid for equal text of the module, wherever and whenever it was installed.
+cache directory first. An entry is valid for equal texts of the module and of those that it imports, wherever and
+whenever they were installed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,9 @@ from pathlib import Path
 from numba.core import caching
 
 _PACKAGE = Path(__file__).parents[2]
+
+_HAS_KERNELS = b"dumpfilter.base.compiler.kernels import"
+_IMPORT = re.compile(rb"^from dumpfilter\.([\w.]+) import (\w*)", re.MULTILINE)
 
 _INDEX, _DATA = ".nbi", ".nbc"
 """The ends of the names of numba's two kinds of cache files: a function's index, and the code for one signature."""
@@ -36,14 +41,34 @@ def _copy_kernels(shipped: Path, cache: Path) -> None:
 
 @functools.cache
 def _digest(module: Path) -> str:
-    """Return a short digest of a module's text."""
-    return hashlib.sha256(module.read_bytes()).hexdigest()[:12]
+    """Return a short digest of a module's text, and of the texts whose code and constants its kernels contain.
+
+    numba writes constants of other modules and inserted functions into the cache of the function that uses them, and
+    does not notice their change. The digest therefore covers the imported modules of this package, and in turn those
+    that a module with kernels imports.
+    """
+    text = module.read_bytes()
+    found = hashlib.sha256(text)
+    for imported in _imported(text):
+        other = imported.read_bytes()
+        found.update(_digest(imported).encode() if _HAS_KERNELS in other else other)
+    return found.hexdigest()[:12]
+
+
+def _imported(text: bytes) -> Iterator[Path]:
+    """Yield the modules of this package that a module's text imports at the beginning of a line."""
+    for package, name in _IMPORT.findall(text):
+        path = _PACKAGE.joinpath(*package.decode().split("."))
+        for file in (path / f"{name.decode()}.py", path.with_suffix(".py")):
+            if file.is_file():
+                yield file
+                break
 
 
 class _ByText:
-    """A part of a locator: the names of cache files have a digest of the module's text.
+    """A part of a locator: the names of cache files have a digest of the texts that their code comes from.
 
-    An upgrade therefore meets no cache file of another text, whose types may be gone.
+    An upgrade therefore meets no cache file of another text.
     """
 
     _py_file: str
@@ -86,7 +111,7 @@ LOCATORS = ",".join(
 
 
 def stale_kernels(package: Path = _PACKAGE) -> Iterator[Path]:
-    """Yield the cache files below a package that belong to another text of their module."""
+    """Yield the cache files below a package that belong to other texts."""
     for file in package.rglob("__pycache__/*.nb[ic]"):
         module = file.parents[1] / f"{file.name.partition('.')[0]}.py"
         if not module.exists() or f"-{_digest(module)}." not in file.name:

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import dumpfilter
+from dumpfilter.base.compiler import shipped
 from dumpfilter.base.compiler.shipped import _digest, stale_kernels
 
 ROOT = Path(dumpfilter.__file__).parents[1]
@@ -83,3 +86,29 @@ def test_kernels_of_another_text_are_stale(tmp_path: Path) -> None:
     assert set(stale_kernels(package)) == first
     module.unlink()
     assert set(stale_kernels(package)) == second
+
+
+def test_a_change_of_an_imported_module_makes_kernels_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels = "from dumpfilter.base.compiler.kernels import njit\n"
+    texts = {
+        "caller.py": f"{kernels}from dumpfilter.low.called import g\nfrom dumpfilter.low import constants as C\n",
+        "low/called.py": f"{kernels}from dumpfilter.low.lowest import h\n",
+        "low/lowest.py": "h = 1\n",
+        "low/constants.py": "SIZE = 1\n",
+        "other.py": "",
+    }
+    (tmp_path / "low").mkdir()
+    monkeypatch.setattr(shipped, "_PACKAGE", tmp_path)
+
+    def digest(changed: str = "") -> str:
+        for name, text in texts.items():
+            (tmp_path / name).write_text(text + "# changed\n" * (name == changed))
+        shipped._digest.cache_clear()
+        return shipped._digest(tmp_path / "caller.py")
+
+    digests = {name: digest(name) for name in ("", *texts)}
+    shipped._digest.cache_clear()
+    assert digests.pop("other.py") == digests[""]
+    assert len(set(digests.values())) == len(digests)
