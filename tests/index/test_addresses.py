@@ -12,7 +12,7 @@ import pytest
 from dumpfilter.base.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated, ConnectionLost, OptionError
 from dumpfilter.binlog.events import GTID_INDEX_MAGIC
 from dumpfilter.binlog.workload.generate import generate
-from dumpfilter.index.addresses import file_name
+from dumpfilter.index.addresses import file_name, matching
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, open_file
 from dumpfilter.spark_jobs.ranges.range_index import REMOTE_BLOCK_SIZE, index_file
 from tests.spark_jobs.s3_server import ObjectStore, object_store
@@ -84,6 +84,13 @@ def test_a_pattern_is_the_binlogs_that_match(tmp_path: Path) -> None:
     odd = tmp_path / "b*.000001"
     odd.write_bytes(FILES[0].read_bytes())
     assert find_set(str(odd)) == [str(odd)]
+
+
+def test_the_files_of_a_pattern_are_ordered_by_name_and_then_by_number(tmp_path: Path) -> None:
+    names = ["a.000009", "a.1000000", "b.000007", "b.000010"]
+    for name in reversed(names):
+        (tmp_path / name).touch()
+    assert matching(f"{tmp_path}/*") == [f"{tmp_path}/{name}" for name in names]
 
 
 def test_a_pattern_on_an_object_store(query: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from dumpfilter.console.sql.commands import Threads
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.slave.state.infos import MasterInfo, RelayLogInfo
-from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.state.relay_log import RelayLog, read_index
 from dumpfilter.slave.targets import make_target
 from tests.slave.driven import OLD_OPTION as OLD
 from tests.slave.driven import UUID, driven, expected, serving, wait_until
@@ -117,6 +117,21 @@ def test_a_changed_filter_is_not_kept_over_a_restart(binlogs: Path, tmp_path: Pa
         slave.sql("START REPLICA")
         slave.expect_law(master)
         assert [len(since.rules) for since in slave.history[""]] == [0, 1, 2, 1]
+
+
+def test_relay_logs_stay_as_long_as_another_reader_needs_them(binlogs: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "s"
+    with serving(binlogs) as master, driven(directory) as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA")
+        slave.catch_up(master)
+        slave.sql("STOP REPLICA")
+        names = read_index(directory)
+        for name in names:
+            os.utime(directory / name, (1, 1))
+        for needed in (names[0], names[1], None):
+            slave.slave.get("").expire_relay_log(1000, needed)
+            assert read_index(directory)[0] == (needed or names[-1])
 
 
 # -- another master

@@ -109,6 +109,22 @@ def test_a_slave_at_a_mysql_server_is_told() -> None:
         thread.join()
 
 
+def test_a_server_that_waits_for_the_client_is_known_by_its_greeting() -> None:
+    greeting = packet(b"\x0a8.4.3\0" + bytes(60))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            with server.accept()[0] as connection:
+                connection.sendall(greeting)
+                connection.settimeout(60)
+                connection.recv(1)
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        assert mysql_version("127.0.0.1", server.getsockname()[1]) == "8.4.3"
+        thread.join()
+
+
 def test_a_server_of_another_protocol_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dumpfilter.slave.mysql_greeting._SECONDS", 600.0)
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -4,7 +4,7 @@ from collections import deque
 
 import pytest
 
-from dumpfilter.dump.stream.pace import BUFFERS, LEAST, Pace, message_size
+from dumpfilter.dump.stream.pace import BUFFERS, BURST, LEAST, Pace, message_size
 
 MOST = 256 << 10
 HEAD = 110
@@ -70,6 +70,14 @@ def test_a_line_that_became_slow_gets_small_messages() -> None:
     assert written(line, pace, 4 << 20)[-1] == MOST
     line.rate = 16_000
     assert written(line, pace, 2 << 20)[-1] == message_size(16_000, MOST)
+
+
+@pytest.mark.parametrize(("size", "rate"), [(BURST - 1, 1e6), (BURST, BURST / 2)])
+def test_a_rate_is_measured_after_a_burst(size: int, rate: float) -> None:
+    pace = Pace(MOST, 1e6)
+    pace.wrote(1, 0.0, 1.0)
+    pace.wrote(size, 1.0, 3.0)
+    assert pace.rate == rate
 
 
 def test_a_pause_is_not_a_slow_line() -> None:
