@@ -57,7 +57,7 @@ class _MasterFacts:
     serving = metric(lambda master: master.server.is_serving and not master.service.stopping)
     """1 while the gRPC server accepts calls, otherwise 0."""
     binlog_readable = metric(lambda master: master.modified_at is not None)
-    """1 if the scrape could open the newest binlog and read from it, otherwise 0."""
+    """1 if the scrape could read the newest binlog, otherwise 0."""
     binlog_files = metric("end.files")
     """Files in the binlog set."""
     binlog_bytes = metric("end.bytes")
@@ -71,10 +71,9 @@ class _MasterFacts:
     MySQL 8.0.1 and later tell the commit in microseconds. Of other binlogs the event's time in whole seconds
     counts."""
     plan_seconds = metric(lambda _: MEASURED.plan, Latency)
-    """Time in which the master decides which events of a segment it sends, for all dumps that it decides together."""
+    """Time to decide which events of a segment are sent, for all dumps that are decided together."""
     encode_seconds = metric(lambda _: MEASURED.encode, Latency)
-    """Time in which the master reads the events of a chunk and makes its messages, once for all slaves that get
-    them."""
+    """Time to read the events of a chunk and make its messages, once for all slaves that get them."""
     scanned_bytes_total = metric(lambda master: master.service.store.scanned[0])
     """Bytes of the binlog that the master has scanned. All slaves share a scan."""
     scanned_events_total = metric(lambda master: master.service.store.scanned[1])
@@ -113,7 +112,7 @@ class _CacheFacts:
     cache_hits_total = metric(lambda cache: cache[1].hits)
     """Look-ups that found their entry in the cache."""
     cache_misses_total = metric(lambda cache: cache[1].misses)
-    """Look-ups that did not find their entry in the cache, so that the master made the entry anew."""
+    """Look-ups that did not, so that the master made the entry anew."""
 
 
 _KIND = attrgetter("kind")

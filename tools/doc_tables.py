@@ -5,11 +5,12 @@ The text of the pages between the tables is written by hand. Tests compare the p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.analyse.report.parquet import ParquetTable
+from dumpfilter.analyse.report.parquet import Column, ParquetTable
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import KINDS, EventKind, Symbol
 from dumpfilter.console.metrics import process
@@ -24,7 +25,6 @@ from dumpfilter.spark_jobs.bandwidth import output as bandwidth
 DOCS = Path(__file__).parent.parent / "docs"
 
 _WRITERS = {"both": "both", "mysql": "MySQL", "mariadb": "MariaDB"}
-_ARROW = {"timestamp[us, tz=UTC]": "timestamp, UTC", "list<element: string>": "list of string"}
 
 
 def page_with_tables(name: str) -> tuple[str, str]:
@@ -44,18 +44,24 @@ def _table(heads: str, rows: Iterable[Iterable[object]], rule: str = "") -> list
 
 
 def _event(kind: EventKind) -> Iterator[object]:
-    decoder = f"`{kind.decoder}`" if kind.decoder else ""
-    yield from (kind.number, kind.name, kind.shown or kind.name, _WRITERS[kind.writers])
-    yield from (kind.symbol.name, decoder)
+    shown = kind.shown if kind.shown != kind.name else ""
+    yield from (kind.number, kind.name, shown or "", _WRITERS[kind.writers], kind.symbol.name)
 
 
 def _metrics(*groups: Facts[Any]) -> list[str]:
-    rows = [
-        (f"`{one.metric}`", one.kind, ", ".join(f"`{label}`" for label in facts.labels), one.help)
-        for facts in groups
-        for one in facts.metrics
-    ]
-    return _table("metric | kind | labels | meaning", rows)
+    """Return a table of the metrics for each set of labels. Of histograms the text says that they are some."""
+    by_labels: dict[str, list[tuple[str, str]]] = {}
+    for facts in groups:
+        labels = ", ".join(f"`{label}`" for label in facts.labels)
+        by_labels.setdefault(labels, []).extend(
+            (f"`{one.metric}`", f"Histogram. {one.help}" if one.kind == "histogram" else one.help)
+            for one in facts.metrics
+        )
+    lines = []
+    for labels, rows in by_labels.items():
+        lines += ["", f"With {labels}:", ""] if labels else []
+        lines += _table("metric | meaning", rows)
+    return lines
 
 
 def _role(role: Role) -> Iterator[str]:
@@ -66,15 +72,28 @@ def _role(role: Role) -> Iterator[str]:
 
 
 def _parquet(forms: Mapping[str, ParquetTable]) -> Iterator[str]:
+    first_name, first = next(iter(forms.items()))
     for name, form in forms.items():
         order = ", ".join(f"`{one}`" for one in form.order)
-        yield f"`{name}.parquet` has a row for {form.row}." + (f" Rows ascend by {order}." if order else "")
-        rows = [(f"`{one.name}`", _type(str(one.type)), one.meaning) for one in form.columns]
-        yield from ("", *_table("column | type | meaning", rows), "")
+        shared = 0 if name == first_name else _shared(first.columns, form.columns)
+        yield " ".join(
+            [
+                f"`{name}.parquet` has a row for {form.row}.",
+                *([f"Rows ascend by {order}."] if order else []),
+                *(
+                    [f"It begins with the columns to `{form.columns[shared - 1].name}` above."]
+                    if shared
+                    else []
+                ),
+            ]
+        )
+        rows = [(f"`{one.name}`", one.meaning) for one in form.columns[shared:]]
+        yield from ("", *_table("column | meaning", rows), "")
 
 
-def _type(arrow: str) -> str:
-    return _ARROW.get(arrow, arrow.replace("list<item: string>", "list of string"))
+def _shared(first: Sequence[Column], columns: Sequence[Column]) -> int:
+    """Return the number of columns with which both tables begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, columns, strict=False)))
 
 
 PAGES: Mapping[str, Mapping[str, Iterable[str]]] = {
@@ -84,9 +103,9 @@ PAGES: Mapping[str, Mapping[str, Iterable[str]]] = {
             [(symbol.name, R.NAMES[symbol.role], symbol.effect) for symbol in Symbol],
         ),
         "events": _table(
-            "number | name | SHOW BINLOG EVENTS | written by | symbol | decoder",
+            "number | name | SHOW BINLOG EVENTS | written by | symbol",
             map(_event, KINDS),
-            "---:|---|---|---|---|---",
+            "---:|---|---|---|---",
         ),
     },
     "metrics.md": {

@@ -95,7 +95,7 @@ class LinkFigures(Figures):
     """Whether ``bytes`` is an estimate, as it is for compressed events."""
     outages: tuple[OutageFigures, ...] = ()
     count: int = 1
-    """The number of links with equal figures. ``name`` is the first of them."""
+    """Links with equal figures. ``name`` is the first."""
 
 
 class LagFigures(Figures):
@@ -104,9 +104,9 @@ class LagFigures(Figures):
     p50: int
     """The median lag of a transaction, microseconds."""
     p95: int
-    """95 of 100 transactions lag this long or less, microseconds."""
+    """The 95th percentile, microseconds."""
     p99: int
-    """99 of 100 transactions lag this long or less, microseconds."""
+    """The 99th percentile, microseconds."""
     worst: int
     """The greatest lag, microseconds."""
     above: int
@@ -120,7 +120,7 @@ class NodeFigures(Figures):
     channel: str | None = None
     """The source of the channel. None: the whole node."""
     count: int = 1
-    """The number of nodes with equal figures. ``name`` is the first of them."""
+    """Nodes with equal figures. ``name`` is the first."""
     members: tuple[str, ...] = ()
     """The names of all nodes with equal figures, if there are several."""
     transactions: int
@@ -187,7 +187,7 @@ class Found(Figures):
     node: str
     """The node's name."""
     count: int = 1
-    """The number of nodes with the same answer. ``node`` is the first of them."""
+    """Nodes with the same answer. ``node`` is the first."""
     variant: Variant
     """The way to bring the binlog to the slaves."""
     load: float = 1.0

@@ -58,12 +58,11 @@ class _Traffic(BaseModel):
     """A row of the table ``traffic``."""
 
     kind: str
-    """`slave` for a slave with its filter on the master, or `no filter` for one slave without a filter. Choose a kind
-    before you add up bytes."""
+    """`slave` with the filter on the master, or `no filter` for one slave without it. Add up one kind only."""
     slave: str | None
     """The slave's name; null for the kind `no filter`."""
     start: UnixTime
-    """The begin of the time bucket, UTC."""
+    """The beginning of the bucket."""
     seconds: int
     """The length of the bucket, seconds."""
     bytes: int

@@ -34,9 +34,9 @@ class Figures(_Model):
     bytes: int
     """Bytes of events."""
     events: int
-    """The number of events."""
+    """Events."""
     transactions: int
-    """The number of transactions that have at least one event in this traffic."""
+    """Transactions with at least one of these events."""
 
 
 class Ways(_Model):
@@ -47,13 +47,13 @@ class Ways(_Model):
     """
 
     no_filter: int
-    """Everything, as it is."""
+    """All events."""
     filter: int
-    """The filter on the master alone."""
+    """Filter alone."""
     compression: int
-    """Compression alone, without a filter."""
+    """Compression alone."""
     both: int
-    """The filter on the master, and compression of what the master sends."""
+    """Both."""
 
 
 class Savings(_Model):
@@ -68,13 +68,13 @@ class Prices(_Model):
     """The price of the same traffic, sent in four ways (:class:`Ways`), in the currency of ``--price``."""
 
     no_filter: float
-    """Everything, as it is."""
+    """All events."""
     filter: float
-    """The filter on the master alone."""
+    """Filter alone."""
     compression: float
-    """Compression alone, without a filter."""
+    """Compression alone."""
     both: float
-    """The filter on the master, and compression of what the master sends."""
+    """Both."""
 
 
 class Month(_Model):
@@ -118,11 +118,11 @@ class Peak(_Model):
     """The time bucket in which a slave receives the most traffic."""
 
     start: UnixTime
-    """The beginning of the bucket."""
+    """Its beginning."""
     bytes: int
-    """The bytes that the slave receives in the whole time bucket."""
+    """Its bytes."""
     bytes_per_second: float
-    """The bytes a second in the bucket."""
+    """Its bytes a second."""
 
 
 class RuleSaving(_Model):
@@ -134,17 +134,16 @@ class RuleSaving(_Model):
     rule: str
     """The rule as an option: ``--replicate-do-db=shop``."""
     bytes_without: int
-    """Bytes that the master would send to the slave if the filter did not have this rule."""
+    """Bytes that the master would send without this rule."""
     saving: int
-    """The bytes that the master does not send because of the rule. Negative if the rule lets the master send events
-    that it would drop without the rule."""
+    """Bytes that the rule saves. Negative if the rule admits events."""
 
 
 class TableShare(_Model):
     """The traffic of one database table that one slave receives."""
 
     table: str
-    """The name of the table or of the kind of traffic, equal to a ``name`` of ``tables``."""
+    """A ``name`` of ``tables``."""
     bytes: int
     """Bytes with the filter on the master."""
 
@@ -157,29 +156,26 @@ class RealReplica(_Model):
     """
 
     bytes: int
-    """The bytes that the master's port for real replicas sends: the events that pass, and the stand-ins.
+    """Events that pass, and stand-ins.
 
     For MariaDB this is an upper bound, as ``bytes_gtid`` is.
     """
     bytes_gtid: int
-    """The bytes of the stand-ins' events. A stand-in leaves the replica with the GTID of a dropped transaction.
+    """Bytes of stand-ins, which carry the GTIDs of dropped transactions.
 
-    For MariaDB this is an upper bound, for binlogs that are already written. Each run of dropped transactions between
-    two sent ones has a stand-in for each of its domains. A replica that waits at the end of the binlog can get one for
-    each dropped transaction.
+    For MariaDB this is an upper bound over written binlogs, with a stand-in for each domain of a run of dropped
+    transactions. A replica that waits at the end can get one for each.
     """
     stand_ins: int
-    """The number of stand-ins. A stand-in is three events for MySQL, and two for MariaDB. For MariaDB the number is an
-    upper bound."""
+    """Stand-ins: three events each for MySQL, two for MariaDB. For MariaDB this is an upper bound."""
     bytes_from_source: int
-    """The bytes that the source's own server sends: all events."""
+    """All events, from the source's own server."""
     compressed: int = 0
-    """An estimate of ``bytes`` with each transaction compressed alone (zstd, level 3), as
-    ``binlog_transaction_compression`` does."""
+    """An estimate of ``bytes``, each transaction as zstd (level 3), as ``binlog_transaction_compression`` does."""
     compressed_from_source: int = 0
-    """An estimate of ``bytes_from_source``, compressed in the same way."""
+    """An estimate of ``bytes_from_source`` in this way."""
     is_upper_bound: bool = False
-    """Whether the replica receives at most ``bytes``, and perhaps less: with stand-ins over binlogs of MariaDB."""
+    """Whether ``bytes`` is an upper bound: with stand-ins for MariaDB."""
 
 
 class SlaveFigures(_Model):
@@ -190,48 +186,42 @@ class SlaveFigures(_Model):
     server_id: int | None
     """The slave's server id; None if the slaves file has none."""
     semantics: str
-    """The kind of filter: ``classic`` for the servers' ``--replicate-*`` rules, ``effective`` for the rules of
-    WL#2516."""
+    """``classic`` for the servers' ``--replicate-*`` rules, ``effective`` for those of WL#2516."""
     rules: tuple[str, ...]
     """The rules as options."""
     no_filter: Figures
-    """The traffic that the slave would receive without a filter."""
+    """Without a filter."""
     master_side: Figures
-    """The exact traffic that the master sends to this slave if the master applies the slave's filter.
+    """With the filter on the master, exact.
 
     If only the slave filters, the master sends ``no_filter``, and the slave applies this traffic.
     """
     real_replica: RealReplica | None
-    """The bytes for a real replica with the same rules. None for a filter over binlogs of MySQL without GTIDs, because
+    """For a real replica. None for a filter over binlogs of MySQL without GTIDs, because
     a real replica of MySQL that is sent filtered events needs GTIDs."""
     undecided_events: int
-    """The number of events in ``master_side`` about which the master cannot decide. The slave's filter decides."""
+    """Events in ``master_side`` that the master sends because only the slave can decide."""
     compressed_no_filter: int
-    """The bytes of ``no_filter`` as zstd (level 3, chunks of 256 KiB), estimated by the ratio of
-    compressed samples."""
+    """Bytes of ``no_filter`` as zstd (level 3, chunks of 256 KiB), estimated from samples."""
     compressed: int
-    """The bytes of ``master_side`` as zstd, estimated in the same way as ``compressed_no_filter``."""
+    """Bytes of ``master_side`` as zstd, estimated in the same way."""
     split: int
-    """The bytes that the slave would receive if the binlogs were split by schema.
-
-    The slave then needs the whole binlog of every schema from which it applies any event.
-    """
+    """Bytes after a split by schema, with the whole binlog of each schema that the slave needs."""
     split_sets: tuple[str, ...]
-    """The schemas whose binlogs the slave would need after a split by schema. "@rest" is the binlog of events without a
-    schema."""
+    """These schemas. "@rest" is the binlog of events without a schema."""
     peak_no_filter: Peak | None
-    """The time bucket in which the slave would receive the most bytes without a filter."""
+    """The bucket with most bytes without a filter."""
     peak: Peak | None
-    """The time bucket in which the slave receives the most bytes, with its filter on the master."""
+    """The bucket with most bytes with the filter."""
     rule_savings: tuple[RuleSaving, ...]
     tables: tuple[TableShare, ...]
     """The traffic of each database table that the slave receives with its filter on the master, the largest first."""
     nothing_passes: bool = False
-    """Whether the filter drops every row and every statement on a table. A misspelled rule can be the cause."""
+    """Whether the filter drops every row and every statement on a table."""
     warnings: tuple[str, ...] = ()
-    """The warnings of ``Results.warnings`` about this slave's filter, without the slave's name."""
+    """Warnings about the slave's filter."""
     month: Month | None = None
-    """The slave's traffic of a month; None if the binlogs span too little time."""
+    """A month; None if unknown."""
 
 
 class TableFigures(_Model):

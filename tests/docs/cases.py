@@ -24,7 +24,7 @@ PAGE = Path(dumpfilter.__file__).parents[1] / "docs" / "cases.md"
 RECORDINGS = ("recordings/mysql57-mixed", "oracle/mariadb-mixed")
 """The recordings on the page, by their folders below ``tests/oracle/data``."""
 
-WIDTH = 116
+WIDTH = 100
 """The longest line of an event."""
 
 _OF_FILES = types_of(Symbol.FORMAT_DESCRIPTION, Symbol.FILE)
@@ -35,9 +35,9 @@ HEAD = """\
 
 Each block is a transaction of a real server's binlog, and each line an event. A filter's letter before the event means
 *sent to a slave with this filter*, and a dot means *dropped*. A capital letter means *sent with STMT_END_F*, because
-the last event of the statement is dropped. A transaction that has dots alone is left out, and the slave hears of its
-GTID only. `tests/oracle` compares the same streams with what real replicas with these filters applied. The command
-`python -m tests.docs.cases` writes this page.
+the last event of the statement is dropped. Of a transaction with dots alone a slave hears only the GTID. The page shows
+the first of all transactions with the same set of marks. `tests/oracle` compares the same streams with what real
+replicas with these filters applied. The command `python -m tests.docs.cases` writes this page.
 """
 
 
@@ -61,24 +61,44 @@ def _recording(recording: Recording) -> str:
         options = " ".join(recording.oracle["cases"][case]["options"])
         lines.append(f"| {letter} | {f'`{options}`' if options else 'none'} |\n")
     lines.append("\n```\n")
-    is_first = True
+    shown: set[frozenset[str]] = set()
+    for transaction in _transactions(recording):
+        marks = []
+        for key, event in transaction:
+            each = zip(letters, sent, strict=True)
+            marks.append("".join(_mark(letter, event.raw, events.get(key)) for letter, events in each))
+        if frozenset(marks) in shown:
+            continue
+        lines += ["\n"] if shown else []
+        shown.add(frozenset(marks))
+        width = WIDTH - len(letters) - 2
+        lines += [
+            f"{mark}  {_text(event, width)}\n" for mark, (_, event) in zip(marks, transaction, strict=True)
+        ]
+    return "".join([*lines, "```\n"])
+
+
+def _transactions(recording: Recording) -> Iterator[list[tuple[tuple[str, int], Event]]]:
+    """Yield the events of each transaction after its GTID, with their places (file and end position)."""
+    transaction: list[tuple[tuple[str, int], Event]] = []
     for path in recording.files:
         with path.open("rb") as file:
             for event in iter_events(file, file=path.name):
-                if event.type in _OF_FILES:
-                    continue
                 if event.type in GTIDS:
-                    if not is_first:
-                        lines.append("\n")
-                    is_first = False
-                    continue
-                key = (path.name, event.header.end_log_pos)
-                marks = "".join(
-                    "." if key not in each else letter if each[key] == event.raw else letter.upper()
-                    for letter, each in zip(letters, sent, strict=True)
-                )
-                lines.append(f"{marks}  {_text(event, WIDTH - len(letters) - 2)}\n")
-    return "".join([*lines, "```\n"])
+                    if transaction:
+                        yield transaction
+                    transaction = []
+                elif event.type not in _OF_FILES:
+                    transaction.append(((path.name, event.header.end_log_pos), event))
+    if transaction:
+        yield transaction
+
+
+def _mark(letter: str, raw: bytes, sent: bytes | None) -> str:
+    """Return a filter's mark for an event. ``sent`` are the bytes that the master sends; None for a dropped event."""
+    if sent is None:
+        return "."
+    return letter if sent == raw else letter.upper()
 
 
 def _events(data: bytes, name: str) -> Iterator[tuple[tuple[str, int], bytes]]:
