@@ -47,13 +47,13 @@ class Ways(_Model):
     """
 
     no_filter: int
-    """All events."""
+    """Everything, as it is."""
     filter: int
-    """Filter alone."""
+    """The filter on the master alone."""
     compression: int
-    """Compression alone."""
+    """Compression alone, without a filter."""
     both: int
-    """Both."""
+    """The filter, and compression of what passes."""
 
 
 class Savings(_Model):
@@ -68,13 +68,13 @@ class Prices(_Model):
     """The price of the same traffic, sent in four ways (:class:`Ways`), in the currency of ``--price``."""
 
     no_filter: float
-    """All events."""
+    """Everything, as it is."""
     filter: float
-    """Filter alone."""
+    """The filter on the master alone."""
     compression: float
-    """Compression alone."""
+    """Compression alone, without a filter."""
     both: float
-    """Both."""
+    """The filter, and compression of what passes."""
 
 
 class Month(_Model):
@@ -118,11 +118,11 @@ class Peak(_Model):
     """The time bucket in which a slave receives the most traffic."""
 
     start: UnixTime
-    """Its beginning."""
+    """The beginning of the bucket."""
     bytes: int
-    """Its bytes."""
+    """The bytes in the bucket."""
     bytes_per_second: float
-    """Its bytes a second."""
+    """The bytes a second in the bucket."""
 
 
 class RuleSaving(_Model):
