@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
 from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.crc32 import all_sound
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType, event_name
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import Gap, parse_gap_event, source_key
@@ -118,7 +119,7 @@ class FileScanner:
         self._subjects = subjects
         self._sources = sources
         self._state = np.zeros(1, K.STATE)
-        self._state["verify"] = verify
+        self._verify = verify
         self._table_ids = no_table_ids(_TABLE_IDS)
         self._columns = Columns(8192)
         self._open_head = (R.NOTHING, 0, 0)
@@ -212,6 +213,10 @@ class FileScanner:
         columns = self._columns
         at = count = boundary = boundary_count = 0
         buffer = K.Buffer(data.ctypes.data, data.size, offset)
+        if self._verify and self._state["checksum"][0]:
+            # This quick pass checks the checksums of all events together. Only when it fails does the scan check each
+            # event, to find the bad one.
+            self._state["verify"] = not all_sound(data, 0, data.size)
         while True:
             self._subjects.load(self._state)
             stop, at, count, b_at, b_count = K.scan(

@@ -18,19 +18,21 @@ from numba.core import event
 from dumpfilter.base.compiler.notice import told_once
 from dumpfilter.base.compiler.shipped import LOCATORS
 
-__all__ = ["COMPILATION", "inlined", "kernel", "njit"]
+__all__ = ["COMPILATION", "HAS_CLMUL", "inlined", "kernel", "njit"]
 
 _FEATURES = llvm.get_host_cpu_features()
 
-_NEEDED = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "pclmul", "popcnt", "sse4.2")
-"""Features that distinguish x86-64-v3 from x86-64 (System V ABI, "Micro-Architecture Levels"), and carry-less
-multiplication."""
+_LEVEL_3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2")
+"""Features that distinguish x86-64-v3 from x86-64 (System V ABI, "Micro-Architecture Levels")."""
+
+HAS_CLMUL = platform.machine() == "x86_64" and bool(_FEATURES.get("pclmul")) and bool(_FEATURES.get("sse4.1"))
+"""Whether this CPU has carry-less multiplication (x86's PCLMULQDQ). Without it, CRC32 uses tables."""
 
 _CONFIG: Any = config
 """numba's settings, whose types are unknown."""
 
 _CONFIG.CACHE_LOCATOR_CLASSES = _CONFIG.CACHE_LOCATOR_CLASSES or LOCATORS
-if platform.machine() == "x86_64" and not _CONFIG.CPU_NAME and all(map(_FEATURES.get, _NEEDED)):
+if HAS_CLMUL and not _CONFIG.CPU_NAME and all(_FEATURES.get(name) for name in _LEVEL_3):
     _CONFIG.CPU_NAME, _CONFIG.CPU_FEATURES = "x86-64-v3", "+pclmul"
 
 COMPILATION = "numba:compile"
