@@ -160,8 +160,11 @@ class _Watched:
         """Events' types, the begin and end of their bodies in the data, and their positions."""
         map_length = fd.post_header_length(EventType.TABLE_MAP)
         self.id_length = 4 if map_length == ROWS_HEADER_LENGTH_V0 else 6
+        # numba would compile the function once for arrays that can be written to, and once for others.
+        unwritable = data.view()
+        unwritable.flags.writeable = False
         self.map_of, self.same_as, self.length, self._before, self.closed = find_alike(
-            data, first, last, type, _CLASS_OF, _has_extra(fd), closes, self.id_length
+            unwritable, first, last, type, _CLASS_OF, _has_extra(fd), closes, self.id_length
         )
 
     def body(self, event: int) -> bytes:
