@@ -96,10 +96,10 @@ class _SlaveFacts:
     user = column("slave.key.user", _TEXT)
     filter_version = _registered(attrgetter("filter_version"), _INTEGER)
     dumping = column(lambda view: view.slave.presence is Presence.CONNECTED, metric="slave_dumping")
-    """1 while a dump to the slave runs, otherwise 0."""
+    """1 while a dump to the slave runs."""
     slave_gone = metric("slave.presence.is_missing")
-    """1 if no dump runs for a slave that the master has served within --keep-slaves or that a [[replica]] names,
-    otherwise 0. It is 0 for a slave that asked for the end of the binlog and got it."""
+    """1 if no dump runs for a slave that was served within --keep-slaves or that a [[replica]] names. It is 0 for a
+    slave that read up to the end and left."""
     file = column("slave.file", _TEXT)
     position = column("slave.position")
     transactions_read = _count("transactions_read")
@@ -113,7 +113,7 @@ class _SlaveFacts:
     events_dropped = _count("events_dropped")
     """Events that the filter dropped."""
     events_undecided = _count("events_undecided")
-    """Events sent because the master could not decide about them. The slave decides about these events."""
+    """Events sent because only the slave can decide about them."""
     bytes_read = _count("bytes_read")
     """Bytes of events read for the slave."""
     bytes_sent = _count("bytes_sent")
@@ -123,7 +123,7 @@ class _SlaveFacts:
     bytes_dropped_total = metric(lambda view: max(view.slave.counts.bytes_dropped, 0))
     """Bytes of events that the filter dropped."""
     bytes_gtid = _count("bytes_gtid")
-    """Bytes of the events that a real replica got in place of dropped transactions, so that it has their GTIDs."""
+    """Bytes of the stand-ins that a real replica got for dropped transactions."""
     registered_at = _registered(attrgetter("registered_at"), _TIME)
     last_seen_at = column(
         lambda view: view.slave.last_seen_at or None, _TIME, metric="slave_last_seen_timestamp_seconds"
@@ -133,16 +133,15 @@ class _SlaveFacts:
     rules = _registered(lambda slave: rule_text(slave.filter))
     imposed = _registered(lambda slave: listed(one.name for one in slave.imposed))
     lag_bytes = column(metric="slave_lag_bytes")
-    """Bytes of the binlog, later files included, that the dump to the slave has not reached."""
+    """Bytes of the binlog that the dump has not reached, over all files."""
     lag_seconds = column(type=ColumnType.DOUBLE, metric="slave_lag_seconds")
-    """Time since the server wrote the first event that the dump to the slave has not reached. It is 0 for a slave that
-    has everything."""
+    """Time since the server wrote the first event that the dump has not reached."""
     protocol = _registered(attrgetter("protocol"), _INTEGER)
     program_version = _registered(attrgetter("program_version"))
     state = column("slave.presence.value", _TEXT)
     gone_since = column("slave.gone_since", _TEXT)
     drained = column("slave.is_drained", metric="slave_drained")
-    """1 while the operator has drained the slave, otherwise 0."""
+    """1 while the operator has drained the slave."""
     entry = column("slave.entry", _TEXT)
     refusal = column("slave.refusal", _TEXT)
 
@@ -288,7 +287,7 @@ class _SourceFacts:
     address = column(lambda source: str(source.follower.url), _TEXT)
     state = column(type=_TEXT)
     connected = metric("is_connected")
-    """1 while the source sends its binlog, otherwise 0."""
+    """1 while the source sends its binlog."""
     file = column("follower.progress.file", _TEXT)
     position = column("follower.progress.position")
     bytes_received = column("follower.progress.bytes", metric="received_bytes_total")
@@ -296,7 +295,7 @@ class _SourceFacts:
     connections = column("follower.connections", metric="connections_total")
     """Connections on which the source was asked for events."""
     failures = column("follower.failures", metric="failures_total")
-    """Attempts to reach the source that failed, and connections that ended with an error."""
+    """Failed attempts to reach the source, and connections that ended with an error."""
     last_event_at = column(
         lambda source: source.follower.progress.events_at or None,
         _TIME,

@@ -55,9 +55,9 @@ class Counted(NamedTuple):
 
 class _MasterFacts:
     serving = metric(lambda master: master.server.is_serving and not master.service.stopping)
-    """1 while the gRPC server accepts calls, otherwise 0."""
+    """1 while the gRPC server accepts calls."""
     binlog_readable = metric(lambda master: master.modified_at is not None)
-    """1 if the scrape could read the newest binlog, otherwise 0."""
+    """1 if the scrape could read the newest binlog."""
     binlog_files = metric("end.files")
     """Files in the binlog set."""
     binlog_bytes = metric("end.bytes")
@@ -65,15 +65,13 @@ class _MasterFacts:
     binlog_modified_timestamp_seconds = metric("modified_at")
     """Unix time of the last write to the newest binlog."""
     drains = metric(lambda master: len(master.service.drains.all()))
-    """Drains in force. A drain can concern any number of slaves."""
+    """Drains in force."""
     send_delay_seconds = metric(lambda _: MEASURED.send_delay, Latency)
-    """Time from the commit of a chunk's first transaction to the moment at which a dump hands the chunk to gRPC.
-    MySQL 8.0.1 and later tell the commit in microseconds. Of other binlogs the event's time in whole seconds
-    counts."""
+    """Time from the commit of a chunk's first transaction until a dump hands the chunk to gRPC."""
     plan_seconds = metric(lambda _: MEASURED.plan, Latency)
-    """Time to decide which events of a segment are sent, for all dumps that are decided together."""
+    """Time to decide which events of a segment are sent, for all dumps together."""
     encode_seconds = metric(lambda _: MEASURED.encode, Latency)
-    """Time to read the events of a chunk and make its messages, once for all slaves that get them."""
+    """Time to read a chunk's events and make its messages, once for all slaves."""
     scanned_bytes_total = metric(lambda master: master.service.store.scanned[0])
     """Bytes of the binlog that the master has scanned. All slaves share a scan."""
     scanned_events_total = metric(lambda master: master.service.store.scanned[1])
@@ -85,26 +83,24 @@ MASTER: Facts[Master] = Facts(declared(_MasterFacts, PREFIX))
 
 class _StateFacts:
     slaves = metric("number")
-    """Slaves that the master knows, by state, as in the table dumpfilter.slaves of the console."""
+    """Slaves that the master knows, by state, as in the table dumpfilter.slaves."""
 
 
 class _CallFacts:
     calls = metric("number")
-    """Calls under way, by kind. Dumps have the kind dump, watches of gRPC's health service the kind watch. Connections
-    of the replication port, also those that dump, have the kind replica_connection."""
+    """Calls under way, by kind: dump, watch (of the health service), call, and replica_connection."""
     calls_limit = metric("limit")
     """The most calls of a kind that may be under way."""
 
 
 class _FailureFacts:
     failed_calls_total = metric("number")
-    """Calls that the master refused, and dumps that ended with an error, by the error's class."""
+    """Refused calls, and dumps that ended with an error, by the error's class."""
 
 
 class _CacheFacts:
     cache_bytes = metric(lambda cache: cache[1].bytes)
-    """Memory of a cache's entries. The cache segments holds scanned parts of binlogs, and the cache chunks has messages
-    that slaves share. The cache steps, with decisions, is bounded by its number of entries."""
+    """Memory of a cache's entries: scanned segments, decisions (steps, limited by their number), shared chunks."""
     cache_limit_bytes = metric(lambda cache: cache[1].limit_bytes)
     """The most memory that a cache's entries may take."""
     cache_entries = metric(lambda cache: cache[1].entries)
@@ -112,7 +108,7 @@ class _CacheFacts:
     cache_hits_total = metric(lambda cache: cache[1].hits)
     """Look-ups that found their entry in the cache."""
     cache_misses_total = metric(lambda cache: cache[1].misses)
-    """Look-ups that did not, so that the master made the entry anew."""
+    """Look-ups that did not find it."""
 
 
 _KIND = attrgetter("kind")

@@ -144,13 +144,13 @@ def _error(error: BaseException | None, at: float, numbers: _Numbers) -> tuple[i
 
 class _ThreadFacts:
     thread_running = metric("running")
-    """1 while a thread of the channel runs, otherwise 0. The I/O thread is io, the applier sql."""
+    """1 while the thread runs. The I/O thread is io, the applier sql."""
     errors_total = metric("errors")
-    """Errors of the thread. Those of the I/O thread include lost connections and failed attempts to connect."""
+    """Errors of the thread, with lost connections and failed attempts to connect."""
     last_error_number = metric("number")
-    """The number of the thread's newest error, as in SHOW REPLICA STATUS. It is 0 without an error."""
+    """Number of the newest error, as in SHOW REPLICA STATUS; 0 without one."""
     last_error_timestamp_seconds = metric(lambda view: view.at or None)
-    """Unix time of the thread's newest error. There is no value without an error."""
+    """Unix time of the newest error; no value without one."""
 
 
 THREADS: Facts[ThreadView] = Facts(
@@ -178,13 +178,13 @@ class _ChannelFacts:
     BYTES_RECEIVED = column("counted.bytes_received", metric="bytes_received_total")
     """Bytes of events received."""
     BYTES_READ = _count("bytes_read", "master_bytes_read_total")
-    """Bytes of events that the master has read for this channel."""
+    """Bytes of events that the master read for the channel."""
     BYTES_DROPPED = _count("bytes_dropped", "master_bytes_dropped_total")
-    """Bytes of events that the master has dropped for this channel."""
+    """Bytes of events that the master dropped for the channel."""
     EVENTS_SENT = _count("events_sent", "events_received_total")
     """Events received."""
     EVENTS_DROPPED = _count("events_dropped", "master_events_dropped_total")
-    """Events that the master has dropped for this channel."""
+    """Events that the master dropped for the channel."""
     EVENTS_UNDECIDED = _count("events_undecided", "events_undecided_total")
     """Events received about which the master could not decide."""
     HEARTBEATS = column("counted.heartbeats", metric="heartbeats_received_total")
@@ -195,37 +195,33 @@ class _ChannelFacts:
     SQL_ERRORS = column("counted.sql_errors")
     COUNTING_SINCE = column("counted.since", ColumnType.TIMESTAMP)
     LAG_BYTES = column("lag.lag_bytes", metric="lag_bytes")
-    """Bytes of the relay log that the applier has not applied. The relay log ends at the place that the master told
-    last."""
+    """Bytes of the relay log that the applier has not applied."""
     LAG_SECONDS = column("lag.lag_seconds", ColumnType.DOUBLE, metric="lag_seconds")
-    """Time since the server wrote the first event that the slave has received and not applied. It is 0 if the applier
-    has applied everything."""
+    """Time since the server wrote the first event that is received and not applied."""
     connected = metric(lambda view: float(view.channel.io.connected))
-    """1 while the channel is registered with its master and receives a dump, otherwise 0."""
+    """1 while the channel receives a dump."""
     last_message_timestamp_seconds = metric(lambda view: view.channel.measured.last_chunk_at or None)
-    """Unix time of the newest message from the master, heartbeats included. There is no value before the first one."""
+    """Unix time of the newest message, heartbeats included; no value before the first."""
     received_file_number = metric(lambda view: _number(view.received.source_file))
-    """Number of the master's binlog up to which the channel has received everything."""
+    """Number of the binlog up to which the channel has received everything."""
     received_position_bytes = metric("received.source_position")
-    """Position in the binlog of dumpfilter_slave_received_file_number."""
+    """Position in this binlog."""
     applied_file_number = metric(lambda view: _number(view.applied.source_file))
-    """Number of the master's binlog up to which the applier has applied everything."""
+    """Number of the binlog up to which the applier has applied everything."""
     applied_position_bytes = metric("applied.source_position")
-    """Position in the binlog of dumpfilter_slave_applied_file_number."""
+    """Position in this binlog, of the applier."""
     relay_log_bytes = metric("lag.bytes")
     """Size of all relay log files of the channel."""
     relay_log_files = metric("lag.files")
     """Relay log files of the channel."""
     events_filtered_total = metric("channel.measured.applied.events_filtered")
-    """Row events and statements that the slave's own filter dropped after the master had sent them."""
+    """Row events and statements that the slave's own filter dropped."""
     transactions_applied_total = metric("channel.measured.applied.transactions")
     """Transactions that the applier has completed."""
     relay_delay_seconds = metric("channel.measured.relay_delay", Latency)
-    """Time from the commit of a chunk's first transaction on the server to its write to the relay log. MySQL 8.0.1 and
-    later tell the commit in microseconds. Of other binlogs the event's time in whole seconds counts."""
+    """Time from the commit of a chunk's first transaction to its write to the relay log."""
     apply_delay_seconds = metric("channel.measured.apply_delay", Latency)
-    """Time from the commit of a transaction on the server to its commit on the slave's target. The slave measures the
-    last transaction of each run that the applier applies without a pause."""
+    """Time from a transaction's commit on the server to that on the target, for the last of a run without a pause."""
 
 
 CHANNELS: Facts[ChannelView] = Facts(
@@ -252,7 +248,7 @@ Unlike COUNTER of ``replication_applier_filters``, these hits outlive a change o
 
 class _ProcessFacts:
     sync_seconds = metric(lambda latency: latency, Latency)
-    """Time in which the disk synchronizes a relay log or a state file (fdatasync)."""
+    """Time of a synchronization of a relay log or state file (fdatasync)."""
 
 
 PROCESS: Facts[Latency] = Facts(declared(_ProcessFacts, "dumpfilter_slave_"))

@@ -24,7 +24,8 @@ from dumpfilter.spark_jobs.bandwidth import output as bandwidth
 
 DOCS = Path(__file__).parent.parent / "docs"
 
-_WRITERS = {"both": "both", "mysql": "MySQL", "mariadb": "MariaDB"}
+_WRITERS = {"both": "", "mysql": "MySQL: ", "mariadb": "MariaDB: "}
+"""The beginning of a list of event types, by the families whose servers write them."""
 
 
 def page_with_tables(name: str) -> tuple[str, str]:
@@ -37,19 +38,28 @@ def page_with_tables(name: str) -> tuple[str, str]:
     return text, page
 
 
-def _table(heads: str, rows: Iterable[Iterable[object]], rule: str = "") -> list[str]:
+def _table(heads: str, rows: Iterable[Iterable[object]]) -> list[str]:
     """Return the lines of a table in Markdown. ``heads`` are separated by bars."""
-    ruled = rule or "|".join("---" for _ in heads.split("|"))
+    ruled = "|".join("---" for _ in heads.split("|"))
     return [f"| {heads} |", f"|{ruled}|", *(f"| {' | '.join(map(str, row))} |" for row in rows)]
 
 
-def _event(kind: EventKind) -> Iterator[object]:
-    shown = kind.shown if kind.shown != kind.name else ""
-    yield from (kind.number, kind.name, shown or "", _WRITERS[kind.writers], kind.symbol.name)
+def _symbol(symbol: Symbol) -> Iterator[str]:
+    yield from (symbol.name, R.NAMES[symbol.role], symbol.effect)
+    lists = {
+        start: [_event(kind) for kind in KINDS if (kind.symbol, kind.writers) == (symbol, writers)]
+        for writers, start in _WRITERS.items()
+    }
+    yield "; ".join(start + ", ".join(events) for start, events in lists.items() if events)
+
+
+def _event(kind: EventKind) -> str:
+    shown = kind.shown if kind.shown not in (None, kind.name) else ""
+    return f"{kind.number} {kind.name}" + (f" ({shown})" if shown else "")
 
 
 def _metrics(*groups: Facts[Any]) -> list[str]:
-    """Return a table of the metrics for each set of labels. Of histograms the text says that they are some."""
+    """Return a list of the metrics for each set of labels. The text about a histogram says that it is one."""
     by_labels: dict[str, list[tuple[str, str]]] = {}
     for facts in groups:
         labels = ", ".join(f"`{label}`" for label in facts.labels)
@@ -59,8 +69,8 @@ def _metrics(*groups: Facts[Any]) -> list[str]:
         )
     lines = []
     for labels, rows in by_labels.items():
-        lines += ["", f"With {labels}:", ""] if labels else []
-        lines += _table("metric | meaning", rows)
+        lines += ["", f"With {labels}:" if labels else "Without labels:", ""]
+        lines += [f"- {name}: {meaning}" for name, meaning in rows]
     return lines
 
 
@@ -87,8 +97,10 @@ def _parquet(forms: Mapping[str, ParquetTable]) -> Iterator[str]:
                 ),
             ]
         )
-        rows = [(f"`{one.name}`", one.meaning) for one in form.columns[shared:]]
-        yield from ("", *_table("column | meaning", rows), "")
+        names: dict[str, list[str]] = {}
+        for one in form.columns[shared:]:
+            names.setdefault(one.meaning, []).append(f"`{one.name}`")
+        yield from ("", *(f"- {', '.join(same)}: {meaning}" for meaning, same in names.items()), "")
 
 
 def _shared(first: Sequence[Column], columns: Sequence[Column]) -> int:
@@ -99,13 +111,8 @@ def _shared(first: Sequence[Column], columns: Sequence[Column]) -> int:
 PAGES: Mapping[str, Mapping[str, Iterable[str]]] = {
     "events.md": {
         "symbols": _table(
-            "symbol | role at first | effect on the transaction",
-            [(symbol.name, R.NAMES[symbol.role], symbol.effect) for symbol in Symbol],
-        ),
-        "events": _table(
-            "number | name | SHOW BINLOG EVENTS | written by | symbol",
-            map(_event, KINDS),
-            "---:|---|---|---|---",
+            "symbol | role at first | effect on the transaction | event types",
+            map(_symbol, Symbol),
         ),
     },
     "metrics.md": {

@@ -62,8 +62,7 @@ class OutageFigures(Figures):
     end: int | None
     """The end; None if nobody healed the link."""
     catch_up: int | None
-    """The time from the outage's end until the link's reader was as close to the source as before the outage. None:
-    it did not catch up."""
+    """The time from the outage's end until the link's reader was as close to the source as before; None if never."""
 
 
 class LinkFigures(Figures):
@@ -76,21 +75,21 @@ class LinkFigures(Figures):
     target: str
     """The node that reads."""
     rate: int | None
-    """Bits per second; None: no limit."""
+    """The link's rate; None: no limit."""
     delay: int
-    """Microseconds."""
+    """The link's delay."""
     jitter: int
-    """Microseconds."""
+    """The link's jitter."""
     bytes: int
-    """The bytes of events that the reader got. MySQL's own protocol has 5 bytes before each event, which count."""
+    """Bytes of events that the reader got, with the 5 bytes of MySQL's own protocol for each event."""
     transactions: int
     """Transactions that the reader got."""
     messages: int | None = None
     """Messages of the protocol. None: not known."""
     overhead: int | None = None
-    """The bytes of the protocols around the events. None: not known."""
+    """Bytes of the protocols around the events. None: not known."""
     resent: int = 0
-    """The bytes that the source sent in vain, because an outage lost them."""
+    """Bytes that the source sent in vain, because an outage lost them."""
     estimated: bool = False
     """Whether ``bytes`` is an estimate, as it is for compressed events."""
     outages: tuple[OutageFigures, ...] = ()
@@ -102,15 +101,15 @@ class LagFigures(Figures):
     """The lag of a node's transactions, microseconds. Each transaction that the node was sent counts once."""
 
     p50: int
-    """The median lag of a transaction, microseconds."""
+    """The median lag of a transaction."""
     p95: int
-    """The 95th percentile, microseconds."""
+    """The 95th percentile."""
     p99: int
-    """The 99th percentile, microseconds."""
+    """The 99th percentile."""
     worst: int
-    """The greatest lag, microseconds."""
+    """The greatest lag."""
     above: int
-    """The time during which the node's lag was above the limit (:attr:`Results.limit`), microseconds."""
+    """The time during which the node's lag was above `--lag`."""
 
 
 class NodeFigures(Figures):
@@ -126,9 +125,9 @@ class NodeFigures(Figures):
     transactions: int
     """Transactions that the node was sent."""
     missing: int = 0
-    """The transactions that never arrived, because a link stayed down."""
+    """Transactions that never arrived, because a link stayed down."""
     bytes: int
-    """The bytes that came over the node's own links."""
+    """Bytes that came over the node's own links."""
     lag: LagFigures
 
 
@@ -199,7 +198,7 @@ class Found(Figures):
     value: int | None
     """The rate or delay. None: no value keeps the limit."""
     worst: int | None = None
-    """The worst lag at this value, microseconds."""
+    """The worst lag at this value."""
 
 
 class SourceFigures(Figures):

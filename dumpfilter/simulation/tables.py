@@ -25,21 +25,21 @@ class _Setting(BaseModel):
     """The columns that say which run a row belongs to. They begin each table but ``found``."""
 
     run: int
-    """The number of the run in `results.json`, from 1."""
+    """The run's number in `results.json`, from 1."""
     method: str
     """`simulated` or `measured`."""
     variant: str
     """The way to bring the binlog to the slaves."""
     load: float
-    """The factor of the binlog's load."""
+    """The factor of `--scale-load`."""
     sweep_rate: int | None
-    """The rate of a sweep, bits per second; null without a sweep of rates."""
+    """The rate of a sweep; null without one."""
     sweep_delay: int | None
-    """The delay of a sweep, microseconds; null without a sweep of delays."""
+    """The delay of a sweep; null without one."""
     sweep_link: str | None
     """The link of a sweep; null for all links."""
     repetition: int
-    """The number of the repetition, from 1."""
+    """The repetition's number, from 1."""
 
 
 class _Span(BaseModel):
@@ -48,7 +48,7 @@ class _Span(BaseModel):
     start: int
     """Microseconds since the run's first commit."""
     width: int
-    """The length of the span, microseconds."""
+    """The length of the span."""
 
 
 class _LinkSpan(BaseModel):
@@ -62,7 +62,7 @@ class _LinkSpan(BaseModel):
 
 _SETTING = tuple(columns_of(_Setting))
 _SPAN = tuple(columns_of(_Span))
-_LINK = Column("link", TEXT, "`SOURCE:TARGET`")
+_LINK = Column("link", TEXT, "`SOURCE:TARGET`.")
 _NODE = Column("node", TEXT, "The node's name.")
 _LINKS_ORDER = (
     *("source", "target", "count", "rate", "delay", "jitter", "bytes", "estimated"),
@@ -81,7 +81,7 @@ FORMS: Mapping[str, ParquetTable] = {
         "each node of each run, and each channel of a node with several sources",
         (
             *_SETTING,
-            Column("basis", TEXT, "`received` or `applied`: the moment at which a node has a transaction"),
+            Column("basis", TEXT, "When a node has a transaction: `received` or `applied`."),
             _NODE,
             *columns_of(NodeFigures, without={"name", "members", "lag"}),
             *columns_of(LagFigures),
@@ -95,7 +95,7 @@ FORMS: Mapping[str, ParquetTable] = {
     ),
     "node_series": ParquetTable(
         "each span of time of one of the nodes with the greatest lag",
-        (*_SETTING, _NODE, *_SPAN, Column("lag", INT, "The greatest lag in the span, microseconds.")),
+        (*_SETTING, _NODE, *_SPAN, Column("lag", INT, "The greatest lag in the span.")),
         order=("run", "node", "start"),
     ),
     "found": ParquetTable("each answer of `--find`", tuple(columns_of(Found))),

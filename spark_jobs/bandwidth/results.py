@@ -36,7 +36,7 @@ class Figures(_Model):
     events: int
     """Events."""
     transactions: int
-    """Transactions with at least one of these events."""
+    """Transactions with such an event."""
 
 
 class Ways(_Model):
@@ -47,13 +47,13 @@ class Ways(_Model):
     """
 
     no_filter: int
-    """Everything, as it is."""
+    """Without a filter."""
     filter: int
-    """The filter on the master alone."""
+    """With the filter on the master."""
     compression: int
-    """Compression alone, without a filter."""
+    """With compression alone."""
     both: int
-    """The filter, and compression of what passes."""
+    """With the filter and compression."""
 
 
 class Savings(_Model):
@@ -68,13 +68,13 @@ class Prices(_Model):
     """The price of the same traffic, sent in four ways (:class:`Ways`), in the currency of ``--price``."""
 
     no_filter: float
-    """Everything, as it is."""
+    """Without a filter."""
     filter: float
-    """The filter on the master alone."""
+    """With the filter on the master."""
     compression: float
-    """Compression alone, without a filter."""
+    """With compression alone."""
     both: float
-    """The filter, and compression of what passes."""
+    """With the filter and compression."""
 
 
 class Month(_Model):
@@ -118,11 +118,11 @@ class Peak(_Model):
     """The time bucket in which a slave receives the most traffic."""
 
     start: UnixTime
-    """The beginning of the bucket."""
+    """Its beginning."""
     bytes: int
-    """The bytes in the bucket."""
+    """Its bytes."""
     bytes_per_second: float
-    """The bytes a second in the bucket."""
+    """Its bytes a second."""
 
 
 class RuleSaving(_Model):
@@ -153,21 +153,17 @@ class RealReplica(_Model):
 
     They include the 5 bytes that the protocol puts before each event. A real replica receives the transactions of all
     servers and domains, and ignores some of them itself.
+
+    For MariaDB the figures with stand-ins are upper bounds over written binlogs, with a stand-in for each domain of a
+    run of dropped transactions. A replica that waits at the end can get one for each dropped transaction.
     """
 
     bytes: int
-    """Events that pass, and stand-ins.
-
-    For MariaDB this is an upper bound, as ``bytes_gtid`` is.
-    """
+    """Events that pass, and stand-ins."""
     bytes_gtid: int
-    """Bytes of stand-ins, which carry the GTIDs of dropped transactions.
-
-    For MariaDB this is an upper bound over written binlogs, with a stand-in for each domain of a run of dropped
-    transactions. A replica that waits at the end can get one for each.
-    """
+    """Bytes of stand-ins, which carry the GTIDs of dropped transactions."""
     stand_ins: int
-    """Stand-ins: three events each for MySQL, two for MariaDB. For MariaDB this is an upper bound."""
+    """Number of stand-ins, with three events each for MySQL, two for MariaDB."""
     bytes_from_source: int
     """All events, from the source's own server."""
     compressed: int = 0
@@ -175,7 +171,7 @@ class RealReplica(_Model):
     compressed_from_source: int = 0
     """An estimate of ``bytes_from_source`` in this way."""
     is_upper_bound: bool = False
-    """Whether ``bytes`` is an upper bound: with stand-ins for MariaDB."""
+    """Whether these figures are upper bounds, as with stand-ins for MariaDB."""
 
 
 class SlaveFigures(_Model):
@@ -210,9 +206,9 @@ class SlaveFigures(_Model):
     split_sets: tuple[str, ...]
     """These schemas. "@rest" is the binlog of events without a schema."""
     peak_no_filter: Peak | None
-    """The bucket with most bytes without a filter."""
+    """The bucket with most bytes, without a filter."""
     peak: Peak | None
-    """The bucket with most bytes with the filter."""
+    """The bucket with most bytes, with the filter."""
     rule_savings: tuple[RuleSaving, ...]
     tables: tuple[TableShare, ...]
     """The traffic of each database table that the slave receives with its filter on the master, the largest first."""
@@ -221,7 +217,7 @@ class SlaveFigures(_Model):
     warnings: tuple[str, ...] = ()
     """Warnings about the slave's filter."""
     month: Month | None = None
-    """A month; None if unknown."""
+    """A month's bytes or price, None if unknown."""
 
 
 class TableFigures(_Model):

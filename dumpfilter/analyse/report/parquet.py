@@ -94,18 +94,19 @@ def columns_of(
     """Yield a column for each field of a model. The text after the field is the column's meaning.
 
     A field that is a model itself becomes columns whose names begin with the field's name, as :func:`flat` has them.
-    Fields named in ``without`` are left out.
+    Fields named in ``without`` are left out. ``about`` says what the fields of an inner model are about.
     """
     texts = attribute_texts(model)
     for name, field in model.model_fields.items():
         if name in without:
             continue
         kind = _kind(field)
-        meaning = f"{about} {_plain(texts.get(name, ''))}".strip()
+        text = _plain(texts.get(name, ""))
+        meaning = f"{about}: {text[:1].lower()}{text[1:]}" if about else text
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             # The first sentence says what the inner fields are about.
             yield from columns_of(
-                kind, prefix=f"{prefix}{name}_", about=meaning.split(". ")[0].rstrip(".") + "."
+                kind, prefix=f"{prefix}{name}_", about=about or text.split(". ")[0].rstrip(".")
             )
         else:
             yield Column(prefix + name, TIME if TIME in field.metadata else _TYPES.get(kind, TEXT), meaning)
