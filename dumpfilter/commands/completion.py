@@ -32,6 +32,6 @@ def join_bash_values(asked: MutableMapping[str, str]) -> None:
 
 def complete_variant(incomplete: str) -> list[str]:
     """Return the names of a simulation's variants that begin with the typed text."""
-    from dumpfilter.simulation.results import Variant
+    from dumpfilter.simulation.results import SIMULATED
 
-    return [variant.value for variant in Variant if variant.value.startswith(incomplete)]
+    return [variant.value for variant in SIMULATED if variant.value.startswith(incomplete)]

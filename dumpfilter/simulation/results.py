@@ -32,6 +32,12 @@ class Variant(enum.StrEnum):
     """The binlog is split by schema. The slave reads the whole binlog of each schema that it needs."""
     REPLICA = "real-replica"
     """The master sends what passes the filter to real replicas, with stand-ins for dropped transactions."""
+    PLAIN = "plain-replication"
+    """The source sends everything to real replicas, without dumpfilter. Only experiments have this variant."""
+
+
+SIMULATED = tuple(variant for variant in Variant if variant is not Variant.PLAIN)
+"""The variants of ``dumpfilter simulate``, which knows binlogs of sources and no servers."""
 
 
 class Method(enum.StrEnum):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.near import did_you_mean
 from dumpfilter.base.options.units import parse_rate, parse_time
-from dumpfilter.simulation.results import Setting, Variant
+from dumpfilter.simulation.results import SIMULATED, Setting, Variant
 from dumpfilter.simulation.simulate import Search
 
 _WORDS = ("rate", "delay")
@@ -49,7 +49,7 @@ def parse_sweep(text: str, links: Sequence[str]) -> Sweep:
 
 def parse_variants(names: Iterable[str]) -> tuple[Variant, ...]:
     """Return the variants with these names, each once. Raises OptionError."""
-    known = [variant.value for variant in Variant]
+    known = [variant.value for variant in SIMULATED]
     for name in names:
         if name not in known:
             near = did_you_mean(name, known) or f"; it is one of {', '.join(known)}"

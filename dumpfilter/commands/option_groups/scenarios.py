@@ -44,14 +44,14 @@ class ScenarioOptions(Settings, panel=PANEL):
         from dumpfilter.base.options.units import parse_rate, parse_time
         from dumpfilter.simulation import wishes
         from dumpfilter.simulation.hop import Hop
-        from dumpfilter.simulation.results import Variant
+        from dumpfilter.simulation.results import SIMULATED, Variant
         from dumpfilter.simulation.simulate import Options
 
         chosen = wishes.parse_variants(self.variant or ())
         varied = chosen or (Variant.NONE, Variant.MASTER)
         loads = wishes.parse_loads(self.scale_load)
         sweeps = [wishes.parse_sweep(text, links) for text in self.sweep or ()]
-        settings = [*wishes.settings_of(chosen or tuple(Variant), loads, [])]
+        settings = [*wishes.settings_of(chosen or SIMULATED, loads, [])]
         if sweeps:
             settings += wishes.settings_of(varied, loads, sweeps)
         rate = None if self.apply_rate is None else parse_rate(self.apply_rate, option="--apply-rate")

@@ -47,6 +47,7 @@ _VARIANTS = {
     Variant.MASTER_COMPRESSED: ("filter on the master, zstd", "master", "master-area", "dash"),
     Variant.SPLIT: ("split binlogs", "split", "whole-area", "dashdot"),
     Variant.REPLICA: ("real replicas, filter on the master", "replica", "master-area", "dot"),
+    Variant.PLAIN: ("real replicas, no dumpfilter", "replica", "whole-area", "dash"),
 }
 
 

@@ -19,7 +19,7 @@ from dumpfilter.topology.model import Rate, Texts, Time, Topology
 
 MICROSECONDS = 1_000_000
 
-VARIANTS = (Variant.MASTER, Variant.SLAVE, Variant.NONE, Variant.REPLICA)
+VARIANTS = (Variant.MASTER, Variant.SLAVE, Variant.NONE, Variant.REPLICA, Variant.PLAIN)
 """The variants that can be run for real. A simulation has more."""
 
 

@@ -33,6 +33,9 @@ _OF_FILES = (
 )
 """Types of events that belong to a file, and that stand between transactions."""
 
+_MADE_FOR_A_READER = LOG_EVENT_RELAY_LOG_F | LOG_EVENT_ARTIFICIAL_F
+"""The flags of events that the binlog of the source does not have."""
+
 
 class Logged(NamedTuple):
     """One transaction of a log."""
@@ -108,7 +111,7 @@ class _Reading:
                     continue
                 if kind == EventType.FORMAT_DESCRIPTION or is_gap_event(kind, event.body):
                     continue
-                if event.header.flags & LOG_EVENT_RELAY_LOG_F and kind in _OF_FILES:
+                if kind in _OF_FILES and self._is_not_of_source(event, source_file):
                     continue
                 if kind in _GTIDS:
                     self.finish()
@@ -122,6 +125,14 @@ class _Reading:
                     self._origin = source_file, event.header.end_log_pos
                 self._bytes += len(event.raw)
                 self._events += 1
+
+    def _is_not_of_source(self, event: Event, source_file: str) -> bool:
+        """Tell whether an event between transactions is the reader's own, or comes with each new connection.
+
+        A server makes artificial events for a replica that connects, and repeats the head of the file.
+        """
+        is_repeated = source_file == self._origin[0] and event.header.end_log_pos <= self._origin[1]
+        return is_repeated or bool(event.header.flags & _MADE_FOR_A_READER)
 
     def finish(self) -> None:
         """Add the present transaction to the log."""

@@ -25,7 +25,7 @@ from dumpfilter.testbed.experiment.definition import Experiment, Load, Phase
 from dumpfilter.testbed.experiment.growth import Growth, Recorder, Watched
 from dumpfilter.testbed.experiment.logged import read_log
 from dumpfilter.testbed.experiment.measure import Committed, Crossing, Measured, Received, figures
-from dumpfilter.testbed.experiment.variants import simulated, topology_for
+from dumpfilter.testbed.experiment.variants import phases_for, planned, simulated, topology_for
 from dumpfilter.testbed.node import Feed
 from dumpfilter.testbed.own_nodes import Master, Slave
 from dumpfilter.testbed.server_nodes import StartedServer
@@ -84,7 +84,7 @@ def _simulated(experiment: Experiment, measured: Measured) -> Results:
         name: tuple(Outage(start, end) for start, end in crossing.outages)
         for name, crossing in measured.crossings.items()
     }
-    plan = plan_topology(simulated(experiment.topology, outages))
+    plan = plan_topology(simulated(planned(experiment.topology, measured.setting.variant), outages))
     traffics = {name: one.traffic for name, one in measured.committed.items()}
     return simulate(plan, traffics, Options((measured.setting,), experiment.limit))
 
@@ -92,7 +92,7 @@ def _simulated(experiment: Experiment, measured: Measured) -> Results:
 def _run(experiment: Experiment, variant: Variant, repetition: int, tell: Tell) -> Measured:
     tell("starting")
     topology = topology_for(experiment.topology, variant)
-    plan = plan_topology(experiment.topology)
+    plan = plan_topology(planned(experiment.topology, variant))
     with up(topology, hold=True) as bed, Recorder() as recorder:
         for name in plan.origins:
             recorder.watch(name, _binlog(bed[name]))
@@ -107,7 +107,7 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell: Tell) 
             for link in bed.links.values():
                 # The times of scheduled outages begin with the load.
                 link.set()
-            for phase in experiment.phases:
+            for phase in phases_for(experiment.topology, experiment.phases, variant):
                 tell(f"{phase.name}, {phase.seconds:g} s")
                 _pass(bed, phase)
             tell("writing the rest")

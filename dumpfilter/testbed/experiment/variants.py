@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.binlog.format import Family
 from dumpfilter.simulation.results import Variant
+from dumpfilter.testbed.experiment.definition import Phase
+from dumpfilter.topology.checks import check_topology
 from dumpfilter.topology.links.shape import Outage
 from dumpfilter.topology.model import Node, Reading, Topology
 
@@ -23,8 +24,55 @@ FILTER_ON_SLAVE = "--filter-on=slave"
 
 def topology_for(topology: Topology, variant: Variant) -> Topology:
     """Return the topology by which a variant is run. Raises OptionError for a variant that it cannot have."""
-    nodes = tuple(_keeping(_node(topology, node, variant)) for node in topology.nodes)
-    return Topology(nodes, topology.name)
+    masters = _masters(topology) if variant is Variant.PLAIN else {}
+    nodes = tuple(
+        _keeping(_node(topology, node, variant)) for node in topology.nodes if node.name not in masters
+    )
+    found = Topology(nodes, topology.name)
+    check_topology(found, lambda name, key: f"variants: {variant}: {name}: {key}")
+    return found
+
+
+def planned(topology: Topology, variant: Variant) -> Topology:
+    """Return the topology from which a variant is simulated.
+
+    A slave that filters, or does not filter, by its options has the plan of the original topology. A server in place
+    of a slave sends its readers what it applied, and needs a plan of its own.
+    """
+    replaces = variant in (Variant.REPLICA, Variant.PLAIN)
+    return topology_for(topology, variant) if replaces else topology
+
+
+def phases_for(topology: Topology, phases: Sequence[Phase], variant: Variant) -> tuple[Phase, ...]:
+    """Return the phases of a variant. Plain replication has no masters, and no faults of masters and their links."""
+    if variant is not Variant.PLAIN:
+        return tuple(phases)
+    masters = _masters(topology)
+    links = {
+        link.name: f"{masters.get(link.source, link.source)}:{link.target}"
+        for link in topology.links
+        if link.target not in masters
+    }
+
+    def kept(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(links[name] for name in names if name in links)
+
+    return tuple(
+        Phase(
+            phase.name,
+            phase.seconds,
+            kept(phase.cut),
+            kept(phase.silent),
+            tuple(name for name in phase.killed if name not in masters),
+            {links[name]: change for name, change in phase.links.items() if name in links},
+        )
+        for phase in phases
+    )
+
+
+def _masters(topology: Topology) -> dict[str, str]:
+    """Return the source of each master of dumpfilter."""
+    return {node.name: node.reads[0].source for node in topology.nodes if node.kind == "master"}
 
 
 def simulated(topology: Topology, outages: Mapping[str, tuple[Outage, ...]]) -> Topology:
@@ -47,7 +95,9 @@ def _node(topology: Topology, node: Node, variant: Variant) -> Node:
         case Variant.SLAVE if node.server and _reads_dumpfilter(topology, node):
             return _filtering_alone(node)
         case Variant.REPLICA if node.kind == "slave":
-            return _as_replica(topology, node)
+            return _as_replica(topology, node, variant)
+        case Variant.PLAIN if node.reads:
+            return _at_the_source(topology, node)
     return node
 
 
@@ -70,28 +120,37 @@ def _filtering_alone(node: Node) -> Node:
     return node.with_(reads=_without_rules(node)).with_options(*rules)
 
 
-def _as_replica(topology: Topology, node: Node) -> Node:
+def _at_the_source(topology: Topology, node: Node) -> Node:
+    """Return a real replica that reads the sources of masters in place of the masters, and filters alone."""
+    masters = _masters(topology)
+    replica = _as_replica(topology, node, Variant.PLAIN) if node.kind == "slave" else node
+    reads = {masters.get(one.source, one.source): one for one in replica.reads}
+    if len(reads) < len(replica.reads):
+        raise OptionError(
+            f"variants: {Variant.PLAIN}: {node.name} reads two masters of one source, which a server reads once; leave "
+            "the variant out, or one of the masters"
+        )
+    sources = (one.model_copy(update={"source": source}) for source, one in reads.items())
+    return replica.with_(reads=tuple(sources))
+
+
+def _as_replica(topology: Topology, node: Node, variant: Variant) -> Node:
     """Return a real replica in place of a slave of dumpfilter."""
-    families: dict[Family, Node] = {}
-    for name in _origins(topology, node):
-        origin = topology[name]
+    origins = [topology[name] for name in _origins(topology, node)]
+    for origin in origins:
         if not origin.server:
             raise OptionError(
-                f"variants: {Variant.REPLICA}: {node.name} would apply the events of {name}, whose tables it does not "
+                f"variants: {variant}: {node.name} would apply the events of {origin.name}, whose tables it does not "
                 "have; let the topology begin with a real server"
             )
-        families[origin.server] = origin
-    if len(families) > 1:
-        raise OptionError(f"variants: {Variant.REPLICA}: {node.name} reads servers of both families")
-    ((family, origin),) = families.items()
     # A system that has MySQL beside this machine's is named by the origin alone.
-    return node.with_(server=family, root=origin.root, role=None, options=())
+    return node.with_(server=origins[0].server, root=origins[0].root, role=None, options=())
 
 
-def _origins(topology: Topology, node: Node) -> set[str]:
+def _origins(topology: Topology, node: Node) -> list[str]:
     if not node.reads:
-        return {node.name}
-    return {name for reading in node.reads for name in _origins(topology, topology[reading.source])}
+        return [node.name]
+    return [name for reading in node.reads for name in _origins(topology, topology[reading.source])]
 
 
 def _keeping(node: Node) -> Node:

@@ -83,3 +83,31 @@ def test_statements_on_a_real_server_reach_a_real_replica_and_a_slave() -> None:
     assert [node.kind for node in results.nodes] == ["MariaDB server", "master", "MariaDB replica", "slave"]
     transactions = {node.name: node.transactions for node in results.runs[0].nodes}
     assert 0 < transactions["web"] < transactions["replica"] == transactions["m"]
+
+
+def test_plain_replication_sends_everything_and_replicas_filter() -> None:
+    tables = tuple(
+        text
+        for schema in ("shop", "hr")
+        for text in (f"CREATE DATABASE {schema}", f"CREATE TABLE {schema}.t (id INT PRIMARY KEY, x TEXT)")
+    )
+    topology = Topology(
+        (
+            server("db", options=["--binlog-format=ROW"], init=tables),
+            master("m", "db"),
+            slave("web", "m", rules=("replicate-wild-do-table=shop.%",), link=LinkShape(2_000_000, 0.01)),
+            slave("end", "web"),
+        )
+    )
+    load = Load(("REPLACE INTO shop.t VALUES ({n}, 'x')", "REPLACE INTO hr.t VALUES ({n}, 'x')"), 0.01)
+    variants = (Variant.PLAIN, Variant.MASTER, Variant.REPLICA)
+    phases = (Phase("load", 0.5), Phase("outage", 0.3, cut=("m:web",)))
+    results = run_experiment(Experiment("plain", topology, phases, {"db": load}, variants))
+    check_agreement(results)
+    plain, filtered, replicas = (run for run in results.runs if run.method is Method.MEASURED)
+    assert [link.name for link in plain.links] == ["db:web", "web:end"]
+    for run in (filtered, replicas):
+        assert [link.name for link in run.links] == ["db:m", "m:web", "web:end"]
+    # A real replica writes only what it applied to its own binlog.
+    assert plain.links[1].transactions < plain.links[0].transactions
+    assert len(plain.links[0].outages) == 1

@@ -6,7 +6,15 @@ import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.simulation.results import Variant
-from dumpfilter.testbed.experiment.variants import KEEP_RELAY_LOGS, SHORT_RETRY, simulated, topology_for
+from dumpfilter.testbed.experiment.definition import Change, Phase
+from dumpfilter.testbed.experiment.variants import (
+    KEEP_RELAY_LOGS,
+    SHORT_RETRY,
+    phases_for,
+    planned,
+    simulated,
+    topology_for,
+)
 from dumpfilter.topology import master, server, slave
 from dumpfilter.topology.links.shape import LinkShape, Outage
 from dumpfilter.topology.model import Node, Topology, Workload
@@ -26,7 +34,7 @@ REAL = Topology(
         server("db", "mysql"),
         master("m", "db"),
         slave("web", "m", link=LINK, rules=RULES),
-        server("replica", "mariadb", "m", link=LINK, rules=RULES),
+        server("replica", "mysql", "m", link=LINK, rules=RULES),
     )
 )
 
@@ -79,3 +87,50 @@ def test_a_users_own_wait_between_attempts_stays() -> None:
 def test_a_simulation_has_the_outages_of_the_run() -> None:
     found = simulated(GENERATED, {"m:web": (Outage(1.0, 2.5),)})
     assert found["web"].reads[0].link == LinkShape(2_000_000, 0.05, 0.0, (Outage(1.0, 2.5),))
+
+
+CHAIN = Topology(
+    (
+        server("db"),
+        master("m", "db"),
+        slave("web", "m", link=LINK, rules=RULES),
+        slave("end", "web", rules=RULES),
+        server("replica", "mariadb", "m", link=LINK, rules=RULES),
+    )
+)
+
+
+def test_plain_replication_has_no_dumpfilter() -> None:
+    found = topology_for(CHAIN, Variant.PLAIN)
+    options = [KEEP_RELAY_LOGS]
+    assert found == Topology(
+        (
+            server("db"),
+            server("web", "mariadb", "db", link=LINK, rules=RULES, options=options),
+            server("end", "mariadb", "web", rules=RULES, options=options),
+            server("replica", "mariadb", "db", link=LINK, rules=RULES, options=options),
+        )
+    )
+    assert planned(CHAIN, Variant.PLAIN) == found
+
+
+def test_plain_replication_has_the_faults_of_the_links_that_it_has() -> None:
+    phase = Phase(
+        "faults", 1.0, ("m:web", "web:end"), ("db:m",), ("m", "web"), {"m:replica": Change(delay=1.0)}
+    )
+    (found,) = phases_for(CHAIN, [phase], Variant.PLAIN)
+    assert found == Phase(
+        "faults", 1.0, ("db:web", "web:end"), (), ("web",), {"db:replica": Change(delay=1.0)}
+    )
+    assert phases_for(CHAIN, [phase], Variant.MASTER) == (phase,)
+
+
+def test_a_variant_has_an_error_for_what_its_servers_cannot_do() -> None:
+    effective = Topology((server("db"), master("m", "db"), slave("web", "m", rules=["do=shop.%"])))
+    with pytest.raises(
+        OptionError, match="variants: plain-replication: web: rules: a real server does not know"
+    ):
+        topology_for(effective, Variant.PLAIN)
+    twice = Topology((server("db"), master("m", "db"), master("n", "db"), slave("web", ["m", "n"])))
+    with pytest.raises(OptionError, match="plain-replication: web reads two masters of one source"):
+        topology_for(twice, Variant.PLAIN)
