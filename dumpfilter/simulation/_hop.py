@@ -83,13 +83,14 @@ def noise(seed, number, largest):
 
 
 @njit(cache=True, nogil=True)
-def cross(arrived, sizes, told, empty, hop, downs, departed, received):
+def cross(arrived, sizes, dropped, hop, downs, departed, received):
     """Send transactions over a hop, and write the times at which they departed and were received.
 
-    ``told`` and ``empty`` are those of ``hop.Dropped``. Return the number of messages, the bytes that were sent twice,
-    and the bytes of ``told`` and ``empty`` that were sent.
+    ``dropped`` is a ``hop.Dropped``. Return the number of messages, the bytes that were sent twice, and the bytes that
+    told of dropped transactions.
     """
     n = len(arrived)
+    empty_time = time_of(dropped.size, hop.numerator, hop.denominator)
     free = np.int64(_NONE)
     last = np.int64(_NONE)
     messages = 0
@@ -106,7 +107,6 @@ def cross(arrived, sizes, told, empty, hop, downs, departed, received):
     made_bytes = np.int64(0)
     while i < n:
         look = seen(arrived[i], hop.tick, look)
-        first_look = look
         made = max(look, opened)
         if hop.ahead:
             # A sender makes the next message when the buffers have room for more.
@@ -116,6 +116,11 @@ def cross(arrived, sizes, told, empty, hop, downs, departed, received):
                 left += 1
             if left:
                 made = max(made, departed[left - 1])
+        extra = np.int64(0)
+        empty = dropped.empty[i]
+        if empty and made == look:
+            extra += empty * dropped.size
+            free = max(max(free, dropped.first[i]) + empty * empty_time, dropped.last[i] + empty_time)
         start = max(free, made)
         # A sender that is down begins when the dump goes on. Outages that are over do not matter any more.
         while down < len(downs) and start >= downs[down, _D_START]:
@@ -125,7 +130,6 @@ def cross(arrived, sizes, told, empty, hop, downs, departed, received):
             down += 1
         end = start
         filled = np.int64(0)
-        extra = np.int64(0)
         j = i
         while j < n:
             if j > i:
@@ -134,9 +138,7 @@ def cross(arrived, sizes, told, empty, hop, downs, departed, received):
                 if filled >= hop.message or sizes[j] > hop.message or look > made:
                     break
             size = sizes[j] - kept if j == i else sizes[j]
-            overhead = told[j]
-            if j == i and made == first_look:
-                overhead += empty[j]
+            overhead = dropped.told[j]
             extra += overhead
             if j == i:
                 overhead += hop.message_overhead * pieces(size, hop.message)

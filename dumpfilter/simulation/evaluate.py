@@ -89,20 +89,22 @@ _KEPT = 4
 """The number of crossings, and of times at a sender, that stay in memory after their use."""
 
 
-def told(transaction: Ints, seen: Ints | None) -> Dropped:
+def dropped_before(transaction: Ints, seen: Ints | None) -> Dropped:
     """Return what a sender tells of the transactions that were dropped before each one that is sent.
 
     ``transaction`` has the numbers of the transactions that are sent, and ``seen`` the times at which the sender sees
     all transactions. A sender that sees only transactions that it drops sends a chunk without events. None: the sender
     sends no such chunks.
     """
-    is_after_gap = np.diff(transaction, prepend=-1) > 1
-    empty = np.zeros(len(transaction), np.int64)
-    if seen is not None:
-        is_first = np.diff(seen, prepend=-1) > 0
-        has_sent = np.isin(seen, seen[transaction])
-        empty = np.diff(np.cumsum(is_first & ~has_sent)[transaction], prepend=0) * EMPTY_CHUNK_BYTES
-    return Dropped(np.asarray(np.where(is_after_gap, GAP_BYTES, 0), np.int64), np.asarray(empty, np.int64))
+    told = np.asarray(np.where(np.diff(transaction, prepend=-1) > 1, GAP_BYTES, 0), np.int64)
+    if seen is None:
+        nothing = np.zeros(len(transaction), np.int64)
+        return Dropped(told, nothing, nothing, nothing)
+    is_empty = (np.diff(seen, prepend=-1) > 0) & ~np.isin(seen, seen[transaction])
+    looks = np.append(seen[is_empty], 0)
+    until = np.cumsum(is_empty)[transaction]
+    number = np.diff(until, prepend=0)
+    return Dropped(told, number, looks[until - number], looks[until - 1], EMPTY_CHUNK_BYTES)
 
 
 class Schedule:
@@ -172,7 +174,7 @@ class Schedule:
     def _dropped(self, passages: tuple[Passage, ...], tick: int, number: int | None) -> Dropped:
         """Return what the sender behind these passages tells of transactions that a filter dropped."""
         transaction = self.crossing(Form.EVENTS, number).content.transaction
-        return told(transaction, self._seen(passages, tick) if tick else None)
+        return dropped_before(transaction, self._seen(passages, tick) if tick else None)
 
     def _looked(self, passages: tuple[Passage, ...], tick: int) -> Ints:
         """Return the time at which the sender behind these passages sees each transaction, nanoseconds."""

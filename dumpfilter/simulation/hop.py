@@ -85,7 +85,13 @@ class Dropped(NamedTuple):
     told: Ints
     """The bytes in the transaction's own message."""
     empty: Ints
-    """The bytes of messages before it that have no transaction. A sender that had to wait leaves them out."""
+    """The number of messages before it that have no transaction. A sender that had to wait leaves them out."""
+    first: Ints
+    """The time at which the sender makes the first of these messages, nanoseconds."""
+    last: Ints
+    """The time at which the sender makes the last one. The others are spread evenly between both."""
+    size: int = 0
+    """The bytes of a message without transactions."""
 
 
 def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
@@ -116,12 +122,11 @@ def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) 
     downs = np.array([(one.start, one.end, one.restart) for one in hop.downs], np.int64).reshape(-1, 3)
     if dropped is None:
         nothing = np.zeros(len(arrived), np.int64)
-        dropped = Dropped(nothing, nothing)
+        dropped = Dropped(nothing, nothing, nothing, nothing)
     messages, resent, told = _hop.cross(
         np.ascontiguousarray(arrived, np.int64),
         np.ascontiguousarray(sizes, np.int64),
-        dropped.told,
-        dropped.empty,
+        dropped,
         _hop.Parameters(
             numerator,
             denominator,

@@ -1,11 +1,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.simulation.evaluate import GAP_BYTES, PACKET_BYTES, Schedule, content, evaluate
-from dumpfilter.simulation.hop import NEVER, Down, Hop
+from dumpfilter.simulation.evaluate import (
+    GAP_BYTES,
+    PACKET_BYTES,
+    Schedule,
+    content,
+    dropped_before,
+    evaluate,
+)
+from dumpfilter.simulation.hop import NEVER, Down, Hop, cross
 from dumpfilter.simulation.lag import Window
 from dumpfilter.simulation.route import Form, Passage, Route, scaled
 from tests.simulation.sets import SECOND, traffic
@@ -112,3 +120,16 @@ def test_curves_have_all_bytes_and_the_worst_lag(gaps: list[int], load: float, m
 def test_a_recording_that_is_there_at_once_has_no_times() -> None:
     assert Schedule(traffic([5, 9], [1, 1]), None).committed.tolist() == [0, 0]
     assert Schedule(traffic([5, 9], [1, 1]), scaled(0.5)).committed.tolist() == [0, 8]
+
+
+@pytest.mark.parametrize(
+    ("interval", "received"), [(1_000_000_000, 10_030_000_000), (10_000_000, 230_000_000)]
+)
+def test_what_tells_of_dropped_transactions_is_sent_when_they_are_seen(interval: int, received: int) -> None:
+    """A line of 8,000 bytes per second has 20 ms for each of 10 messages of 160 bytes, and 30 ms for the last one."""
+    seen = np.arange(11, dtype=np.int64) * interval
+    dropped = dropped_before(np.array([10]), seen)
+    hop = Hop(rate=64_000, message=4096, message_overhead=110)
+    crossed = cross(seen[10:], np.array([80]), hop, dropped)
+    assert crossed.received.tolist() == [received]
+    assert crossed.told == 10 * 160 + 50

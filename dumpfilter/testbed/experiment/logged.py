@@ -59,11 +59,8 @@ class Log:
     events_before: int = 0
 
     def keys(self) -> dict[Key, int]:
-        """Return the number of each transaction. A transaction that came twice has the number of the first one."""
-        found: dict[Key, int] = {}
-        for number, transaction in enumerate(self.transactions):
-            found.setdefault(transaction.key, number)
-        return found
+        """Return the number of each transaction."""
+        return {transaction.key: number for number, transaction in enumerate(self.transactions)}
 
     def reached(self, growth: Mapping[Path, Growth]) -> Ints:
         """Return the time at which each transaction was complete in its file. -1: it never was."""
@@ -142,6 +139,9 @@ class _Reading:
         else:
             path, end = self._place
             key = self._key or self._origin
+            if self.log.transactions and self.log.transactions[-1].key == key:
+                # An outage cut the transaction, which the source sent again from its beginning.
+                self.log.transactions.pop()
             self.log.transactions.append(Logged(key, path, end, self._bytes, self._events))
         self._place = None
         self._bytes = self._events = 0

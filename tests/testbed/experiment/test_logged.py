@@ -51,3 +51,13 @@ def test_a_log_whose_last_event_is_being_written_ends_before_it(made: GeneratedS
     assert [one.key for one in found.transactions] == [one.key for one in whole.transactions]
     assert found.transactions[-1].end < whole.transactions[-1].end
     assert found.transactions[:-1] == [one._replace(path=cut) for one in whole.transactions[:-1]]
+
+
+def test_a_transaction_that_an_outage_cut_counts_once(made: GeneratedSet, tmp_path: Path) -> None:
+    whole = read_log(made.files[:1])
+    first = whole.transactions[0]
+    cut = tmp_path / made.files[0].name
+    cut.write_bytes(made.files[0].read_bytes()[: first.end - 1])
+    assert read_log([cut]).transactions[0].bytes < first.bytes
+    found = read_log([cut, made.files[0]])
+    assert found == whole
