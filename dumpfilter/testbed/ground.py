@@ -51,9 +51,22 @@ class Ground:
         self.replication_password = secrets.token_urlsafe(12)
         self.console_password_file = directory / "console.password"
         write_secret(self.console_password_file, self.console_password)
+        # A server's working directory is its data directory.
+        self.certificate = directory.resolve() / "certificate.pem"
+        """The certificate of all nodes with ``tls``. It signs itself, so that readers verify it as their CA."""
+        self.key = self.certificate.with_name("key.pem")
+        if any(node.tls for node in topology.nodes):
+            self._make_certificate()
         self._server_ids = {
             node.name: number for number, node in enumerate(topology.nodes, start=FIRST_SERVER_ID)
         }
+
+    def _make_certificate(self) -> None:
+        from dumpfilter.base.security.tls import make_key_pair
+
+        made = make_key_pair(HOST)
+        self.certificate.write_bytes(made.certificate)
+        write_secret(self.key, made.key.decode())
 
     def server_id(self, name: str) -> int:
         """Return the server id of a node."""

@@ -161,6 +161,11 @@ class OwnNode(TestbedNode):
             self._child.kill()
             self._child.wait(STOP_TIMEOUT)
 
+    def _tls_options(self) -> list[str]:
+        """Return the options by which readers connect by TLS."""
+        ground = self._ground
+        return [f"--tls-cert={ground.certificate}", f"--tls-key={ground.key}"] if self.node.tls else []
+
     def _accounts(self) -> list[dict[str, object]]:
         """Return the tables of the configuration for real replicas, without their password."""
         return [
@@ -235,6 +240,7 @@ class Master(OwnNode):
             *where,
             f"--console-password-file={self._ground.console_password_file}",
             f"--state-dir={self.directory / 'state'}",
+            *self._tls_options(),
             *self._replica_config(),
             *(options_of(self.node)),
         ]
@@ -330,6 +336,8 @@ class Slave(OwnNode):
             f"--connect-retry={_CONNECT_RETRY}",
             "--summary=none",
             *(["--skip-replica-start"] if self._is_paused else []),
+            *self._tls_options(),
+            *([f"--source-ssl-ca={self._ground.certificate}"] if self.feeds[0].source.node.tls else []),
             *self._replica_config(),
             *rule_options(self.feeds),
             *options_of(self.node),

@@ -123,10 +123,10 @@ class StartedServer(SqlNode):
         return "" if self._server is None else self._server.log_text()
 
     def address_for_master(self, port: int) -> str:
-        return (
-            f"mysql://{self.server.replication.user}@{HOST}:{port}/?"
-            f"{urlencode({'password-file': str(self.server.replication_password_file)})}"
-        )
+        options = {"password-file": str(self.server.replication_password_file)}
+        if self.node.tls:
+            options |= {"tls": "verify-identity", "ca": str(self._ground.certificate)}
+        return f"mysql://{self.server.replication.user}@{HOST}:{port}/?{urlencode(options)}"
 
     def start(self) -> None:
         with self._lock:
@@ -166,7 +166,7 @@ class StartedServer(SqlNode):
             self.directory,
             name=self.name,
             server_id=self._ground.server_id(self.name),
-            options=node.options,
+            options=(*self._tls_options(), *node.options),
             rules={feed.channel: feed.reading.rules for feed in self.feeds},
             init=node.init,
             is_replica=bool(self.feeds),
@@ -175,14 +175,19 @@ class StartedServer(SqlNode):
             spawn=self._spawn,
         )
 
+    def _tls_options(self) -> list[str]:
+        ground = self._ground
+        return [f"--ssl-cert={ground.certificate}", f"--ssl-key={ground.key}"] if self.node.tls else []
+
     def _spawn(self, command: Sequence[str], environment: Mapping[str, str]) -> Child:
         return self._ground.start(self.name, command, self.log, environment, is_executed=True)
 
     def _follow_all(self) -> None:
         for feed in self.feeds:
             source = feed.source
+            ca = self._ground.certificate if source.node.tls else None
             if isinstance(source, SqlNode):
-                address = SourceAddress(HOST, feed.port, source.account.user, source.account.password)
+                address = SourceAddress(HOST, feed.port, source.account.user, source.account.password, ca=ca)
             elif source.kind in _OWN:
                 address = SourceAddress(
                     HOST,
@@ -190,6 +195,7 @@ class StartedServer(SqlNode):
                     REPLICATION_USER,
                     self._ground.replication_password,
                     tls=self.node.family == "mysql",
+                    ca=ca,
                 )
             else:
                 raise NotRunnable(

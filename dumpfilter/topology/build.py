@@ -63,9 +63,17 @@ def server(
     options: Sequence[str] = (),
     init: Sequence[str] = (),
     gtid: bool = True,
+    tls: bool = False,
 ) -> Node:
     """Return a real server that is started for the topology. With ``reads`` the server is a replica."""
-    table = {"server": family, "program": program, "root": root, "init": tuple(init), "gtid": gtid}
+    table = {
+        "server": family,
+        "program": program,
+        "root": root,
+        "init": tuple(init),
+        "gtid": gtid,
+        "tls": tls,
+    }
     return _node(name, table, reads, rules, link, options)
 
 
@@ -93,9 +101,11 @@ def workload(
     )
 
 
-def master(name: str, reads: Source, *, link: LinkShape = PLAIN, options: Sequence[str] = ()) -> Node:
+def master(
+    name: str, reads: Source, *, link: LinkShape = PLAIN, options: Sequence[str] = (), tls: bool = False
+) -> Node:
     """Return a master of dumpfilter that reads a server, a recording or a workload."""
-    return _node(name, {"role": "master"}, reads, (), link, options)
+    return _node(name, {"role": "master", "tls": tls}, reads, (), link, options)
 
 
 def slave(
@@ -105,9 +115,10 @@ def slave(
     rules: Sequence[str] = (),
     link: LinkShape = PLAIN,
     options: Sequence[str] = (),
+    tls: bool = False,
 ) -> Node:
     """Return a slave of dumpfilter. ``rules`` and ``link`` count for each source that is not a :func:`read`."""
-    return _node(name, {"role": "slave"}, reads, rules, link, options)
+    return _node(name, {"role": "slave", "tls": tls}, reads, rules, link, options)
 
 
 def make_topology(*nodes: Node, name: str = "topology") -> Topology:

@@ -26,6 +26,11 @@ def check_topology(topology: Topology, where: Where) -> None:
                 _check_server(topology, node, where)
             case "running":
                 _check_url(node.connect or "", where(node.name, "connect"))
+        if node.tls and (node.is_files or node.kind == "running"):
+            raise OptionError(
+                f"{where(node.name, 'tls')}: {node.name} is a {node.kind}, to which the topology gives no certificate; "
+                "say tls for a master, a slave or a server with server = …"
+            )
         for reading in node.reads:
             _check_rules(node, reading, where)
 
@@ -61,6 +66,11 @@ def _check_slave(topology: Topology, node: Node, where: Where) -> None:
                 f"{where(node.name, 'from')}: a slave of dumpfilter reads masters and slaves of dumpfilter, and "
                 f"{reading.source} is none; put a master between"
             )
+    if len({topology[reading.source].tls for reading in node.reads}) > 1:
+        raise OptionError(
+            f"{where(node.name, 'from')}: a slave of dumpfilter has one setting of TLS for all its sources; say tls "
+            "for all of them, or for none"
+        )
 
 
 def _check_server(topology: Topology, node: Node, where: Where) -> None:

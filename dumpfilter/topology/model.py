@@ -237,6 +237,8 @@ class Node(Model):
     """The link to each source that has none of its own."""
     options: Texts = ()
     """Further options of the node's command line, such as ``--binlog-format=ROW``."""
+    tls: bool = False
+    """Whether the readers of the node connect by TLS, and verify the certificate of the topology."""
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

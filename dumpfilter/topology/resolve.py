@@ -226,13 +226,17 @@ def _with_masters(ordered: list[Node]) -> list[Node]:
     """The masters in between, by the name of the source as the notation has it."""
     made: list[Node] = []
     readers: dict[str, list[Node]] = {}
+    tls = {node.name: node.tls for node in ordered}
     for node in ordered:
         for reading in node.reads:
             readers.setdefault(reading.source, []).append(node)
     for node in ordered:
         if node.is_files and _gets_own_master(node, readers):
             files[node.name] = _free_name(f"{node.name}-{node.kind}", taken)
-            made += [node.with_(name=files[node.name], role=None), _master(node.name, files[node.name])]
+            made += [
+                node.with_(name=files[node.name], role=None, tls=False),
+                _master(node.name, files[node.name], tls=node.tls),
+            ]
             # The readers of a recording have the roles that they would have without the master in between.
             roles[node.name] = node.role
             continue
@@ -245,15 +249,15 @@ def _with_masters(ordered: list[Node]) -> list[Node]:
             elif role == "slave" and roles[source] is None and source not in files:
                 if source not in between:
                     between[source] = _free_name(f"{source}-master", taken)
-                    made.append(_master(between[source], source))
+                    made.append(_master(between[source], source, tls=tls[source]))
                 source = between[source]
             reads.append(reading.model_copy(update={"source": source}))
         made.append(node.with_(role=role, reads=tuple(reads)))
     return made
 
 
-def _master(name: str, source: str) -> Node:
-    return Node.model_validate({"name": name, "role": "master", "from": source})
+def _master(name: str, source: str, *, tls: bool) -> Node:
+    return Node.model_validate({"name": name, "role": "master", "from": source, "tls": tls})
 
 
 def _gets_own_master(node: Node, readers: Mapping[str, list[Node]]) -> bool:

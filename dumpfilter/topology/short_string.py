@@ -53,7 +53,18 @@ _AFTER_VALUE = re.compile(r"\s*([,\]])")
 _KIND_KEYS = tuple(key for kind, key in KEY_OF_KIND.items() if kind != "workload")
 _LINK_KEYS = tuple(LinkTable.model_fields)
 _WORKLOAD_KEYS = tuple(key for key in Workload.model_fields if key not in _LINK_KEYS)
-_NODE_KEYS = (*_KIND_KEYS, *_WORKLOAD_KEYS, "program", "root", "init", "gtid", "speed", "role", "option")
+_NODE_KEYS = (
+    *_KIND_KEYS,
+    *_WORKLOAD_KEYS,
+    "program",
+    "root",
+    "init",
+    "gtid",
+    "speed",
+    "role",
+    "option",
+    "tls",
+)
 _REPEATABLE = ("init", "option", "down")
 _RULE_KEYS = {
     name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from dumpfilter.filter.rules import BaseRuleKind, Rule, ValueForm, parse_option
@@ -20,7 +21,17 @@ class SourceAddress:
     user: str
     password: str
     tls: bool = False
-    """Whether the replica encrypts the connection. The certificate is not verified."""
+    """Whether the replica encrypts the connection without a ``ca``, and does not verify the certificate."""
+    ca: Path | None = None
+    """The CA that must have signed the certificate, which must name the host. None: nothing is verified."""
+
+    def ssl_clauses(self, prefix: str) -> str:
+        """Return the clauses on TLS of the statement that points a replica at the source."""
+        ca = f"{prefix}_SSL_CA={quoted(str(self.ca))}, " if self.ca else ""
+        return (
+            f"{prefix}_SSL={int(self.tls or self.ca is not None)}, {ca}"
+            f"{prefix}_SSL_VERIFY_SERVER_CERT={int(self.ca is not None)}"
+        )
 
 
 Rules = Mapping[str, Sequence[str]]
@@ -133,7 +144,7 @@ class MariaDb:
         return (
             f"CHANGE MASTER{named} TO MASTER_HOST={quoted(source.host)}, MASTER_PORT={source.port}, "
             f"MASTER_USER={quoted(source.user)}, MASTER_PASSWORD={quoted(source.password)}, "
-            f"MASTER_SSL={int(source.tls)}, MASTER_SSL_VERIFY_SERVER_CERT=0, MASTER_CONNECT_RETRY=1, "
+            f"{source.ssl_clauses('MASTER')}, MASTER_CONNECT_RETRY=1, "
             f"MASTER_HEARTBEAT_PERIOD={_HEARTBEAT}, {how}"
         )
 
@@ -214,7 +225,7 @@ class MySql:
         return (
             f"CHANGE REPLICATION SOURCE TO SOURCE_HOST={quoted(source.host)}, SOURCE_PORT={source.port}, "
             f"SOURCE_USER={quoted(source.user)}, SOURCE_PASSWORD={quoted(source.password)}, "
-            f"SOURCE_SSL={int(source.tls)}, GET_SOURCE_PUBLIC_KEY=1, SOURCE_CONNECT_RETRY=1, "
+            f"{source.ssl_clauses('SOURCE')}, GET_SOURCE_PUBLIC_KEY=1, SOURCE_CONNECT_RETRY=1, "
             f"SOURCE_RETRY_COUNT={_RETRIES}, SOURCE_HEARTBEAT_PERIOD={_HEARTBEAT}, {how}{_for_channel(channel)}"
         )
 
