@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from dumpfilter.simulation import lag
 from dumpfilter.simulation.flow import Arrived, Flow, LinkOutcome, Outcome, outages_of, outcome_of
-from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, Dropped, cross, looks, times_of
+from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, Dropped, Hop, cross, looks, times_of
 from dumpfilter.simulation.lag import Window
-from dumpfilter.simulation.route import AGAIN, MESSAGE_OVERHEAD, Form, Passage, Route
+from dumpfilter.simulation.route import AGAIN, AT_ONCE, MESSAGE_OVERHEAD, Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints, SetTraffic
 
 PACKET_BYTES = 5
@@ -37,8 +37,11 @@ class Content(NamedTuple):
     """Whether each entry is a transaction of the slave, and not a stand-in. None: all are."""
 
 
-def content(traffic: SetTraffic, form: Form, number: int | None) -> Content:
-    """Return what crosses a link in one form, after the filter with this number (None: everything)."""
+def content(traffic: SetTraffic, form: Form, number: int | None, seen: Ints | None = None) -> Content:
+    """Return what crosses a link in one form, after the filter with this number (None: everything).
+
+    ``seen`` has the time at which the sender sees each transaction. None: the sender sees them all together.
+    """
     sent = traffic.everything if number is None else traffic.filtered[number]
     match form:
         case Form.EVENTS:
@@ -51,10 +54,11 @@ def content(traffic: SetTraffic, form: Form, number: int | None) -> Content:
             split = None if number is None else traffic.split[number]
             split = split or traffic.everything
             return Content(split.transaction, split.bytes, None)
-    return _with_stand_ins(traffic, Content(sent.transaction, sent.bytes + PACKET_BYTES * sent.events, None))
+    packets = Content(sent.transaction, sent.bytes + PACKET_BYTES * sent.events, None)
+    return _with_stand_ins(traffic, packets, np.zeros(len(traffic), np.int64) if seen is None else seen)
 
 
-def _with_stand_ins(traffic: SetTraffic, sent: Content) -> Content:
+def _with_stand_ins(traffic: SetTraffic, sent: Content, seen: Ints) -> Content:
     """Add the stand-ins of dropped transactions to what a real replica is sent."""
     if not traffic.stand_in_events or not len(traffic.stand_in_bytes):
         return sent
@@ -64,9 +68,9 @@ def _with_stand_ins(traffic: SetTraffic, sent: Content) -> Content:
     is_sent = np.zeros(len(traffic), np.bool_)
     is_sent[sent.transaction] = True
     if traffic.stand_ins_joined:
-        # One stand-in serves a run of dropped transactions: the last one of the run.
+        # One stand-in serves a run of dropped transactions that the sender sees together: the last one of the run.
         ends_run = np.ones(len(traffic), np.bool_)
-        ends_run[:-1] = is_sent[1:]
+        ends_run[:-1] = is_sent[1:] | (np.diff(seen) > 0)
         sizes[~ends_run] = 0
     sizes[sent.transaction] = sent.bytes
     kept = np.flatnonzero(sizes)
@@ -132,9 +136,19 @@ class Schedule:
         committed: Ints = (times - times[0]) * self._load.denominator // self._load.numerator
         return committed
 
-    def _crossing(self, form: Form, number: int | None) -> Crossing:
-        """Return what crosses a link in one form, after the filter with this number (None: everything)."""
-        found = content(self.traffic, form, number)
+    def _crossing(
+        self, form: Form, number: int | None, passages: tuple[Passage, ...] = (), hop: Hop | None = None
+    ) -> Crossing:
+        """Return what crosses a link in one form, after the filter with this number (None: everything).
+
+        The sender is behind the passages. With its ``hop``, transactions of an outage are seen together after it.
+        """
+        seen = None
+        if hop is not None:
+            seen = self._seen(passages, hop.tick)
+            for down in hop.downs:
+                seen = np.where((seen >= down.start) & (seen < down.restart), down.restart, seen)
+        found = content(self.traffic, form, number, seen)
         committed = self.committed[found.transaction]
         return Crossing(found, committed, committed * MICROSECOND, int(found.bytes.sum()))
 
@@ -159,7 +173,16 @@ class Schedule:
         Return what crossed the last one, and the times at which it was there and at its sender, nanoseconds.
         """
         last = passages[-1]
-        crossing = self.crossing(last.form, last.filter)
+        if last.form is Form.STAND_INS and self.traffic.stand_ins_joined:
+            # The rest of the hop does not matter, so that more routes have the same crossing.
+            crossing = self.crossing(
+                last.form,
+                last.filter,
+                passages[:-1],
+                Hop(tick=last.hop.tick or AT_ONCE, downs=last.hop.downs),
+            )
+        else:
+            crossing = self.crossing(last.form, last.filter)
         before = self.at_sender(passages[:-1])
         at = crossing.at if before is None else before[crossing.content.transaction]
         hop, dropped, seen = last.hop, None, at
