@@ -52,6 +52,11 @@ class Ref(NamedTuple):
         """The database of the object."""
         return Place(self.source[1], self.replica[1])
 
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether rewrite rules give the object another name. The source may use this name for something else."""
+        return self.source != self.replica
+
 
 @dataclass(frozen=True)
 class Known(Generic[C]):
@@ -122,7 +127,10 @@ class Fault(Generic[C]):
     kind: FaultKind
     ref: Ref
     cause: C | None
-    """The statement since which the object differs. None: the filter drops all rows of the object."""
+    """The statement since which the object differs.
+
+    None: the filter drops all rows of the object, or rewrite rules give the name of another object to the object.
+    """
     is_sure: bool = True
     """Whether the replica surely stops. If false, this depends on data."""
     is_temporary: bool = False
@@ -369,9 +377,9 @@ class World(Generic[C]):
     ) -> Iterator[Fault[C]]:
         temporary = self._temporary.get((session, ref.replica))
         known = temporary or self._objects.get(ref.replica)
-        if known is None or (known.cause is None and (known.has or not self._is_strict)):
+        if known is None or (known.has and not (known.is_stale and or_stale)):
             return
-        if known.has and not (known.is_stale and or_stale):
+        if known.cause is None and not ref.is_rewritten and not self._is_strict:
             return
         if temporary is not None:
             hidden = self._objects.get(ref.replica)
@@ -394,7 +402,9 @@ class World(Generic[C]):
         known = (
             self._temporary.get((session, ref.replica)) if is_temporary else self._objects.get(ref.replica)
         )
-        if known is not None and known.has and (known.cause is not None or self._is_strict):
+        if known is None or not known.has:
+            return
+        if known.cause is not None or ref.is_rewritten or self._is_strict:
             yield Fault(
                 FaultKind.LEFT, ref, known.cause, is_sure=not known.is_stale, is_temporary=is_temporary
             )
@@ -553,7 +563,9 @@ class World(Generic[C]):
         known = self._objects.get(ref.replica)
         is_left = not passes and (known.has if known is not None else not conditional)
         if known is not None or is_left:
-            self._objects[ref.replica] = Known(has=is_left, cause=cause if is_left else None)
+            self._objects[ref.replica] = Known(
+                has=is_left, cause=cause if is_left or ref.is_rewritten else None
+            )
         inside = [
             code.ref.replica for code in self._code.values() if code.on and code.on.replica == ref.replica
         ]
@@ -581,7 +593,7 @@ class World(Generic[C]):
             is_table = old.source[0] is Thing.TABLE
             if is_table and not self._rules.rows_ok(*old.source[1:]) and self._rules.rows_ok(*new.source[1:]):
                 known = Known(has=True, cause=cause, is_stale=True)
-            self._objects[old.replica] = Known(has=False)
+            self._objects[old.replica] = Known(has=False, cause=cause if old.is_rewritten else None)
             self._objects[new.replica] = known
             self._made_elsewhere(new, cause)
 

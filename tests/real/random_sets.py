@@ -15,8 +15,22 @@ SWITCH = ""
 """A line that changes to the other session instead of running a statement."""
 
 _TABLES = ("a", "b", "c_1", "c_2", "d")
-_KINDS = ("table", "view", "trigger", "procedure", "function", "event", "sequence", "user", "role")
-_RARE = ("_view", "_trigger", "_routine", "_event", "_drop", "_database", "_account", "_rename", "_special")
+_KINDS = ("table", "view", "trigger", "procedure", "function", "event", "sequence", "user", "role", "package")
+_RARE = (
+    *("_view", "_trigger", "_routine", "_event", "_drop", "_database", "_account", "_rename", "_special"),
+    *(
+        "_copy",
+        "_key",
+        "_partition",
+        "_joined_view",
+        "_several",
+        "_body",
+        "_accounts",
+        "_sequences",
+        "_package",
+    ),
+    *("_swap", "_tablespace", "_xa"),
+)
 
 
 @dataclass
@@ -32,9 +46,13 @@ def _nothing() -> None:
 class Workload:
     """A generator of statements, which knows roughly what the source has. Some of its statements fail there."""
 
-    def __init__(self, seed: int, family: str) -> None:
+    def __init__(self, seed: int, family: str, *, lower_case: bool = False) -> None:
+        """Draw a workload. ``lower_case`` is for servers with lower_case_table_names=1: some names have capitals."""
         self._random = random.Random(seed)
         self._family = family
+        self._lower_case = lower_case
+        self._pending: list[str] = []
+        """Statements that must follow the last one."""
         self.format = self._random.choices(("ROW", "MIXED", "STATEMENT"), (65, 15, 20))[0]
         self._databases: list[str] = []
         self._has: dict[str, list[Name]] = {kind: [] for kind in _KINDS}
@@ -61,6 +79,8 @@ class Workload:
             made = self._statement()
             if made is not None:
                 yield made
+            while self._pending:
+                yield self._pending.pop(0), _nothing
 
     def _statement(self) -> Made | None:
         makers: dict[Callable[[], Made | None], int] = {
@@ -82,6 +102,19 @@ class Workload:
             self._temporary: 3 if self.format != "ROW" else 0,
             self._call: 3,
             self._special: 4,
+            self._copy: 3,
+            self._key: 3,
+            self._swap: 2,
+            self._partition: 3,
+            self._joined_view: 4,
+            self._several: 3,
+            self._body: 4,
+            self._use_function: 2,
+            self._accounts: 3,
+            self._sequences: 3 if self._family == "mariadb" else 0,
+            self._package: 2 if self._family == "mariadb" else 0,
+            self._tablespace: 1 if self._family == "mysql" else 0,
+            self._xa: 1,
         }
         weights = [0 if maker.__name__ in self._left_out else weight for maker, weight in makers.items()]
         return self._random.choices(list(makers), weights)[0]()
@@ -101,7 +134,11 @@ class Workload:
         return self._place(), self._random.choice(names)
 
     def _shown(self, name: Name) -> str:
-        if name[0] == self._session.current and self._random.random() < 0.6:
+        if self._random.random() < 0.1:
+            name = name[0], f"`{name[1]}`"
+        if self._lower_case and self._random.random() < 0.3:
+            name = name[0].title(), name[1].upper()
+        if name[0].lower() == self._session.current and self._random.random() < 0.6:
             return name[1]
         return ".".join(name)
 
@@ -263,7 +300,257 @@ class Workload:
         text = self._random.choice((*makes, *others))
         return text, self._change("table", add=new) if text in makes else _nothing
 
+    def _copy(self) -> Made | None:
+        one, view = self._one("table"), self._one("view")
+        if one is None:
+            return None
+        new, of = self._new(*_TABLES), self._shown(one)
+        sources = [
+            f"LIKE {of}",
+            f"SELECT * FROM {of}",
+            f"SELECT 1 AS id, (SELECT MAX(id) FROM {of}) AS v",
+            f"(id INT PRIMARY KEY, v INT, g INT AS (id + 1) STORED, CHECK (id > -1)) SELECT id, v FROM {of}",
+            f"SELECT x.id, y.v FROM {of} AS x LEFT JOIN {self._shown(self._one('table') or one)} AS y USING (id)",
+        ]
+        if view:
+            sources.append(f"SELECT id, v FROM {self._shown(view)}")
+        if self._session.temporary:
+            sources.append(f"LIKE {self._shown(self._random.choice(self._session.temporary))}")
+        if sequence := self._one("sequence"):
+            sources.append(f"(id INT PRIMARY KEY, v INT DEFAULT NEXTVAL({self._shown(sequence)}))")
+        text = f"CREATE TABLE {self._shown(new)} {self._random.choice(sources)}"
+        return text, self._change("table", add=new)
+
+    def _key(self) -> Made | None:
+        one, two = self._one("table"), self._one("table")
+        if one is None or two is None:
+            return None
+        self._row += 1
+        key = f"fk{self._random.randint(1, self._row)}"
+        head, new = f"ALTER TABLE {self._shown(one)}", self._new(*_TABLES)
+        if self._random.random() < 0.15:
+            return f"{head} ADD COLUMN w{self._row} INT, RENAME TO {self._shown(new)}", self._change(
+                "table", add=new, remove=(one,)
+            )
+        changes = (
+            f"ADD CONSTRAINT fk{self._row} FOREIGN KEY (v) REFERENCES {self._shown(two)} (id)",
+            f"ADD CONSTRAINT fk{self._row} FOREIGN KEY (v) REFERENCES {self._shown(two)} (id) ON DELETE CASCADE",
+            f"DROP FOREIGN KEY {key}",
+            f"ADD COLUMN g{self._row} INT AS (id * 2)",
+            f"ADD CHECK (id <> {self._row + 90000})",
+            f"RENAME COLUMN v TO v{self._row}, RENAME INDEX i{self._row} TO j",
+        )
+        return f"{head} {self._random.choice(changes)}", _nothing
+
+    def _swap(self) -> Made | None:
+        one, two = self._one("table"), self._one("table")
+        if one is None or two is None or one == two:
+            return None
+        a, b, free = self._shown(one), self._shown(two), self._shown((one[0], "free"))
+        return f"RENAME TABLE {a} TO {free}, {b} TO {a}, {free} TO {b}", _nothing
+
+    def _partition(self) -> Made | None:
+        new, table = self._new("part", "d"), self._one("table")
+        if table is None or self._random.random() < 0.3:
+            parts = "PARTITION p0 VALUES LESS THAN (100000), PARTITION p1 VALUES LESS THAN MAXVALUE"
+            text = f"CREATE TABLE {self._shown(new)} (id INT PRIMARY KEY, v INT) PARTITION BY RANGE (id) ({parts})"
+            return text, self._change("table", add=new)
+        parted = next((one for one in self._has["table"] if one[1] == "part"), table)
+        head, other = f"ALTER TABLE {self._shown(parted)}", self._new("a", "m3")
+        if self._family == "mariadb" and self._random.random() < 0.4:
+            if self._random.random() < 0.5:
+                text = f"{head} CONVERT PARTITION p0 TO TABLE {self._shown(other)}"
+                return text, self._change("table", add=other)
+            text = f"{head} CONVERT TABLE {self._shown(table)} TO PARTITION p2 VALUES LESS THAN (200000)"
+            return text, self._change("table", remove=(table,))
+        changes = (
+            *("DROP PARTITION p1", "TRUNCATE PARTITION p0", "REMOVE PARTITIONING", "PARTITION BY KEY (id)"),
+            f"EXCHANGE PARTITION p0 WITH TABLE {self._shown(table)} WITHOUT VALIDATION",
+        )
+        return f"{head} {self._random.choice(changes)}", _nothing
+
+    def _several(self) -> Made | None:
+        kind = self._random.choice(("table", "table", "view", "user", "sequence"))
+        names = tuple(self._random.sample(self._has[kind], min(3, len(self._has[kind]))))
+        if len(names) < 2:
+            return None
+        shown = ", ".join(f"{name[1]}@'%'" if kind == "user" else self._shown(name) for name in names)
+        done = self._change(kind, remove=names)
+        return f"DROP {kind} {self._maybe('IF EXISTS ', 0.4)}{shown}", done
+
     # Other objects.
+
+    def _joined_view(self) -> Made | None:
+        one, two = self._one("table"), self._one("view") or self._one("table")
+        old = self._one("view")
+        if one is None or two is None:
+            return None
+        if old and self._random.random() < 0.5:
+            view = self._shown(old)
+            forms = (
+                f"INSERT IGNORE INTO {view} (id) VALUES ({self._row + 3000})",
+                f"DELETE FROM {view} WHERE id % 2 = 1",
+                f"UPDATE {view} AS x JOIN {self._shown(one)} AS y ON x.id = y.id SET y.v = NULL",
+                f"INSERT IGNORE INTO {self._shown(one)} (id) SELECT id + 7000 FROM {view} AS o",
+            )
+            return self._random.choice(forms), _nothing
+        new = self._new("v1", "v2", "v4")
+        a, b = self._shown(one), self._shown(two)
+        queries = (
+            f"SELECT x.id, y.v FROM {a} AS x JOIN {b} AS y ON x.id = y.id",
+            f"SELECT id, v FROM {a} UNION ALL SELECT id, v FROM {b}",
+            f"SELECT id, v FROM {a} WHERE id IN (SELECT id FROM {b}) WITH CHECK OPTION",
+            f"WITH q AS (SELECT id, v FROM {b}) SELECT * FROM q",
+            f"SELECT id, (SELECT MAX(v) FROM {b}) AS v FROM {a}",
+        )
+        verb = self._random.choice(("CREATE", "CREATE OR REPLACE", "CREATE ALGORITHM=MERGE", "ALTER"))
+        text = f"{verb} VIEW {self._shown(new)} AS {self._random.choice(queries)}"
+        return text, self._change("view", add=new)
+
+    def _body(self) -> Made | None:
+        one, routine, function = self._one("table"), self._one("procedure"), self._one("function")
+        if one is None:
+            return None
+        self._row += 1
+        other = self._one("table") or one
+        lines = [
+            f"UPDATE {'.'.join(one)} SET v = NULL",
+            f"DELETE FROM {'.'.join(other)} WHERE id = {self._row}",
+            f"REPLACE INTO {'.'.join(one)} (id) SELECT id FROM {'.'.join(other)} AS o",
+            f"IF EXISTS (SELECT 1 FROM {'.'.join(other)}) THEN DELETE FROM {'.'.join(one)}; END IF",
+            f"INSERT IGNORE INTO {one[1]} (id) VALUES (3)",
+        ]
+        if routine:
+            lines.append(f"CALL {'.'.join(routine)}()")
+        if function:
+            lines.append(f"SET @x = {'.'.join(function)}()")
+        body = f"BEGIN {'; '.join(self._random.sample(lines, 2))}; END"
+        way = self._random.random()
+        replaces = self._maybe("OR REPLACE ", 0.3) if self._family == "mariadb" else ""
+        if way < 0.4:
+            when = self._random.choice(("BEFORE INSERT", "AFTER UPDATE", "AFTER DELETE", "BEFORE UPDATE"))
+            name = (other[0], self._random.choice(("tr3", "tr4")))
+            head = f"CREATE {replaces}TRIGGER {self._shown(name)} {when} ON {self._shown(other)}"
+            return f"{head} FOR EACH ROW {body}", self._change("trigger", add=name)
+        if way < 0.65:
+            name = self._new("p1", "p3")
+            made = f"CREATE {replaces}PROCEDURE {self._shown(name)}(IN x INT) {body}"
+            return made.replace("(IN x INT)", "()"), self._change("procedure", add=name)
+        if way < 0.85:
+            name = self._new("f1", "f3")
+            body = f"{body[:-3]}RETURN 1; END"
+            text = f"CREATE {replaces}FUNCTION {self._shown(name)}() RETURNS INT {body}"
+            return text, self._change("function", add=name)
+        name, old = self._new("e1", "e3"), self._one("event")
+        if old and self._random.random() < 0.4:
+            done = self._change("event", add=name, remove=(old,))
+            return f"ALTER EVENT {self._shown(old)} RENAME TO {self._shown(name)}", done
+        head = f"CREATE {replaces}EVENT {self._shown(name)} ON SCHEDULE EVERY 1 DAY STARTS '2037-01-01'"
+        return f"{head} DO {body}", self._change("event", add=name)
+
+    def _use_function(self) -> Made | None:
+        function, table = self._one("function"), self._one("table")
+        if function is None or table is None:
+            return None
+        call = f"{'.'.join(function)}()"
+        forms = (
+            f"DO {call}",
+            f"SELECT {call}",
+            f"SET @x = {call}",
+            f"UPDATE {self._shown(table)} SET v = NULL WHERE id = {call}",
+            f"DELETE FROM {self._shown(table)} WHERE {call} = 5",
+        )
+        return self._random.choice(forms), _nothing
+
+    def _sequences(self) -> Made | None:
+        old, table = self._one("sequence"), self._one("table")
+        name = self._new("s1", "s2", "a")
+        if old is None or table is None:
+            text = f"CREATE OR REPLACE SEQUENCE {self._shown(name)} START 5"
+            return text, self._change("sequence", add=name)
+        if self._random.random() < 0.3:
+            done = self._change("sequence", add=name, remove=(old,))
+            return f"RENAME TABLE {self._shown(old)} TO {self._shown(name)}", done
+        shown = self._shown(old)
+        forms = (
+            f"INSERT INTO {self._shown(table)} (id) VALUES (NEXT VALUE FOR {shown} + 20000)",
+            f"ALTER SEQUENCE IF EXISTS {shown} RESTART 50",
+            f"ALTER TABLE {self._shown(table)} ADD COLUMN w{self._row} INT DEFAULT NEXTVAL({shown})",
+            f"ALTER TABLE {self._shown(table)} ALTER v SET DEFAULT NEXTVAL({shown})",
+            f"INSERT INTO {self._shown(table)} (id) VALUES ({self._row + 40000})",
+        )
+        self._row += 1
+        return self._random.choice(forms), _nothing
+
+    def _package(self) -> Made:
+        self._pending.append("SET SESSION sql_mode = DEFAULT")
+        name = self._new("k1", "k2")
+        if (old := self._one("package")) and self._random.random() < 0.6:
+            name = old
+            text = self._random.choice(("DROP PACKAGE {}", "DROP PACKAGE BODY {}", "CALL {}.p()")).format(
+                self._shown(name)
+            )
+        else:
+            text = f"CREATE {self._maybe('OR REPLACE ')}PACKAGE {self._shown(name)} AS PROCEDURE p; END"
+            write = f"INSERT IGNORE INTO {'.'.join(self._one('table') or name)} (id) VALUES (77);"
+            body = f"CREATE PACKAGE BODY {self._shown(name)} AS PROCEDURE p AS BEGIN {write} END; END"
+            self._pending.insert(0, body)
+        self._pending.insert(0, text)
+        return "SET SESSION sql_mode = ORACLE", self._change("package", add=name)
+
+    def _tablespace(self) -> Made:
+        name = self._new(*_TABLES)
+        forms = (
+            "CREATE TABLESPACE ts1 ADD DATAFILE 'ts1.ibd'",
+            "DROP TABLESPACE ts1",
+            f"CREATE TABLE {self._shown(name)} (id INT PRIMARY KEY, v INT) TABLESPACE ts1",
+        )
+        text = self._random.choice(forms)
+        return text, self._change("table", add=name) if text.startswith("CREATE TABLE ") else _nothing
+
+    def _xa(self) -> Made | None:
+        one, two = self._one("table"), self._one("table")
+        if one is None or two is None:
+            return None
+        self._row += 1
+        self._pending += [
+            f"INSERT INTO {self._shown(one)} (id) VALUES ({self._row + 60000})",
+            f"INSERT INTO {self._shown(two)} (id) VALUES ({self._row + 70000})",
+            *("XA END 'x'", "XA PREPARE 'x'", self._random.choice(("XA COMMIT 'x'", "XA ROLLBACK 'x'"))),
+        ]
+        return "XA START 'x'", _nothing
+
+    def _accounts(self) -> Made | None:
+        user, table = self._one("user"), self._one("table")
+        function = self._one("function")
+        if user is None or table is None:
+            text = f"CREATE USER {self._maybe('IF NOT EXISTS ')}u1@'%', u2@'%'"
+            return text, lambda: self._has["user"].extend({("", "u1"), ("", "u2")} - {*self._has["user"]})
+        account, shown = f"{user[1]}@'%'", ".".join(table)
+        forms = [
+            f"REVOKE ALL PRIVILEGES, GRANT OPTION FROM {account}",
+            f"GRANT SELECT (id), UPDATE (v) ON {shown} TO {account} WITH GRANT OPTION",
+            f"REVOKE SELECT (id) ON {shown} FROM {account}",
+            f"SET PASSWORD FOR {account} = {'PASSWORD' if self._family == 'mariadb' else ''}('Secret-2')",
+            f"SET DEFAULT ROLE r1 {'FOR' if self._family == 'mariadb' else 'TO'} {account}",
+            *("CREATE ROLE IF NOT EXISTS r1", "CREATE ROLE r2", "GRANT r1 TO r2", "DROP ROLE r1"),
+            *("DROP ROLE IF EXISTS r1, r2", f"REVOKE r1 FROM {account}", f"GRANT r1, r2 TO {account}"),
+            f"GRANT PROXY ON u1@'%' TO {account}",
+            f"GRANT CREATE, DROP ON {table[0]}.* TO u1@'%', u2@'%'",
+            "ALTER USER IF EXISTS u1@'%' ACCOUNT LOCK",
+            f"GRANT SELECT ON {shown} TO r1",
+        ]
+        if self._family == "mysql":
+            forms += [
+                f"REVOKE IF EXISTS SELECT ON {shown} FROM {account}",
+                f"REVOKE SELECT ON {shown} FROM {account} IGNORE UNKNOWN USER",
+                f"SET PASSWORD FOR {account} = 'Secret-3'",
+            ]
+        else:
+            forms += [f"CREATE OR REPLACE USER {account}", "CREATE OR REPLACE ROLE r1"]
+        if function:
+            forms.append(f"GRANT EXECUTE ON FUNCTION {'.'.join(function)} TO {account}")
+        return self._random.choice(forms), _nothing
 
     def _view(self) -> Made | None:
         of = self._one("table") if self._random.random() < 0.8 else self._one("view")
@@ -373,6 +660,9 @@ class Workload:
         return f"{verb} SELECT ON {self._random.choice(objects)} {direction} {account}", _nothing
 
 
+_REWRITES = ("shop->store", "hr->shop", "shop->logs", "logs->hr")
+
+
 def rule_sets(seed: int, number: int) -> list[list[str]]:
     """Return different random lists of rules, in the forms that people and ``dumpfilter suggest`` write."""
     draw = random.Random(seed * 7919 + 1)
@@ -384,7 +674,7 @@ def rule_sets(seed: int, number: int) -> list[list[str]]:
         kinds = draw.choices(([kind], [kind, kind], [kind, more]), (5, 3, 2))[0]
         rules = sorted({_rule(draw, one) for one in kinds})
         if draw.random() < 0.08:
-            rules.append("--replicate-rewrite-db=shop->store")
+            rules.append(f"--replicate-rewrite-db={draw.choice(_REWRITES)}")
         if rules not in found:
             found.append(rules)
     return found
@@ -397,5 +687,5 @@ def _rule(draw: random.Random, kind: str) -> str:
     table = draw.choice((*_TABLES, "v1", "s1"))
     if not kind.startswith("wild"):
         return f"--replicate-{kind}={database}.{table}"
-    patterns = f"{database}.%", f"{database}.%", f"{database}._%", f"{database}.c%", f"%.{table}"
+    patterns = f"{database}.%", f"{database}.%", f"{database}._%", f"{database}.c%", f"%.{table}", "%.c\\_1"
     return f"--replicate-{kind}={draw.choice(patterns)}"

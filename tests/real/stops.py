@@ -27,6 +27,7 @@ from typing import Any
 
 import pymysql
 
+from dumpfilter.analyse.lint.findings import Code
 from dumpfilter.analyse.lint.gather import gather
 from dumpfilter.analyse.lint.items import Item
 from dumpfilter.analyse.lint.knowledge import SetKnowledge
@@ -38,7 +39,7 @@ from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
-from dumpfilter.spark_jobs.suggest.job import suggest
+from dumpfilter.spark_jobs.suggest.job import NOBODY, suggest
 from dumpfilter.spark_jobs.suggest.search import BREAKING
 from tests.oracle.recordings import all_recordings
 from tests.real.judging import directory_of, real_source
@@ -74,16 +75,19 @@ class End:
 class Pair:
     """A source and a replica, which take one workload after the other."""
 
-    def __init__(self, servers: Servers) -> None:
+    def __init__(self, servers: Servers, *, lower_case: bool = False) -> None:
+        """Start the servers. ``lower_case`` gives both lower_case_table_names=1."""
         self.family = servers.family
-        self.source = servers.new("source", 1, *SERVER_OPTIONS)
-        self.replica = servers.new("replica", 2, *SERVER_OPTIONS, *REPLICA_OPTIONS[self.family])
+        self.lower_case = lower_case
+        options = (*SERVER_OPTIONS, *(["--lower-case-table-names=1"] if lower_case else []))
+        self.source = servers.new("source", 1, *options)
+        self.replica = servers.new("replica", 2, *options, *REPLICA_OPTIONS[self.family])
         self.source.start()
         self.replica.start()
 
     def run(self, seed: int, most: int) -> list[str]:
         """Run a workload at the source, and return the statements that succeeded."""
-        workload = Workload(seed, self.family)
+        workload = Workload(seed, self.family, lower_case=self.lower_case)
         done: list[str] = []
         number = 0
         with self._sessions(workload.format) as sessions:
@@ -151,25 +155,30 @@ class Pair:
         if self.family == "mariadb":
             for (role,) in server.sql("SELECT user FROM mysql.user WHERE is_role = 'Y' AND user <> 'PUBLIC'"):
                 server.sql(f"DROP ROLE {role}")
+        else:
+            spaces = "SELECT name FROM information_schema.innodb_tablespaces WHERE name LIKE 'ts%'"
+            for (space,) in server.sql(spaces):
+                server.sql(f"DROP TABLESPACE {space}")
         server.sql("SET SESSION sql_log_bin = 1")
 
 
 @contextmanager
-def _pair(family: str, first_port: int) -> Iterator[tuple[Pair, Servers]]:
+def _pair(family: str, first_port: int, *, lower_case: bool = False) -> Iterator[tuple[Pair, Servers]]:
     with tempfile.TemporaryDirectory(prefix="dumpfilter-stops-") as name:
         data = directory_of(family, f"stops-{Path(name).name}", Path(name) / "servers")
         data.mkdir(parents=True, exist_ok=True)
         try:
             with Servers(family, data, ports_from(first_port)) as servers:
-                yield Pair(servers), servers
+                yield Pair(servers, lower_case=lower_case), servers
         finally:
             shutil.rmtree(data, ignore_errors=True)
 
 
-def suggested_sets(binlogs: Sequence[Path]) -> list[list[str]]:
+def suggested_sets(binlogs: Sequence[Path], *, lower_case: bool = False) -> list[list[str]]:
     """Return the lists of rules that ``dumpfilter suggest`` prints for a set."""
     files = list(binlogs)
-    found = suggest(files, [], ThreadRunner(1), None, lambda: gather(BinlogSet.open(files)))
+    slaves = [replace(NOBODY, lower_case_table_names=1)] if lower_case else []
+    found = suggest(files, slaves, ThreadRunner(1), None, lambda: gather(BinlogSet.open(files)))
     steps = [step.rule for plan in found.plans for step in plan.steps]
     lists = [steps[: number + 1] for number in range(len(steps))]
     return lists + [[f"--{line}" for line in one.option_lines] for one in found.only_schemas if not one.fault]
@@ -188,8 +197,17 @@ def record(pair: Pair, seed: int, directory: Path, *, sets: int, most: int) -> l
     binlog = directory / "bin.000001"
     shutil.copy(pair.binlog, binlog)
     ends = [pair.end(rules) for rules in rule_sets(seed, sets)]
-    ends += [replace(pair.end(rules), suggested=True) for rules in suggested_sets([binlog])]
-    found = {"family": pair.family, "seed": seed, "statements": done, "ends": [asdict(one) for one in ends]}
+    ends += [
+        replace(pair.end(rules), suggested=True)
+        for rules in suggested_sets([binlog], lower_case=pair.lower_case)
+    ]
+    found = {
+        "family": pair.family,
+        "lower_case": pair.lower_case,
+        "seed": seed,
+        "statements": done,
+        "ends": [asdict(one) for one in ends],
+    }
     (directory / "ends.json").write_text(json.dumps(found, indent=1))
     return ends
 
@@ -232,9 +250,10 @@ def expected(directory: Path) -> Iterator[tuple[End, str, Item | None]]:
     found = json.loads((directory / "ends.json").read_text())
     knowledge = gather(BinlogSet.open([directory / "bin.000001"]))
     places = _places(directory / "bin.000001")
+    names = NameRules(found["family"], lower_case_table_names=int(found.get("lower_case", False)))
     for one in found["ends"]:
         end = End(**one)
-        rule_filter = Filter.from_options(end.rules, names=NameRules(found["family"]))
+        rule_filter = Filter.from_options(end.rules, names=names)
         yield end, *_compared(end, rule_filter, knowledge, places)
 
 
@@ -253,10 +272,10 @@ def _places(path: Path) -> dict[int, tuple[int, int]]:
 def _compared(
     end: End, rule_filter: Filter, knowledge: SetKnowledge, places: dict[int, tuple[int, int]]
 ) -> tuple[str, Item | None]:
-    items = list(ReplicaWalk(rule_filter).walk(knowledge))
+    items = [*ReplicaWalk(rule_filter).walk(knowledge), *dropped_xa(rule_filter, knowledge)]
     sure = [one for one in items if one.is_sure]
     if not sure:
-        warned = [one for one in items if one.code in BREAKING] or [*dropped_xa(rule_filter, knowledge)]
+        warned = [one for one in items if one.code in BREAKING | {Code.XA_DROPPED}]
         return ("unknown", warned[0]) if warned else ("missed" if end.errno else "runs", None)
     at = min(map(_position, sure))
     first = [one for one in sure if _position(one) == at]
@@ -304,12 +323,13 @@ def main() -> None:
     parser.add_argument("--seeds", default="1-50", help="default: 1-50")
     parser.add_argument("--sets", type=int, default=6, help="the lists of random rules for each seed")
     parser.add_argument("--most", type=int, default=40, help="the most statements for each seed")
+    parser.add_argument("--lower-case", action="store_true", help="servers with lower_case_table_names=1")
     parser.add_argument("--shown", type=int, default=30, help="the most differences that judge prints")
     parser.add_argument("--first-port", type=int, default=0, help="the first of a hundred ports to use")
     options = parser.parse_args()
     if options.part == "record":
         first, _, last = options.seeds.partition("-")
-        with _pair(options.family, options.first_port) as (pair, _):
+        with _pair(options.family, options.first_port, lower_case=options.lower_case) as (pair, _):
             for seed in range(int(first), int(last or first) + 1):
                 directory = options.directory / f"{options.family}-{seed}"
                 ends = record(pair, seed, directory, sets=options.sets, most=options.most)

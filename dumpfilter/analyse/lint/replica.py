@@ -33,11 +33,13 @@ _CURE_OF_READS = "Let the tables that a statement reads pass, too, or use binlog
 _CURE_OF_CODE = "Give both tables the same rule, or use binlog_format=ROW on the source"
 
 _ERRORS = {
-    Thing.DATABASE: (1049, 1008, 1025, 1146),
+    Thing.DATABASE: (1049, 1008, 1025, 1146, 1),
     Thing.TABLE: (1146, 1049, 1051, 1356, 1932, 4091, 4092, 1347, 1168),
     Thing.TRIGGER: (1360,),
     Thing.FUNCTION: (1305, 1049),
     Thing.PROCEDURE: (1305, 1049),
+    Thing.PACKAGE: (1305, 1049),
+    Thing.LIBRARY: (1305, 1049),
     Thing.EVENT: (1539, 1049),
     Thing.ACCOUNT: (1396, 1133, 1410, 1141, 1269, 3523, 1959),
     Thing.GRANT: (1141, 1147, 1403, 1269),
@@ -50,6 +52,8 @@ _ERRORS_OF_LEFT = {
     Thing.TRIGGER: (1359,),
     Thing.FUNCTION: (1304,),
     Thing.PROCEDURE: (1304,),
+    Thing.PACKAGE: (1304,),
+    Thing.LIBRARY: (1304,),
     Thing.EVENT: (1537,),
     Thing.ACCOUNT: (1396,),
 }
@@ -175,8 +179,9 @@ class ReplicaWalk:
 
     def _item(self, fault: Fault[Cause], event: SetEvent) -> Item:
         cause, name = fault.cause, _named(fault)
+        events = (event,) if cause is None else (cause.event, event)
         errors = _errors(fault)
-        if cause is None:
+        if fault.kind is F.PARENT_ROWS:
             child = ".".join((fault.through or fault.ref.replica)[1:])
             alone = self.rule_filter.decide_rows(*fault.ref.source[1:])
             what = (
@@ -190,7 +195,7 @@ class ReplicaWalk:
         code = _code_of(fault)
         if code is Code.MISSING_TABLE:
             self._missing.add(name)
-        if not cause.passes:
+        if cause is not None and not cause.passes:
             self._shown.update((id(cause.event), id(event)))
             rules = rules_of(self.rule_filter, cause.decision)
             reason = reason_of(cause.decision, cause.statement)
@@ -202,7 +207,7 @@ class ReplicaWalk:
             elif code is Code.MISSING_TABLE and found is not None and found.renames:
                 ignored = f"--{RuleKind.IGNORE_TABLE.option}={name}"
                 cure = f"Add {ignored}, so that the moved table is dropped, too, or let both names of the table pass"
-        elif fault.kind is F.STALE:
+        elif cause is not None and fault.kind is F.STALE:
             rules = few(self.rule_filter.rules)
             what = (
                 f"{cause.verb} passes and gives the replica a table {{names}} without the rows or the definition of "
@@ -211,13 +216,15 @@ class ReplicaWalk:
             cure = "Give both names of the table the same rule"
         else:
             rules = few(rule for rule in self.rule_filter.rules if rule.kind.is_rewrite)
+            changed = "give objects of several databases one name"
+            if cause is not None:
+                changed = f"change the current database of {cause.verb}, and never a database in its text"
             what = (
-                f"rewrite rules change the current database of {cause.verb}, and never a database in its text. The "
-                "replica does not make {names}, and events that need it pass. The replica stops with error "
-                f"{errors[0]}"
+                f"rewrite rules {changed}. The replica {'still has' if fault.kind is F.LEFT else 'lacks'} {{names}}, "
+                f"and stops with error {errors[0]}"
             )
             cure = "Make {names} on the replica by hand, or write names in statements without the database"
-        return Item(code, rules, what, cure, name, (cause.event, event), errors, fault.is_sure)
+        return Item(code, rules, what, cure, name, events, errors, fault.is_sure)
 
     # The statements that use tables with another fate.
 

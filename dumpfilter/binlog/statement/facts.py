@@ -98,7 +98,7 @@ def read_definition(text: str, family: Family = "mysql") -> Definition | None:
         return replace(found, body=mentions(text[found.body_at :], family))
     body = _body(text, family, found.names, parsed.sources)
     if found.thing is Thing.TABLE and found.verb is Verb.ALTER and parsed.kind is not K.VIEW:
-        body = Mentions(parents=body.parents)
+        body = Mentions(tables=body.sequences, parents=body.parents)
     elif parsed.kind is K.VIEW:
         body = replace(body, changed=_changed_by_view(text, family))
     return replace(found, body=body, merged=_merged(text, family) if found.is_plain_table else ())
@@ -109,7 +109,7 @@ def _body(text: str, family: Family, own: tuple[TableName, ...], sources: tuple[
     tables = tuple(dict.fromkeys((*sources, *(name for name in found.tables if name not in own))))
     functions = tuple(name for name in found.functions if name not in own)
     parents = () if _without_foreign_keys(text) else found.parents
-    return Mentions(tables, found.writes, functions, parents, found.changed)
+    return replace(found, tables=tables, functions=functions, parents=parents)
 
 
 def _changed_by_view(text: str, family: Family) -> tuple[tuple[TableName, Change], ...]:

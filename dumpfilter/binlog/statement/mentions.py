@@ -43,6 +43,8 @@ class Mentions:
 
     For such a table a server opens the triggers for UPDATE, too, but changes no row.
     """
+    sequences: tuple[TableName, ...] = ()
+    """The tables behind NEXT VALUE FOR, or in functions such as NEXTVAL."""
 
 
 NO_MENTIONS = Mentions()
@@ -130,6 +132,7 @@ class _Scanner:
         self._update: _Update | None = None
         self._functions: dict[TableName, None] = {}
         self._parents: dict[TableName, None] = {}
+        self._sequences: dict[TableName, None] = {}
         self._ctes: set[str] = set()
 
     def mentions(self) -> Mentions:
@@ -142,6 +145,7 @@ class _Scanner:
             tuple(self._functions),
             tuple(self._parents),
             tuple(write for write in self._changed if not self._is_cte(write[0])),
+            tuple(self._sequences),
         )
 
     def _is_cte(self, name: TableName) -> bool:
@@ -236,6 +240,10 @@ class _Scanner:
             return None
         return TableName(first.value, self._advance().value)
 
+    def _sequence(self) -> None:
+        if (sequence := self._name()) is not None:
+            self._tables[sequence] = self._sequences[sequence] = None
+
     def _symbol(self, level: _Level) -> None:
         value = self._advance().value
         if value == "(":
@@ -311,8 +319,7 @@ class _Scanner:
             self._advance()
             if self._token.word == "FOR":
                 self._advance()
-                if (sequence := self._name()) is not None:
-                    self._tables[sequence] = None
+                self._sequence()
         else:
             self._other(level, word)
             return
@@ -367,8 +374,7 @@ class _Scanner:
             if name.table.upper() in _SEQUENCE_FUNCTIONS:
                 self._advance()
                 self._levels.append(_Level(is_query=False))
-                if (sequence := self._name()) is not None:
-                    self._tables[sequence] = None
+                self._sequence()
             elif before in ("WITH", "RECURSIVE", ""):
                 level.maybe_cte = name.table.lower()
         elif self._token.word == "AS" and before in ("WITH", "RECURSIVE", ""):

@@ -274,6 +274,55 @@ def test_each_trap_has_its_warning(code: str, events: tuple[str, ...], wrong: st
     assert code not in codes(known, *right.split())
 
 
+@pytest.mark.parametrize(
+    ("error", "events", "rules"),
+    [
+        (
+            1,
+            ("hr: CREATE DATABASE hr", "shop: CREATE TABLE hr.t (i INT) PARTITION BY HASH (i)"),
+            ["ignore-db=hr"],
+        ),
+        (
+            1146,
+            (":CREATE SEQUENCE hr.s", "shop: ALTER TABLE t ADD COLUMN w INT DEFAULT NEXTVAL(hr.s)"),
+            ["ignore-table=hr.s"],
+        ),
+        (
+            1305,
+            ("k: CREATE DATABASE k", "shop: CREATE PACKAGE k.p AS PROCEDURE q; END", "hr: DROP PACKAGE k.p"),
+            ["ignore-db=shop"],
+        ),
+        (
+            1049,
+            (
+                *(":CREATE DATABASE logs", ":DROP DATABASE logs"),
+                "shop: CREATE FUNCTION f() RETURNS INT RETURN 1",
+            ),
+            ["rewrite-db=shop->logs"],
+        ),
+        (
+            1050,
+            ("shop: CREATE VIEW v AS SELECT 1", "hr: CREATE VIEW v AS SELECT 1"),
+            ["rewrite-db=hr->shop"],
+        ),
+        (
+            1051,
+            (
+                *("shop: CREATE VIEW v AS SELECT 1", "hr: CREATE VIEW w AS SELECT 1", "hr: DROP VIEW w"),
+                *("hr: CREATE VIEW v AS SELECT 1", "hr: DROP VIEW v", "shop: DROP VIEW v"),
+            ),
+            ["rewrite-db=hr->shop"],
+        ),
+    ],
+)
+def test_the_errors_at_which_a_mariadb_replica_stops(
+    error: int, events: tuple[str, ...], rules: list[str]
+) -> None:
+    known = knowledge(*events, family="mariadb")
+    rule_filter = Filter.from_options([f"--replicate-{rule}" for rule in rules], names=NameRules("mariadb"))
+    assert error in {one for warning in lint(rule_filter, known) for one in warning.errors}
+
+
 def test_the_cure_of_a_moved_table_names_the_rule() -> None:
     known = knowledge(*MAKE, "shop: RENAME TABLE a TO hr.a", "rows of hr.a", "rows of hr.t")
     rules = ["--replicate-wild-ignore-table=shop.%"]
