@@ -11,7 +11,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from dumpfilter.testbed.servers import free_port
+from dumpfilter.testbed.servers import find_program, free_port
+from dumpfilter.testbed.servers.dialect import DIALECTS
+from dumpfilter.testbed.servers.template import make_data
 from tests.binlog_tools import local_load_directory
 
 USER = getpass.getuser()
@@ -32,11 +34,7 @@ def install(root: Path) -> None:
     """Make the data directory ``root/d`` of a new server, and ``root/tmp`` for its temporary files."""
     # Servers that started together in a shared temporary directory have collided in their temporary tables.
     (root / "tmp").mkdir()
-    command = ["mariadb-install-db", "--no-defaults", f"--datadir={root}/d", f"--user={USER}"]
-    command += ["--skip-test-db", "--auth-root-authentication-method=normal"]
-    own = {**os.environ, "TMPDIR": str(root / "tmp")}
-    made = subprocess.run(command, env=own, capture_output=True, check=False)
-    assert made.returncode == 0, made.stdout.decode() + made.stderr.decode()
+    make_data(find_program("mariadb"), root / "d", DIALECTS["mariadb"].small)
 
 
 class MariaDb:

@@ -22,7 +22,7 @@ def caught_up(bed: Testbed) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("rate", ["64kbit", "192kbit"])
 def test_a_backlog_crosses_a_slow_line_once(rate: str) -> None:
-    size = {"64kbit": "128K", "192kbit": "300K"}[rate]
+    size = {"64kbit": "64K", "192kbit": "150K"}[rate]
     with up(f"m[size={size}] >> web[rate={rate}]") as bed:
         sent, carried, connections = caught_up(bed)
         assert connections == 1
