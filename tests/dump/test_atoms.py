@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.events import EventType as T
 from dumpfilter.dump import atoms as A
 from dumpfilter.dump import cut as K
-from dumpfilter.filter import Filter, Rule
+from dumpfilter.filter import Filter, Rule, RuleKind
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.index.segment import Segment
 from tests.dump.plans import scanned
-from tests.strategies import MadeBinlog, binlogs, rules
+from tests.strategies import DIALECTS, MadeBinlog, _Builder, binlogs, query_body, rows_body, rules
 
 Sent = dict[int, bool]
 """The offsets of the events that are sent, and whether each gets STMT_END_F."""
@@ -126,7 +127,19 @@ def _found(segments: list[Segment], ranges: list[list[int]]) -> Sent:
     return found
 
 
+def _rows_of_no_table() -> MadeBinlog:
+    """Return rows without table map and without BEGIN, and the event that ends their statement."""
+    (dialect,) = (one for one in DIALECTS if one.name == "mysql 5.5")
+    made = _Builder(dialect)
+    made.add(T.WRITE_ROWS_V1, rows_body(dialect, T.WRITE_ROWS_V1, 99, ends=False))
+    made.add(T.WRITE_ROWS_V1, rows_body(dialect, T.WRITE_ROWS_V1, 0xFFFFFF, ends=True))
+    made.add(T.QUERY, query_body(b"BEGIN"))
+    made.add(T.QUERY, query_body(b"COMMIT"))
+    return MadeBinlog(dialect, bytes(made.data), made.boundaries, made.gtids)
+
+
 @settings(max_examples=75, deadline=None)
+@example(made=_rows_of_no_table(), given_rules=[Rule(RuleKind.DO_DB, "logs")], segment_size=1, chunk_size=1)
 @given(
     made=binlogs(odd=True),
     given_rules=rules(),
