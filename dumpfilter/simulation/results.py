@@ -115,7 +115,7 @@ class LagFigures(Figures):
     worst: int
     """The greatest lag."""
     above: int
-    """The time during which the node's lag was above `--lag`."""
+    """The time during which the node's lag was above `--lag`, or above an experiment's `limit`."""
 
 
 class NodeFigures(Figures):
