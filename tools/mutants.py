@@ -363,6 +363,7 @@ def main() -> int:
             checkout.failing_test(
                 ["--quick", "--maxfail=1000", *given.parts, *rooms],
                 Entered(checkout.directory, map_file.absolute()),
+                limit=resource.RLIM_INFINITY,
             )
         entered = json.loads(map_file.read_text("utf-8"))
         for mutant in judged:
