@@ -15,6 +15,7 @@ from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.process import collect_seldom
 
 SLAVES = (1, 16, 64, 256)
 COMMITS = 200
@@ -36,6 +37,7 @@ def run(options: Options) -> bool:
     flags = [TableFlags(f, subjects) for f in filters]
     for each in flags:
         each.array()
+    collect_seldom()  # as the process of a master does
 
     def threads(slaves: int) -> list[DumpThread]:
         return [DumpThread(flags[k], sources) for k in range(slaves)]

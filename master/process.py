@@ -124,7 +124,7 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         state = _state(options, server)
         if state is not None:
             stack.callback(state.close)
-        _collect_seldom()
+        collect_seldom()
         stack.callback(server.stop)
         server.start()
         reload = Reload(server.service, load)
@@ -161,7 +161,7 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         _drain(server, options.drain_seconds, signals)
 
 
-def _collect_seldom() -> None:
+def collect_seldom() -> None:
     """Make Python's garbage collections rare, and spare them the objects that last as long as the process.
 
     The objects of a thousand streams make each collection long, and hardly any of them is ever garbage in a cycle.
