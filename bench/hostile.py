@@ -19,7 +19,7 @@ from itertools import pairwise
 from statistics import quantiles
 
 from bench._common import Options, Report, interleaved, timed
-from dumpfilter.binlog.statement import StatementText, read_text
+from dumpfilter.binlog.statement import StatementFacts, read_text
 from dumpfilter.console.sql.result import Column, ColumnType, Table
 from dumpfilter.console.sql.select import Environment, select
 from dumpfilter.console.sql.server_errors import SqlError
@@ -144,5 +144,5 @@ def run(options: Options) -> bool:
     return report.print()
 
 
-def _read(text: str) -> StatementText:
+def _read(text: str) -> StatementFacts:
     return read_text(text)

@@ -8,15 +8,14 @@ From then on it ignores the new table, too.
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import QueryEvent
-from dumpfilter.binlog.statement import Statement, StatementKind, TableName, read_text
-from dumpfilter.binlog.statement.parse import StatementText
+from dumpfilter.binlog.statement import Statement, StatementFacts, StatementKind, TableName, read_text
+from dumpfilter.binlog.statement.statement import Thing
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.decision import Step, Verdict
 from dumpfilter.index.statements import statement_of
@@ -43,9 +42,6 @@ _SHOWN = 200
 """The most characters of a statement's text that a warning shows. The rest of the text is cut off."""
 _EVERYWHERE = frozenset({"information_schema", "performance_schema", "mysql", "sys"})
 """The databases that every server has. CREATE TABLE … SELECT from their tables works on every slave."""
-_IF_NOT_EXISTS = re.compile(
-    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY\s+)?TABLE\s+IF\s+NOT\s+EXISTS\b", re.IGNORECASE
-)
 
 
 class CleverFilter:
@@ -80,7 +76,7 @@ class CleverFilter:
         statement = statement_of(query, fd)
         if parsed.kind in _CREATIONS and parsed.objects:
             return self._create(query, fd, parsed, statement)
-        if parsed.renames:
+        if parsed.renames and parsed.thing is Thing.TABLE:
             return self._rename(parsed, query)
         verdict = self._ask(statement, query.thread_id)
         if parsed.kind is StatementKind.DROP_TABLE:
@@ -94,12 +90,12 @@ class CleverFilter:
         return verdict
 
     def _create(
-        self, query: QueryEvent, fd: FormatDescription, parsed: StatementText, statement: Statement
+        self, query: QueryEvent, fd: FormatDescription, parsed: StatementFacts, statement: Statement
     ) -> Verdict:
         assert parsed.objects
         thread = query.thread_id
         made = self._full(parsed.objects[0], query.db)
-        if self._is_known(made, thread) and _IF_NOT_EXISTS.match(query.text):
+        if self._is_known(made, thread) and parsed.conditional:
             # CREATE TABLE IF NOT EXISTS creates nothing, because the table exists.
             return self._ask(statement, thread)
         verdict = self.rules.statement(statement)
@@ -125,7 +121,7 @@ class CleverFilter:
             self._set(made, made, thread, temporary=True)
         return Verdict.UNDECIDED if verdict.passes and sources is None else verdict
 
-    def _rename(self, parsed: StatementText, query: QueryEvent) -> Verdict:
+    def _rename(self, parsed: StatementFacts, query: QueryEvent) -> Verdict:
         # RENAME TABLE passes when the rules pass any of the renamed tables. A server renames the pairs in order, so
         # that two tables can swap names: RENAME TABLE t1 TO tmp, t2 TO t1, tmp TO t2.
         thread = query.thread_id

@@ -13,10 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from dumpfilter.binlog.query import TableName
-from dumpfilter.binlog.statement.definitions import Definition, Thing, Verb
-from dumpfilter.binlog.statement.facts import StatementFacts
-from dumpfilter.binlog.statement.mentions import Change, Mentions
-from dumpfilter.binlog.statement.statement import StatementKind
+from dumpfilter.binlog.statement.statement import Change, Mentions, StatementFacts, StatementKind, Thing, Verb
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.wild import WildSet
 
@@ -208,35 +205,35 @@ class World(Generic[C]):
             tuple(tuple(self.ref(thing, name, place) for thing in _ROUTINES) for name in names.functions),
         )
 
-    def defined(self, found: Definition, current: str | None) -> tuple[Ref, ...]:
+    def defined(self, facts: StatementFacts, current: str | None) -> tuple[Ref, ...]:
         """Return the objects that a statement makes, changes or removes."""
-        return self._keys(found, self.place(current))
+        return self._keys(facts, self.place(current))
 
-    def renamed(self, found: Definition, current: str | None) -> list[tuple[Ref, Ref]]:
+    def renamed(self, facts: StatementFacts, current: str | None) -> list[tuple[Ref, Ref]]:
         """Return the objects that a statement renames, each with its new name."""
-        return self._pairs(found, self.place(current))
+        return self._pairs(facts, self.place(current))
 
-    def _keys(self, found: Definition, place: Place) -> tuple[Ref, ...]:
-        if found.thing is Thing.DATABASE and not found.names and place.source:
+    def _keys(self, facts: StatementFacts, place: Place) -> tuple[Ref, ...]:
+        if facts.thing is Thing.DATABASE and not facts.names and place.source:
             return (self.ref(Thing.DATABASE, TableName(None, place.source), place),)
-        if found.thing is Thing.GRANT:
+        if facts.thing is Thing.GRANT:
             keys = [
-                (Thing.GRANT, f"{place.replica} {found.on}", f"{one.table}@{one.database}")
-                for one in found.accounts
+                (Thing.GRANT, f"{place.replica} {facts.on}", f"{one.table}@{one.database}")
+                for one in facts.accounts
             ]
             return tuple(Ref(key, key) for key in keys)
-        return self._refs(found.thing, found.names, place)
+        return self._refs(facts.thing, facts.names, place)
 
-    def _pairs(self, found: Definition, place: Place) -> list[tuple[Ref, Ref]]:
+    def _pairs(self, facts: StatementFacts, place: Place) -> list[tuple[Ref, Ref]]:
         return [
-            (self.ref(found.thing, old, place), self.ref(found.thing, new, place))
-            for old, new in found.renames
+            (self.ref(facts.thing, old, place), self.ref(facts.thing, new, place))
+            for old, new in facts.renames
         ]
 
-    def _parents_of(self, found: Definition, place: Place) -> set[Ref]:
+    def _parents_of(self, facts: StatementFacts, place: Place) -> set[Ref]:
         """Return the tables to which foreign keys refer. A name without a database is beside the key's own table."""
-        own = self._keys(found, place)
-        return {parent for ref in own for parent in self._refs(Thing.TABLE, found.body.parents, ref.inside)}
+        own = self._keys(facts, place)
+        return {parent for ref in own for parent in self._refs(Thing.TABLE, facts.body.parents, ref.inside)}
 
     # Questions.
 
@@ -325,28 +322,28 @@ class World(Generic[C]):
         if passes:
             yield from self._mended(self.faults(facts, current, session), session)
         self.follow(facts, current, session, cause, passes=passes)
-        if facts.definition is None and facts.kind not in _NEVER_FAILS:
-            for table in self._refs(Thing.TABLE, facts.names.tables, self.place(current)):
+        if facts.verb is None and facts.kind not in _NEVER_FAILS:
+            for table in self._refs(Thing.TABLE, facts.body.tables, self.place(current)):
                 if not self.is_temporary(table.replica, session):
                     self._objects.setdefault(table.replica, Known(has=True))
 
     def faults(self, facts: StatementFacts, current: str | None, session: int) -> Iterator[Fault[C]]:
         """Yield the faults of a statement that passes, and follow nothing."""
-        place, found = self.place(current), facts.definition
-        if found is not None:
-            yield from self._needs(found, facts, place, session)
+        place = self.place(current)
+        if facts.verb is not None:
+            yield from self._needs(facts, place, session)
         elif facts.kind not in _NEVER_FAILS:
-            yield from self._used(self.body(facts.names, place), session)
+            yield from self._used(self.body(facts.body, place), session)
 
     def follow(
         self, facts: StatementFacts, current: str | None, session: int, cause: C, *, passes: bool
     ) -> None:
         """Follow the objects that a statement makes, changes and removes."""
-        place, found = self.place(current), facts.definition
-        if found is not None:
-            self._follow(found, place, session, cause, passes=passes)
-            if not found.temporary:
-                self._follow_code(found, facts, place, cause)
+        place = self.place(current)
+        if facts.verb is not None:
+            self._follow(facts, place, session, cause, passes=passes)
+            if not facts.temporary:
+                self._follow_code(facts, place, cause)
 
     def add(self, key: Key) -> None:
         """Note that somebody has made an object on the replica."""
@@ -363,12 +360,12 @@ class World(Generic[C]):
 
     def undecided(self, facts: StatementFacts, current: str | None, cause: C) -> None:
         """Forget the objects of a statement about which only the replica can decide."""
-        found, place = facts.definition, self.place(current)
-        if found is not None:
-            names = (*found.names, *found.also_makes, *(name for pair in found.renames for name in pair))
-            for ref in self._refs(found.thing, names, place):
+        place = self.place(current)
+        if facts.verb is not None:
+            names = (*facts.names, *facts.also_makes, *(name for pair in facts.renames for name in pair))
+            for ref in self._refs(facts.thing, names, place):
                 self._objects.pop(ref.replica, None)
-            self._follow_code(found, facts, place, cause)
+            self._follow_code(facts, place, cause)
 
     # The needs of statements that pass.
 
@@ -416,70 +413,67 @@ class World(Generic[C]):
                 through = use.chain[0].ref.replica if use.chain else None
                 yield fault if through is None else replace(fault, is_sure=False, through=through)
 
-    def _needs(
-        self, found: Definition, facts: StatementFacts, place: Place, session: int
-    ) -> Iterator[Fault[C]]:
-        refs = self._keys(found, place)
-        is_lenient = found.conditional or (
+    def _needs(self, facts: StatementFacts, place: Place, session: int) -> Iterator[Fault[C]]:
+        refs = self._keys(facts, place)
+        is_lenient = facts.conditional or (
             self._is_idempotent
-            and (found.is_plain_table or found.thing is Thing.DATABASE or facts.kind is K.SEQUENCE)
+            and (facts.is_plain_table or facts.thing is Thing.DATABASE or facts.kind is K.SEQUENCE)
         )
-        drops = found.verb is Verb.DROP or (found.verb is Verb.CREATE and found.replaces)
+        drops = facts.verb is Verb.DROP or (facts.verb is Verb.CREATE and facts.replaces)
         for ref in refs if drops and facts.checks_foreign_keys else ():
             yield from self._need_no_child(ref)
-        if found.verb is Verb.CREATE:
+        if facts.verb is Verb.CREATE:
             # MariaDB makes temporary tables in a directory of their own.
-            without = found.thing is Thing.DATABASE or (found.temporary and self._is_idempotent)
+            without = facts.thing is Thing.DATABASE or (facts.temporary and self._is_idempotent)
             for ref in () if without else refs:
                 yield from self._need_database(ref)
-            yield from self._need_parts(found, facts, place, session)
-            for ref in () if is_lenient or found.replaces else refs:
-                yield from self._need_name(ref, session, is_temporary=found.temporary)
-        elif found.verb is Verb.DROP:
+            yield from self._need_parts(facts, place, session)
+            for ref in () if is_lenient or facts.replaces else refs:
+                yield from self._need_name(ref, session, is_temporary=facts.temporary)
+        elif facts.verb is Verb.DROP:
             # A replica passes over DROP TRIGGER of a trigger that it lacks, since filters cannot be asked then.
-            for ref in () if is_lenient or found.thing is Thing.TRIGGER else refs:
+            for ref in () if is_lenient or facts.thing is Thing.TRIGGER else refs:
                 yield from self._need(ref, session, or_stale=False)
         else:
-            yield from self._needs_of_renames(found, place, session)
+            yield from self._needs_of_renames(facts, place, session)
             # A replica of MariaDB passes over ALTER SEQUENCE of a missing sequence.
-            without = found.conditional or found.verb is Verb.GRANT or facts.kind is K.SEQUENCE
-            for ref in () if without or found.renames else refs:
+            without = facts.conditional or facts.verb is Verb.GRANT or facts.kind is K.SEQUENCE
+            for ref in () if without or facts.renames else refs:
                 yield from self._need(ref, session)
-            yield from self._need_parts(found, facts, place, session)
-            for ref in self._refs(found.thing, found.also_makes, place):
+            yield from self._need_parts(facts, place, session)
+            for ref in self._refs(facts.thing, facts.also_makes, place):
                 yield from self._need_database(ref)
                 yield from self._need_name(ref)
 
-    def _need_parts(
-        self, found: Definition, facts: StatementFacts, place: Place, session: int
-    ) -> Iterator[Fault[C]]:
+    def _need_parts(self, facts: StatementFacts, place: Place, session: int) -> Iterator[Fault[C]]:
         """Yield the faults of the objects that must exist besides those that a statement makes or changes."""
         # The tables behind a MERGE table are looked for when a statement opens the table.
-        merged = found.merged if found.verb is Verb.ALTER else ()
-        for ref in self._refs(Thing.TABLE, (*found.tables, *merged), place):
+        merged = facts.merged if facts.verb is Verb.ALTER else ()
+        for ref in self._refs(Thing.TABLE, merged, place):
             yield from self._need(ref, session)
-        for thing, name in found.routines:
-            yield from self._need(self.ref(thing, name, place))
-        for account in self._refs(Thing.ACCOUNT, found.accounts, place):
+        for thing, name in facts.needs:
+            yield from self._need(self.ref(thing, name, place), session)
+        accounts = facts.accounts if facts.thing is Thing.GRANT else ()
+        for account in self._refs(Thing.ACCOUNT, accounts, place):
             yield from self._need(account)
-        if found.thing is Thing.TABLE:
-            own = self._keys(found, place)
-            names = Mentions(tables=found.body.tables, functions=found.body.functions)
+        if facts.thing is Thing.TABLE:
+            own = self._keys(facts, place)
+            names = Mentions(tables=facts.body.tables, functions=facts.body.functions)
             yield from self._used(self.body(names, place), session)
-            for ref in self._parents_of(found, place) if facts.checks_foreign_keys else ():
+            for ref in self._parents_of(facts, place) if facts.checks_foreign_keys else ():
                 if ref not in own:
                     yield from self._need(ref, kind=FaultKind.PARENT)
 
-    def _needs_of_renames(self, found: Definition, place: Place, session: int) -> Iterator[Fault[C]]:
+    def _needs_of_renames(self, facts: StatementFacts, place: Place, session: int) -> Iterator[Fault[C]]:
         made: set[Key] = set()
         freed: set[Key] = set()
-        for old, new in self._pairs(found, place):
-            if not found.conditional and old.replica not in made:
+        for old, new in self._pairs(facts, place):
+            if not facts.conditional and old.replica not in made:
                 yield from self._need(old, session, or_stale=False)
             if not self.is_temporary(old.replica, session):
                 yield from self._need_database(new)
                 # ALTER TABLE a RENAME TO a does nothing. Other statements fail.
-                is_void = old.replica == new.replica and found.verb is Verb.ALTER and found.is_plain_table
+                is_void = old.replica == new.replica and facts.verb is Verb.ALTER and facts.is_plain_table
                 if not is_void and new.replica not in freed:
                     yield from self._need_name(new)
                 freed.add(old.replica)
@@ -501,30 +495,32 @@ class World(Generic[C]):
 
     # The effects of statements.
 
-    def _follow(self, found: Definition, place: Place, session: int, cause: C, *, passes: bool) -> None:
-        refs = self._keys(found, place)
-        if found.thing is Thing.GRANT and found.verb is not Verb.GRANT:
+    def _follow(self, facts: StatementFacts, place: Place, session: int, cause: C, *, passes: bool) -> None:
+        refs = self._keys(facts, place)
+        if facts.thing is Thing.GRANT and facts.verb is not Verb.GRANT:
             return
-        for old, new in self._pairs(found, place):
+        for old, new in self._pairs(facts, place):
             self._renamed(old, new, session, cause, passes=passes)
-        for ref in () if found.renames else refs:
-            hides = found.verb is not Verb.CREATE and self.is_temporary(ref.replica, session)
-            if hides or (found.temporary and found.thing is Thing.TABLE):
-                self._follow_temporary(found, (session, ref.replica), cause, passes=passes)
-            elif found.verb in (Verb.CREATE, Verb.GRANT):
-                conditional = found.conditional and not found.replaces
+        for ref in () if facts.renames else refs:
+            hides = facts.verb is not Verb.CREATE and self.is_temporary(ref.replica, session)
+            if hides or (facts.temporary and facts.thing is Thing.TABLE):
+                self._follow_temporary(facts, (session, ref.replica), cause, passes=passes)
+            elif facts.verb in (Verb.CREATE, Verb.GRANT):
+                conditional = facts.conditional and not facts.replaces
                 self._made(ref, cause, passes=passes, conditional=conditional)
-            elif found.verb is Verb.DROP:
-                self._removed(ref, cause, passes=passes, conditional=found.conditional)
-            elif found.is_plain_table and not passes:
+            elif facts.verb is Verb.DROP:
+                self._removed(ref, cause, passes=passes, conditional=facts.conditional)
+            elif facts.is_plain_table and not passes:
                 self._altered(ref, cause)
-        for ref in self._refs(found.thing, found.also_makes, place):
+        for ref in self._refs(facts.thing, facts.also_makes, place):
             self._made(ref, cause, passes=passes)
 
-    def _follow_temporary(self, found: Definition, key: tuple[int, Key], cause: C, *, passes: bool) -> None:
-        if found.verb is Verb.CREATE:
+    def _follow_temporary(
+        self, facts: StatementFacts, key: tuple[int, Key], cause: C, *, passes: bool
+    ) -> None:
+        if facts.verb is Verb.CREATE:
             self._temporary[key] = Known(has=passes, cause=None if passes else cause)
-        elif found.verb is Verb.DROP:
+        elif facts.verb is Verb.DROP:
             known = self._temporary.pop(key, None)
             if not passes and known is not None and known.has:
                 self._temporary[key] = Known(has=True, cause=cause)
@@ -597,33 +593,33 @@ class World(Generic[C]):
             self._objects[new.replica] = known
             self._made_elsewhere(new, cause)
 
-    def _follow_code(self, found: Definition, facts: StatementFacts, place: Place, cause: C) -> None:
+    def _follow_code(self, facts: StatementFacts, place: Place, cause: C) -> None:
         """Follow the views, triggers, routines and foreign keys of the source."""
-        refs = self._keys(found, place)
-        for old, new in self._pairs(found, place):
+        refs = self._keys(facts, place)
+        for old, new in self._pairs(facts, place):
             self._move_code(old, new)
-        for ref in refs if found.verb is Verb.DROP or (found.verb is Verb.CREATE and found.replaces) else ():
+        for ref in refs if facts.verb is Verb.DROP or (facts.verb is Verb.CREATE and facts.replaces) else ():
             self._remove_code(ref.source)
-        if found.verb is Verb.DROP or found.renames:
+        if facts.verb is Verb.DROP or facts.renames:
             return
         for ref in refs:
             body = None
-            if found.thing is Thing.TABLE:
-                self._follow_keys(found, ref, self._parents_of(found, place))
-            if found.thing is Thing.TRIGGER or (found.thing in _ROUTINES and found.verb is Verb.CREATE):
-                body = self.body(found.body, ref.inside)
+            if facts.thing is Thing.TABLE:
+                self._follow_keys(facts, ref, self._parents_of(facts, place))
+            if facts.thing is Thing.TRIGGER or (facts.thing in _ROUTINES and facts.verb is Verb.CREATE):
+                body = self.body(facts.body, ref.inside)
             elif facts.kind is K.VIEW:
-                body = self.body(found.body, place)
-            elif found.merged:
-                tables = self._refs(Thing.TABLE, found.merged, place)
+                body = self.body(facts.body, place)
+            elif facts.merged:
+                tables = self._refs(Thing.TABLE, facts.merged, place)
                 body = Body(tables, tuple((table, Change.UPDATE) for table in tables))
             if body is not None:
-                on = self.ref(Thing.TABLE, found.tables[0], place) if found.tables else None
-                self._code[ref.source] = Code(ref, cause, body, on, found.changes)
+                on = self.ref(*facts.needs[0], place) if facts.thing is Thing.TRIGGER else None
+                self._code[ref.source] = Code(ref, cause, body, on, facts.fired_by)
 
-    def _follow_keys(self, found: Definition, ref: Ref, parents: set[Ref]) -> None:
+    def _follow_keys(self, facts: StatementFacts, ref: Ref, parents: set[Ref]) -> None:
         known = self._objects.get(ref.replica)
-        if found.verb is Verb.CREATE and not (known is not None and known.is_stale):
+        if facts.verb is Verb.CREATE and not (known is not None and known.is_stale):
             self._parents[ref.source] = parents
         elif parents:
             self._parents.setdefault(ref.source, set()).update(parents)

@@ -16,7 +16,7 @@ import pytest
 
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.binlog.statement import Statement, StatementKind, StatementText, read_text
+from dumpfilter.binlog.statement import Statement, StatementFacts, StatementKind, read_text
 from dumpfilter.filter import Verdict
 from dumpfilter.index.statements import decode_statement_event, statement_of
 from tests.dump import reference
@@ -35,7 +35,7 @@ class Logged:
     gtid: str
     statement: Statement
     text: str
-    parsed: StatementText
+    parsed: StatementFacts
     table_map: int | None
     """Q_TABLE_MAP_FOR_UPDATE."""
     alone: bool

@@ -23,7 +23,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import event_name
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.statement import Statement, StatementText, TableName, make_statement, read_text
+from dumpfilter.binlog.statement import Statement, StatementFacts, TableName, make_statement, read_text
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.sent_events import SentEvents
 from dumpfilter.dump.thread import DumpThread
@@ -368,7 +368,7 @@ def explain_statement(
     return ExplainedStatement(statement, decision, tuple(path_of(statement, filters)), choices)
 
 
-def _choices(parsed: StatementText) -> list[tuple[TableName, ...]]:
+def _choices(parsed: StatementFacts) -> list[tuple[TableName, ...]]:
     """Return every combination of tables that an UPDATE of several tables may change; empty for too many tables."""
     if parsed.listed is None or parsed.objects is None or not parsed.listed_whole:
         return []

@@ -15,8 +15,8 @@ from dumpfilter.analyse.lint.items import Item
 from dumpfilter.analyse.lint.knowledge import SetEvent
 from dumpfilter.analyse.lint.reasons import cure_of, reason_of, rules_of
 from dumpfilter.binlog.statement import Statement, StatementKind
-from dumpfilter.binlog.statement.definitions import Thing
 from dumpfilter.binlog.statement.facts import CHANGING_ROWS
+from dumpfilter.binlog.statement.statement import Thing
 from dumpfilter.filter import Decision, Filter, ReplicationFilter, Step, Verdict
 from dumpfilter.filter.world import World
 
@@ -33,8 +33,7 @@ def changed_otherwise(rule_filter: ReplicationFilter, event: SetEvent, world: Wo
     """Yield the tables of a statement whose rows the filter decides otherwise. ``world`` knows the views."""
     statement = event.subject
     assert isinstance(statement, Statement)
-    found = event.facts.definition
-    if statement.kind in _NOT_JUDGED or statement.kind.is_database or (found is not None and found.temporary):
+    if statement.kind in _NOT_JUDGED or statement.kind.is_database or event.facts.temporary:
         return
     decision = rule_filter.decide_statement(statement)
     if decision.verdict is Verdict.UNDECIDED:

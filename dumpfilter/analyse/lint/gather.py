@@ -20,9 +20,8 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import QueryEvent, TableName
 from dumpfilter.binlog.statement import Statement, StatementKind
-from dumpfilter.binlog.statement.definitions import Thing, Verb
 from dumpfilter.binlog.statement.facts import CHANGING_DATA, statement_facts
-from dumpfilter.binlog.statement.mentions import Mentions
+from dumpfilter.binlog.statement.statement import Mentions, Thing, Verb
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import decode_statement_event
@@ -167,24 +166,22 @@ class Gatherer:
             self.knowledge.name(event)
             return
         known = self._read.setdefault(owner, set())
-        key = facts.names, self._function_changes if calls else 0
+        key = facts.body, self._function_changes if calls else 0
         if key not in known:
             known.add(key)
             self._keep(owner, event)
 
     def _follow(self, event: SetEvent) -> None:
         """Note the views and stored functions of the set."""
-        found = event.facts.definition
-        if found is None:
-            return
-        if found.thing is Thing.FUNCTION:
+        facts = event.facts
+        if facts.thing is Thing.FUNCTION:
             self._function_changes += 1
-            for name in found.names if found.verb is Verb.CREATE else ():
+            for name in facts.names if facts.verb is Verb.CREATE else ():
                 if len(self._functions) < _MOST_FUNCTIONS:
                     self._functions.add(name.table.upper().encode())
-        if event.facts.kind is StatementKind.VIEW and found.body.tables:
-            for view in _named(event, found.names):
-                self._views[view] = list(_named(event, found.body.tables))
+        if facts.kind is StatementKind.VIEW and facts.body.tables:
+            for view in _named(event, facts.names):
+                self._views[view] = list(_named(event, facts.body.tables))
 
     def _is_repeated(self, owner: int, query: QueryEvent) -> bool:
         """Tell whether the set has had a change of definitions with this text often enough."""

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dumpfilter.analyse.lint.findings import Evidence
-from dumpfilter.binlog.statement import StatementKind
-from dumpfilter.binlog.statement.facts import NO_FACTS, StatementFacts
+from dumpfilter.binlog.statement import StatementFacts, StatementKind
 from dumpfilter.index.subjects import Subject, TableSubject
+
+NO_FACTS = StatementFacts(StatementKind.OTHER)
 
 
 @dataclass(frozen=True)

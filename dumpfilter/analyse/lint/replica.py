@@ -16,9 +16,8 @@ from dumpfilter.analyse.lint.items import Item, few
 from dumpfilter.analyse.lint.knowledge import SetEvent, SetKnowledge
 from dumpfilter.analyse.lint.reasons import cure_of, database_cure, reason_of, rules_of
 from dumpfilter.binlog.statement import Statement, StatementKind, TableName
-from dumpfilter.binlog.statement.definitions import Thing, Verb
 from dumpfilter.binlog.statement.facts import CHANGING_DATA, CHANGING_ROWS
-from dumpfilter.binlog.statement.mentions import Mentions
+from dumpfilter.binlog.statement.statement import Mentions, Thing, Verb
 from dumpfilter.filter import Decision, ReplicationFilter, RuleKind, Verdict
 from dumpfilter.filter.world import Code as Stored
 from dumpfilter.filter.world import Fault, FaultKind, Use, World
@@ -85,10 +84,10 @@ class Cause(NamedTuple):
     @property
     def verb(self) -> str:
         """The words with which the statement begins, such as CREATE VIEW."""
-        found, kind = self.event.facts.definition, self.statement.kind
-        if found is None or kind not in _WORDS:
+        facts, kind = self.event.facts, self.statement.kind
+        if facts.verb is None or kind not in _WORDS:
             return kind.value
-        return f"{found.verb.value} {_WORDS[kind] or found.thing.name}"
+        return f"{facts.verb.value} {_WORDS[kind] or facts.thing.name}"
 
 
 @dataclass
@@ -130,11 +129,11 @@ class ReplicaWalk:
     def _decide(self, event: SetEvent, statement: Statement) -> Decision:
         """Return the decision about a statement. DROP TRIGGER is decided by the trigger's table, if the set tells."""
         decision = self.rule_filter.decide_statement(statement)
-        found = event.facts.definition
-        if decision.verdict is not Verdict.UNDECIDED or statement.kind is not K.DROP_TRIGGER or found is None:
+        trigger = event.facts.names
+        if decision.verdict is not Verdict.UNDECIDED or statement.kind is not K.DROP_TRIGGER or not trigger:
             return decision
         place = self._world.place(statement.current_database)
-        table = self._world.table_of(self._world.ref(Thing.TRIGGER, found.names[0], place).source)
+        table = self._world.table_of(self._world.ref(Thing.TRIGGER, trigger[0], place).source)
         if table is None:
             return decision
         on = TableName(*table.source[1:])
@@ -158,7 +157,7 @@ class ReplicaWalk:
             return
         run: list[Item] = []
         if self.rule_filter.is_on and facts.kind in CHANGING_DATA | {K.CREATE_TABLE_SELECT}:
-            names = facts.names if facts.definition is None else facts.definition.body
+            names = facts.body
             place = world.place(current)
             if cause.passes and facts.kind in _COPYING:
                 written = {name for name, _ in names.writes}
@@ -201,10 +200,9 @@ class ReplicaWalk:
             reason = reason_of(cause.decision, cause.statement)
             what = f"{_what(fault, cause.verb, event)}. The statement is dropped because {reason}"
             cure = cure_of(self.rule_filter, cause.decision)
-            found = cause.event.facts.definition
             if code is Code.MISSING_DATABASE:
                 cure = database_cure(self.rule_filter, cause.decision, name)
-            elif code is Code.MISSING_TABLE and found is not None and found.renames:
+            elif code is Code.MISSING_TABLE and cause.event.facts.renames:
                 ignored = f"--{RuleKind.IGNORE_TABLE.option}={name}"
                 cure = f"Add {ignored}, so that the moved table is dropped, too, or let both names of the table pass"
         elif cause is not None and fault.kind is F.STALE:
@@ -308,7 +306,6 @@ _TEMPORARY = (
 def _what(fault: Fault[Cause], verb: str, event: SetEvent) -> str:
     """Return the text of a fault that a dropped statement causes."""
     thing = fault.ref.replica[0]
-    found = None if isinstance(event.subject, TableSubject) else event.facts.definition
     dropped = "{verb} of {names} is dropped, and "
     if fault.is_temporary and fault.kind is F.LEFT:
         text = (
@@ -334,9 +331,9 @@ def _what(fault: Fault[Cause], verb: str, event: SetEvent) -> str:
         )
     elif thing is not Thing.TABLE:
         text = dropped + "a statement that needs the {thing} passes. The replica stops with error {error}"
-    elif found is None and isinstance(event.subject, TableSubject):
+    elif isinstance(event.subject, TableSubject):
         text = dropped + "rows of the table pass. The replica stops with error 1146 (no such table)"
-    elif found is not None and found.verb is Verb.DROP:
+    elif event.facts.verb is Verb.DROP:
         text = (
             dropped
             + "a statement that drops the table passes. The replica stops with error 1051 (unknown table)"

@@ -16,10 +16,9 @@ from dumpfilter.analyse.printing.may_fail import MayFail
 from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import QueryEvent, TableName
-from dumpfilter.binlog.statement import StatementKind, read_text
-from dumpfilter.binlog.statement.definitions import Definition, Thing, Verb
-from dumpfilter.binlog.statement.facts import StatementFacts, statement_facts
-from dumpfilter.binlog.statement.mentions import Mentions
+from dumpfilter.binlog.statement import StatementFacts, StatementKind
+from dumpfilter.binlog.statement.facts import statement_facts
+from dumpfilter.binlog.statement.statement import Mentions, Thing, Verb
 from dumpfilter.binlog.statement.tokens import BINLOG, tokens
 from dumpfilter.filter.world import FaultKind, Key, World
 
@@ -91,35 +90,34 @@ class Harmless:
         if query.is_committed_later:
             return
         facts = self._facts(query)
-        if facts.definition is not None:
-            self._follow(facts, facts.definition, query, runs=False)
+        if facts.verb is not None:
+            self._follow(facts, query, runs=False)
         elif self._rows_ok is not None:
             self._lost |= {key for key in self._changed(facts, query) if self.world.has(key) is not False}
 
     def run_before(self, query: QueryEvent) -> None:
         """Follow a statement that passes the filter and that is not printed, since the text begins later."""
         facts = self._facts(query)
-        if facts.definition is not None and not query.is_committed_later:
-            self._follow(facts, facts.definition, query, runs=True)
+        if facts.verb is not None and not query.is_committed_later:
+            self._follow(facts, query, runs=True)
 
     def form(self, query: QueryEvent, flags: int, *, undecided: bool) -> Form:
         """Return the form of a statement that passes the filter. ``flags`` are those of the event's header."""
         facts = self._facts(query)
-        found = None if query.is_committed_later else facts.definition
-        if undecided and (
-            # A replica runs no GRANT about which only the rules for grant tables differ: it either drops the GRANT, or
-            # fails since the table is missing.
-            self._mode is MayFail.COMMENT or (found is not None and found.thing is Thing.GRANT)
-        ):
+        if query.is_committed_later:
+            facts = StatementFacts(facts.kind)
+        # A replica runs no GRANT about which only the rules for grant tables differ: it either drops the GRANT, or
+        # fails since the table is missing.
+        if undecided and (self._mode is MayFail.COMMENT or facts.thing is Thing.GRANT):
             form = _UNDECIDED
-        elif found is None:
+        elif facts.verb is None:
             form = self._data_form(facts, query)
         else:
-            form = self._definition_form(facts, found, query)
+            form = self._definition_form(facts, query)
         if not form.reason:
-            form = self._with_database(query, flags, form, found)
-        if found is not None:
-            self._follow(facts, found, query, runs=not form.reason)
+            form = self._with_database(query, flags, form, facts)
+        if facts.verb is not None:
+            self._follow(facts, query, runs=not form.reason)
         return form
 
     def decides(self, query: QueryEvent) -> bool:
@@ -128,10 +126,10 @@ class Harmless:
         DROP TRIGGER names no table, so that the filter cannot ask its rules. The set's CREATE TRIGGER names the table,
         and the filter has passed or dropped the CREATE TRIGGER.
         """
-        found = self._facts(query).definition
-        if found is None or found.thing is not Thing.TRIGGER or found.verb is not Verb.DROP:
+        facts = self._facts(query)
+        if facts.thing is not Thing.TRIGGER or facts.verb is not Verb.DROP:
             return False
-        refs = self.world.defined(found, query.db)
+        refs = self.world.defined(facts, query.db)
         return all(
             self.world.table_of(ref.source) is not None or self.world.has(ref.replica) is False
             for ref in refs
@@ -157,7 +155,7 @@ class Harmless:
 
     def _changed(self, facts: StatementFacts, query: QueryEvent) -> set[Key]:
         """Return the tables whose rows a statement may change on the target."""
-        body = self.world.body(facts.names, self.world.place(query.db))
+        body = self.world.body(facts.body, self.world.place(query.db))
         if facts.kind is K.TRUNCATE_TABLE:
             return {table.replica for table in body.tables}
         return {
@@ -171,9 +169,8 @@ class Harmless:
 
     def _data_form(self, facts: StatementFacts, query: QueryEvent) -> Form:
         if facts.kind in _TABLES_ONLY:
-            parsed = read_text(query.text, family=self._family, sql_mode=query.status.sql_mode or 0)
-            tables = tuple(name for names in parsed.updated or () for name in names)
-            facts = StatementFacts(K.OTHER, names=Mentions(tables))
+            tables = tuple(name for names in facts.updated or () for name in names)
+            facts = StatementFacts(K.OTHER, body=Mentions(tables))
         form = self._fault(facts, query)
         if self._lost and not form.reason:
             changed = self._changed(facts, query)
@@ -192,15 +189,14 @@ class Harmless:
                 return Form("the filter dropped the GRANT")
             if fault.kind in (F.MISSING, F.PARENT) and key[0] is not Thing.DATABASE:
                 return lacking(key)
-            found = facts.definition
-            if fault.kind is not F.LEFT or found is None:
+            if fault.kind is not F.LEFT:
                 continue
-            if found.renames:
+            if facts.renames:
                 return Form(f"{named(key)} is there already")
-            if found.verb is Verb.CREATE:
-                if self._family == "mariadb" and found.is_plain_table:
+            if facts.verb is Verb.CREATE:
+                if self._family == "mariadb" and facts.is_plain_table:
                     # A replica of MariaDB replaces the table (slave_ddl_exec_mode=IDEMPOTENT).
-                    return self._inserted(query, found.after_verb, b" OR REPLACE", key)
+                    return self._inserted(query, facts.after_verb, b" OR REPLACE", key)
                 return Form(
                     f"{named(key)} is there already, since the filter dropped the statement that removed it"
                 )
@@ -208,22 +204,22 @@ class Harmless:
 
     # The statements that define objects.
 
-    def _definition_form(self, facts: StatementFacts, found: Definition, query: QueryEvent) -> Form:
+    def _definition_form(self, facts: StatementFacts, query: QueryEvent) -> Form:
         world = self.world
-        refs = world.defined(found, query.db)
-        if found.verb is Verb.DROP:
-            return self._drop_form(found, query, [ref.replica for ref in refs])
-        if found.thing is Thing.TRIGGER and found.verb is Verb.CREATE:
-            tables = [world.ref(Thing.TABLE, table, world.place(query.db)) for table in found.tables]
+        refs = world.defined(facts, query.db)
+        if facts.verb is Verb.DROP:
+            return self._drop_form(facts, query, [ref.replica for ref in refs])
+        if facts.thing is Thing.TRIGGER and facts.verb is Verb.CREATE:
+            tables = [world.ref(*needed, world.place(query.db)) for needed in facts.needs]
             if any(table.inside.replica != ref.inside.replica for table in tables for ref in refs):
                 return Form("the trigger and its table are in two databases on the target")
-        if found.conditional and found.is_plain_table and not found.temporary and found.verb is Verb.CREATE:
+        if facts.conditional and facts.is_plain_table and not facts.temporary and facts.verb is Verb.CREATE:
             # The source has the table, perhaps with other columns. A replica makes the table with these columns.
             self.drifted |= dict.fromkeys(ref.replica for ref in refs if world.has(ref.replica) is False)
         return self._fault(facts, query)
 
-    def _drop_form(self, found: Definition, query: QueryEvent, keys: list[Key]) -> Form:
-        if found.conditional:
+    def _drop_form(self, facts: StatementFacts, query: QueryEvent, keys: list[Key]) -> Form:
+        if facts.conditional:
             return AS_IT_IS
         states = [self.world.has(key, query.thread_id) for key in keys]
         # MySQL drops all objects of a statement or none. MariaDB drops those that it finds.
@@ -232,10 +228,10 @@ class Harmless:
             return lacking(keys[states.index(False)])
         if all(states):
             return AS_IT_IS
-        if found.thing is Thing.ACCOUNT and self._version < _IF_EXISTS_OF_ACCOUNTS[self._family]:
+        if facts.thing is Thing.ACCOUNT and self._version < _IF_EXISTS_OF_ACCOUNTS[self._family]:
             return AS_IT_IS
         first = next(key for key, state in zip(keys, states, strict=True) if not state)
-        return self._inserted(query, found.after_thing, b" IF EXISTS", first)
+        return self._inserted(query, facts.after_thing, b" IF EXISTS", first)
 
     def _inserted(self, query: QueryEvent, at: int, words: bytes, key: Key) -> Form:
         head = query.text[:at]
@@ -246,13 +242,13 @@ class Harmless:
 
     # The databases that objects are made in.
 
-    def _with_database(self, query: QueryEvent, flags: int, form: Form, found: Definition | None) -> Form:
+    def _with_database(self, query: QueryEvent, flags: int, form: Form, facts: StatementFacts) -> Form:
         """Add CREATE DATABASE for databases that the target lacks and that the statement needs."""
         place = self.world.place(query.db)
         names: list[TableName] = []
-        if found is not None and found.thing not in (Thing.ACCOUNT, Thing.GRANT, Thing.DATABASE):
-            names += [*(new for _, new in found.renames), *found.also_makes]
-            names += found.names if found.verb is Verb.CREATE else ()
+        if facts.thing not in (Thing.ACCOUNT, Thing.GRANT, Thing.DATABASE):
+            names += [*(new for _, new in facts.renames), *facts.also_makes]
+            names += facts.names if facts.verb is Verb.CREATE else ()
         needed = [self.world.ref(Thing.TABLE, name, place).inside.replica for name in names]
         if query.db and not flags & LOG_EVENT_SUPPRESS_USE_F:
             needed.append(place.replica)
@@ -270,33 +266,33 @@ class Harmless:
 
     # The effects of statements on the target.
 
-    def _follow(self, facts: StatementFacts, found: Definition, query: QueryEvent, *, runs: bool) -> None:
-        refs = self.world.defined(found, query.db)
-        if found.verb is Verb.ALTER and found.is_plain_table and not runs:
+    def _follow(self, facts: StatementFacts, query: QueryEvent, *, runs: bool) -> None:
+        refs = self.world.defined(facts, query.db)
+        if facts.verb is Verb.ALTER and facts.is_plain_table and not runs:
             self.drifted |= dict.fromkeys(ref.replica for ref in refs if self.world.has(ref.replica))
         if runs and self._rows_ok is not None:
-            self._follow_lost(found, query)
-        if found.thing is Thing.DATABASE and found.verb is Verb.CREATE and found.names:
-            name = found.names[0].table
+            self._follow_lost(facts, query)
+        if facts.thing is Thing.DATABASE and facts.verb is Verb.CREATE and facts.names:
+            name = facts.names[0].table
             # The options of the database, such as its character set, follow its name.
-            tail = _behind(query, name, found.after_thing, self._family)
+            tail = _behind(query, name, facts.after_thing, self._family)
             for one in (name, self.world.place(name).replica):
                 self._creations.setdefault(self._database(one), tail)
-        may_be_older = found.verb is Verb.CREATE and (found.conditional or found.replaces)
+        may_be_older = facts.verb is Verb.CREATE and (facts.conditional or facts.replaces)
         if runs or self._from_first or not may_be_older:
             self.world.follow(facts, query.db, query.thread_id, query, passes=runs)
 
-    def _follow_lost(self, found: Definition, query: QueryEvent) -> None:
+    def _follow_lost(self, facts: StatementFacts, query: QueryEvent) -> None:
         """Follow the tables whose changes were dropped. A table without rows has lost none."""
         assert self._rows_ok is not None
-        for old, new in self.world.renamed(found, query.db):
+        for old, new in self.world.renamed(facts, query.db):
             is_lost = old.replica in self._lost
             self._lost -= {old.replica, new.replica}
             if is_lost or (not self._rows_ok(*old.source[1:]) and self._rows_ok(*new.source[1:])):
                 self._lost.add(new.replica)
-        is_kept = found.conditional and found.verb is Verb.CREATE
-        for ref in self.world.defined(found, query.db) if found.verb in (Verb.CREATE, Verb.DROP) else ():
-            if not found.temporary and not (is_kept and self.world.has(ref.replica)):
+        is_kept = facts.conditional and facts.verb is Verb.CREATE
+        for ref in self.world.defined(facts, query.db) if facts.verb in (Verb.CREATE, Verb.DROP) else ():
+            if not facts.temporary and not (is_kept and self.world.has(ref.replica)):
                 self._lost.discard(ref.replica)
 
 

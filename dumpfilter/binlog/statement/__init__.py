@@ -1,14 +1,14 @@
 """The reading of binlogged statements: from a text, its kind and the databases and tables that it touches."""
 
 from dumpfilter.binlog.query import TableName
-from dumpfilter.binlog.statement.parse import StatementText, make_statement, parse_statement
+from dumpfilter.binlog.statement.parse import make_statement, parse_statement
 from dumpfilter.binlog.statement.shape import read_text, statement_shape
-from dumpfilter.binlog.statement.statement import Statement, StatementKind, TableLists
+from dumpfilter.binlog.statement.statement import Statement, StatementFacts, StatementKind, TableLists
 
 __all__ = [
     "Statement",
+    "StatementFacts",
     "StatementKind",
-    "StatementText",
     "TableLists",
     "TableName",
     "make_statement",

@@ -11,9 +11,8 @@ from dataclasses import replace
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
-from dumpfilter.binlog.statement.definitions import Definition, Thing, Verb
 from dumpfilter.binlog.statement.reader import TokenReader
-from dumpfilter.binlog.statement.statement import TableLists
+from dumpfilter.binlog.statement.statement import StatementFacts, StatementKind, Thing, Verb
 
 _NOT_AN_ACCOUNT = ("CURRENT_USER", "CURRENT_ROLE", "NONE", "ALL", "DEFAULT", "PUBLIC")
 _MYSQL = (
@@ -38,7 +37,7 @@ def grant_tables(family: Family, *opened: str) -> tuple[TableName, ...]:
     return tuple(TableName("mysql", name) for name in names)
 
 
-def _account(reader: TokenReader) -> TableName | None:
+def read_account(reader: TokenReader) -> TableName | None:
     if not reader.token.is_name:
         return None
     token = reader.advance()
@@ -56,7 +55,7 @@ def _account(reader: TokenReader) -> TableName | None:
 
 def read_accounts(reader: TokenReader) -> tuple[TableName, ...]:
     found = []
-    while (account := _account(reader)) is not None:
+    while (account := read_account(reader)) is not None:
         if account.table:
             found.append(account)
         # The next account stands behind a comma outside of parentheses and strings.
@@ -70,24 +69,8 @@ def read_accounts(reader: TokenReader) -> tuple[TableName, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def read_rename_user(reader: TokenReader) -> Definition | None:
-    pairs = []
-    while True:
-        old = _account(reader)
-        new = _account(reader) if reader.accept("TO") else None
-        if old is None or new is None:
-            return None
-        pairs.append((old, new))
-        if not reader.accept(","):
-            return Definition(
-                Verb.RENAME, Thing.ACCOUNT, tuple(old for old, _ in pairs), renames=tuple(pairs)
-            )
-
-
-def read_grant(
-    reader: TokenReader, verb: Verb, family: Family
-) -> tuple[TableLists | None, Definition | None]:
-    """Read a GRANT or REVOKE behind its verb. Return the lists of updated tables, and the objects that it needs."""
+def read_grant(reader: TokenReader, verb: Verb, family: Family) -> StatementFacts:
+    """Read a GRANT or REVOKE behind its verb."""
     conditional = reader.exists()
     is_proxy = reader.sees("PROXY")
     words, creates, columns = [], False, False
@@ -99,43 +82,55 @@ def read_grant(
             reader.skip_parentheses()
         else:
             reader.advance()
-    head = Definition(verb, Thing.GRANT, conditional=conditional)
+    granted: tuple[TableName, ...] = ()
+    needs: tuple[tuple[Thing, TableName], ...] = ()
+    of_object: tuple[TableName, ...] = ()
+    is_known = True
     if is_proxy:
-        proxied = _account(reader) if reader.accept("ON") else None
-        return (grant_tables(family, "proxies_priv"),), _with_accounts(reader, head, f"proxy {proxied}", ())
-    if not reader.accept("ON"):
+        opened = ["proxies_priv"]
+        on = f"proxy {read_account(reader) if reader.accept('ON') else None}"
+    elif not reader.accept("ON"):
         no_role = ("admin", "option", "for")
-        roles = (
-            () if "all" in words else (word for word in words if word.isidentifier() and word not in no_role)
-        )
-        granted = tuple(TableName("%", role) for role in roles)
-        opened = "*" if words[:1] == ["all"] else "roles_mapping"
-        return (grant_tables(family, opened),), _with_accounts(reader, head, " ".join(words), granted)
-    what = reader.accept("PROCEDURE", "FUNCTION", "PACKAGE", "LIBRARY", "TABLE")
-    if what == "PACKAGE":
-        reader.accept("BODY")
-    name = _granted_on(reader)
-    if name is None:
-        return None, None
-    is_routine = what not in ("", "TABLE")
-    if what in ("PROCEDURE", "FUNCTION"):
-        head = replace(head, routines=((Thing[what], name),))
-    elif name.table != "*" and not (creates and verb is Verb.GRANT):
-        head = replace(head, tables=(name,))
-    found = _with_accounts(reader, head, f"{what} {name.database}.{name.table}", ())
-    found = None if what in ("PACKAGE", "LIBRARY") else found
-    if name.table == "*":
-        return (grant_tables(family, "db"),), found
-    opened_for = ["procs_priv" if is_routine else "tables_priv", *(["columns_priv"] if columns else [])]
-    return ((name,), grant_tables(family, *opened_for)), found
-
-
-def _with_accounts(
-    reader: TokenReader, head: Definition, on: str, granted: tuple[TableName, ...]
-) -> Definition | None:
-    if not reader.accept("TO", "FROM"):
-        return None
-    return replace(head, accounts=(*read_accounts(reader), *granted), on=on)
+        if "all" not in words:
+            granted = tuple(
+                TableName("%", word) for word in words if word.isidentifier() and word not in no_role
+            )
+        opened = ["*" if words[:1] == ["all"] else "roles_mapping"]
+        on = " ".join(words)
+    else:
+        what = reader.accept("PROCEDURE", "FUNCTION", "PACKAGE", "LIBRARY", "TABLE")
+        if what == "PACKAGE":
+            reader.accept("BODY")
+        name = _granted_on(reader)
+        if name is None:
+            return StatementFacts(StatementKind.ACCOUNT)
+        if what in ("PROCEDURE", "FUNCTION"):
+            needs = ((Thing[what], name),)
+        elif name.table != "*" and not (creates and verb is Verb.GRANT):
+            needs = ((Thing.TABLE, name),)
+        is_known = what not in ("PACKAGE", "LIBRARY")
+        if name.table == "*":
+            opened = ["db"]
+        else:
+            of_object = (name,)
+            opened = ["tables_priv" if what in ("", "TABLE") else "procs_priv"]
+            opened += ["columns_priv"] if columns else []
+        on = f"{what} {name.database}.{name.table}"
+    opens = grant_tables(family, *opened)
+    found = StatementFacts(
+        StatementKind.ACCOUNT, updated=(of_object, opens) if of_object else (opens,), objects=()
+    )
+    if not is_known or not reader.accept("TO", "FROM"):
+        return found
+    return replace(
+        found,
+        verb=verb,
+        thing=Thing.GRANT,
+        conditional=conditional,
+        needs=needs,
+        accounts=(*read_accounts(reader), *granted),
+        on=on,
+    )
 
 
 def _granted_on(reader: TokenReader) -> TableName | None:

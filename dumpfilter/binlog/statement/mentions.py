@@ -7,47 +7,14 @@ list. The scanner takes time linear in the text.
 
 from __future__ import annotations
 
-import enum
 import functools
-from dataclasses import dataclass
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
-from dumpfilter.binlog.statement.reader import MOST_TOKENS
+from dumpfilter.binlog.statement.parse import StatementReader
 from dumpfilter.binlog.statement.references import AFTER_NAME
-from dumpfilter.binlog.statement.tokens import BINLOG, Lexer, Token, TokenKind
-
-
-class Change(enum.Enum):
-    """The way in which a statement changes the rows of a table. A trigger is for one of them."""
-
-    INSERT = "INSERT"
-    UPDATE = "UPDATE"
-    DELETE = "DELETE"
-
-
-@dataclass(frozen=True)
-class Mentions:
-    """The names in a statement's text. A name without a database is in the current database."""
-
-    tables: tuple[TableName, ...] = ()
-    """The tables, views and sequences that the text names, each once."""
-    writes: tuple[tuple[TableName, Change], ...] = ()
-    """The tables whose rows the text may change, with the ways of change."""
-    functions: tuple[TableName, ...] = ()
-    """The names before an opening parenthesis, of which some may be stored functions."""
-    parents: tuple[TableName, ...] = ()
-    """The tables behind REFERENCES, to which foreign keys refer."""
-    changed: tuple[tuple[TableName, Change], ...] = ()
-    """``writes`` without the tables of an UPDATE that its SET clause surely leaves out.
-
-    For such a table a server opens the triggers for UPDATE, too, but changes no row.
-    """
-    sequences: tuple[TableName, ...] = ()
-    """The tables behind NEXT VALUE FOR, or in functions such as NEXTVAL."""
-
-
-NO_MENTIONS = Mentions()
+from dumpfilter.binlog.statement.statement import Change, Mentions
+from dumpfilter.binlog.statement.tokens import TokenKind
 
 _QUERY = frozenset({"SELECT", "WITH", "VALUES", "TABLE"})
 _END_OF_LIST = frozenset(
@@ -58,8 +25,10 @@ _NOT_A_VERB_AFTER = frozenset({"ON", "KEY", "BEFORE", "AFTER", "OR", "CREATE", "
 _MODIFIERS = frozenset({"LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "QUICK", "HISTORY"})
 _BEFORE_NAME = frozenset({"LATERAL", "ONLY", "IF", "NOT", "EXISTS"})
 _END_OF_ASSIGNMENTS = frozenset({"WHERE", "ORDER", "LIMIT", "RETURNING"})
+_OF_TABLES = frozenset({"ENGINE", "UNION", "SELECT", "AS"})
+"""Words before an option of a table, or before its query, behind which no option follows."""
 _SEQUENCE_FUNCTIONS = frozenset({"NEXTVAL", "LASTVAL", "SETVAL"})
-_SYMBOL, _END, _BAD = TokenKind.SYMBOL, TokenKind.END, TokenKind.BAD
+_SYMBOL = TokenKind.SYMBOL
 
 
 def mentions(text: str, family: Family = "mysql") -> Mentions:
@@ -71,7 +40,7 @@ TableName(database=None, table='c'))
     >>> mentions("DELETE FROM t WHERE TRIM(BOTH ' ' FROM x) = ''").writes
     ((TableName(database=None, table='t'), <Change.DELETE: 'DELETE'>),)
     """
-    return _Scanner(text, family).mentions()
+    return BodyReader(text, family).mentions()
 
 
 remembered_mentions = functools.lru_cache(4096)(mentions)
@@ -84,13 +53,15 @@ class _Level:
     In a level that holds no query, such as the arguments of TRIM(… FROM …), the word FROM begins no list.
     """
 
-    __slots__ = ("change", "expects", "in_list", "is_query", "maybe_cte")
+    __slots__ = ("change", "expects", "in_list", "is_first", "is_query", "maybe_cte")
 
     def __init__(self, *, is_query: bool, expects: bool = False, change: Change | None = None) -> None:
         self.is_query = is_query
         self.expects = expects
         self.in_list = expects
         self.change = change
+        self.is_first = False
+        """Whether the list is that of the first FROM clause."""
         self.maybe_cte = ""
         """The name that may be a common table expression, if AS and a parenthesis follow."""
 
@@ -116,11 +87,18 @@ class _Update:
         return [table for name, table in self.tables if not known or name in self.qualifiers]
 
 
-class _Scanner:
+class BodyReader(StatementReader):
+    """The cursor over a statement, which notes the names in the rest of the text."""
+
     def __init__(self, text: str, family: Family) -> None:
-        self._lexer = Lexer(text, dialect=BINLOG[family])
-        self._left = MOST_TOKENS
-        self._token = self._lexer.next()
+        super().__init__(text, family)
+        self.engine = ""
+        """The first engine outside parentheses and before a query, in capitals."""
+        self.merged: tuple[TableName, ...] = ()
+        """The tables in parentheses behind UNION, which a MERGE table consists of."""
+        self.first_list: dict[TableName, None] = {}
+        """The tables that stand directly in the FROM clause of the first query, outside parentheses."""
+        self._met_from = self._met_query = False
         self._before = ""
         self._levels = [_Level(is_query=True)]
         self._deleting = False
@@ -136,9 +114,23 @@ class _Scanner:
         self._ctes: set[str] = set()
 
     def mentions(self) -> Mentions:
-        while self._left and self._token.kind not in (_END, _BAD):
-            self._step()
-        self._finish_update(is_whole=self._token.kind is _END)
+        """Read to the end of the text, and return the names in it."""
+        kind = self.token.kind
+        while kind is not TokenKind.END and kind is not TokenKind.BAD:
+            level, update = self._levels[-1], self._update
+            if update is not None and update.expects and update.level is level:
+                self._assignment(update)
+            elif kind is _SYMBOL:
+                self._symbol(level)
+            elif level.expects:
+                self._expected(level)
+            elif kind is TokenKind.WORD or kind is TokenKind.QUOTED:
+                self._word(level)
+            else:
+                self._before = ""
+                self.advance()
+            kind = self.token.kind
+        self._finish_update(is_whole=kind is TokenKind.END and not self.cut)
         return Mentions(
             tuple(name for name in self._tables if not self._is_cte(name)),
             tuple(write for write in self._writes if not self._is_cte(write[0])),
@@ -151,44 +143,23 @@ class _Scanner:
     def _is_cte(self, name: TableName) -> bool:
         return name.database is None and name.table.lower() in self._ctes
 
-    def _advance(self) -> Token:
-        taken = self._token
-        self._left -= 1
-        self._token = self._lexer.next()
-        return taken
-
-    def _step(self) -> None:
-        level = self._levels[-1]
-        token = self._token
-        if self._update is not None and self._update.expects and self._update.level is level:
-            self._assignment(self._update)
-            return
-        if level.expects and token.kind is not _SYMBOL:
-            self._expected(level)
-            return
-        if token.kind is _SYMBOL:
-            self._symbol(level)
-        elif token.kind in (TokenKind.WORD, TokenKind.QUOTED):
-            self._word(level)
-        else:
-            self._before = ""
-            self._advance()
-
     def _expected(self, level: _Level) -> None:
         # A table's name is next, perhaps behind words such as LATERAL or IF EXISTS.
-        if self._token.word in _BEFORE_NAME or self._token.word in _MODIFIERS:
-            self._advance()
+        if self.token.word in _BEFORE_NAME or self.token.word in _MODIFIERS:
+            self.advance()
             return
-        if self._token.word in _END_OF_LIST:
+        if self.token.word in _END_OF_LIST:
             level.expects = level.in_list = False
             return
         level.expects = False
-        name = self._name()
-        if name is None or (self._token.value == "(" and name.table.upper() == "JSON_TABLE"):
+        name = self._plain_name()
+        if name is None or (self.sees("(") and name.table.upper() == "JSON_TABLE"):
             return
         if name.database is None and name.table.upper() == "DUAL":
             return
         self._tables[name] = None
+        if level.is_first:
+            self.first_list[name] = None
         if level.change is Change.UPDATE and self._update is not None and not self._update.is_assigning:
             self._writes[name, Change.UPDATE] = None
             self._update.tables.append((self._alias(name).lower(), name))
@@ -201,22 +172,19 @@ class _Scanner:
         self._writes[name, change] = self._changed[name, change] = None
 
     def _alias(self, name: TableName) -> str:
-        if self._token.word == "AS":
-            self._advance()
-        elif self._token.word in AFTER_NAME:
+        if not self.accept("AS") and self.token.word in AFTER_NAME:
             return name.table
-        return self._advance().value if self._token.is_name else name.table
+        return self.advance().value if self.token.is_name else name.table
 
     def _assignment(self, update: _Update) -> None:
         update.expects = False
         names = []
-        while self._token.is_name:
-            names.append(self._advance().value)
-            if self._token.kind is not _SYMBOL or self._token.value != ".":
+        while self.token.is_name:
+            names.append(self.advance().value)
+            if not self.accept("."):
                 break
-            self._advance()
         self._before = ""
-        if len(names) < 2 or self._token.kind is not _SYMBOL or self._token.value[0] not in "=:":
+        if len(names) < 2 or self.token.kind is not _SYMBOL or self.token.value[0] not in "=:":
             update.is_sure = False
         else:
             update.qualifiers.add(names[-2].lower())
@@ -227,30 +195,23 @@ class _Scanner:
             self._changed |= {(table, Change.UPDATE): None for table in self._update.changed()}
             self._update = None
 
-    def _name(self) -> TableName | None:
-        if not self._token.is_name:
-            self._advance()
+    def _plain_name(self) -> TableName | None:
+        first = self.advance()
+        if not first.is_name:
             return None
-        first = self._advance()
         self._before = ""
-        if self._token.kind is not _SYMBOL or self._token.value != ".":
+        if self.token.kind is not _SYMBOL or not self.accept("."):
             return TableName(None, first.value)
-        self._advance()
-        if not self._token.is_name:
-            return None
-        return TableName(first.value, self._advance().value)
+        return TableName(first.value, self.advance().value) if self.token.is_name else None
 
     def _sequence(self) -> None:
-        if (sequence := self._name()) is not None:
+        if (sequence := self._plain_name()) is not None:
             self._tables[sequence] = self._sequences[sequence] = None
 
     def _symbol(self, level: _Level) -> None:
-        value = self._advance().value
+        value = self.advance().value
         if value == "(":
-            is_query = self._token.word in _QUERY or (level.expects and self._token.value == "(")
-            joined = level.expects and self._token.word not in _QUERY
-            self._levels.append(_Level(is_query=is_query or joined, expects=joined, change=level.change))
-            level.expects = False
+            self._open(level)
         elif value == ")":
             if len(self._levels) > 1:
                 self._levels.pop()
@@ -263,62 +224,70 @@ class _Scanner:
             self._levels = [_Level(is_query=True)]
         self._before = ""
 
+    def _open(self, level: _Level) -> None:
+        """Enter a level of parentheses."""
+        begins_query = self.token.word in _QUERY
+        joined = level.expects and not begins_query
+        inner = _Level(is_query=begins_query or joined, expects=joined, change=level.change)
+        inner.is_first = joined and level.is_first
+        self._levels.append(inner)
+        level.expects = False
+
     def _word(self, level: _Level) -> None:
-        before = self._before
-        word = self._token.word
+        before, word = self._before, self.token.word
         if word == "FOR" and before in ("INDEX", "KEY"):
             # USE INDEX FOR JOIN (…): these words neither end nor begin a list of tables.
-            self._advance()
-            while self._token.word in ("JOIN", "ORDER", "GROUP", "BY"):
-                self._advance()
+            self.advance()
+            self.accept_all("JOIN", "ORDER", "GROUP", "BY")
         elif word == "FROM" and before == "SYSTEM_TIME":
-            self._advance()  # FOR SYSTEM_TIME FROM … TO …
+            self.advance()  # FOR SYSTEM_TIME FROM … TO …
         elif word in ("FROM", "JOIN", "STRAIGHT_JOIN"):
-            self._advance()
+            self.advance()
             if word != "FROM" or level.is_query:
                 self._begin_list(level, Change.DELETE if word == "FROM" and self._deleting else level.change)
-                if word == "FROM":
-                    self._deleting = False
+            if word == "FROM" and level.is_query:
+                self._deleting = False
+                level.is_first = len(self._levels) == 1 and not self._met_from
+                self._met_from |= level.is_first
         elif word == "STATEMENT" and before == "SET":
             # MariaDB's SET STATEMENT … FOR makes settings for the statement that follows FOR.
             self._of_set_statement = True
-            self._advance()
+            self.advance()
         elif word == "USING":
-            self._advance()
-            level.expects = level.in_list = level.in_list and self._token.value != "("
+            self.advance()
+            level.expects = level.in_list = level.in_list and not self.sees("(")
         elif word == "UPDATE" and before == "FOR" and not self._of_set_statement:
-            self._advance()  # SELECT … FOR UPDATE
+            self.advance()  # SELECT … FOR UPDATE
         elif word in ("UPDATE", "DELETE", "INSERT", "REPLACE") and before not in _NOT_A_VERB_AFTER:
             self._verb(level, word)
         elif word == "UPDATE" and before == "KEY":
             # INSERT … ON DUPLICATE KEY UPDATE also updates rows, for which the table's triggers for UPDATE exist.
-            self._advance()
+            self.advance()
             # Assignments follow, so that a comma no longer separates the tables of a query's FROM clause.
             level.in_list = False
             for name, change in list(self._writes):
                 if change is Change.INSERT:
                     self._write(name, Change.UPDATE)
         elif word == "LOAD" and before in ("", "FOR"):
-            self._advance()
+            self.advance()
             self._loading = True
         elif word == "TABLE":
-            self._advance()
-            level.expects = self._token.is_name
+            self.advance()
+            level.expects = self.token.is_name
             if self._loading:
                 # LOAD DATA fires the table's triggers for INSERT.
                 level.change = Change.INSERT
                 self._loading = False
         elif word == "TRUNCATE":
-            self._advance()
-            level.expects = self._token.kind is not _SYMBOL and self._token.word != "TABLE"
+            self.advance()
+            level.expects = self.token.kind is not _SYMBOL and self.token.word != "TABLE"
         elif word == "REFERENCES":
-            self._advance()
-            if (parent := self._name()) is not None:
+            self.advance()
+            if (parent := self._plain_name()) is not None:
                 self._parents[parent] = None
         elif word == "VALUE" and before in ("NEXT", "PREVIOUS"):
-            self._advance()
-            if self._token.word == "FOR":
-                self._advance()
+            self.advance()
+            if self.accept("FOR"):
                 self._sequence()
         else:
             self._other(level, word)
@@ -330,8 +299,8 @@ class _Scanner:
         level.change = change
 
     def _verb(self, level: _Level, word: str) -> None:
-        self._advance()
-        if word in ("INSERT", "REPLACE") and self._token.kind is _SYMBOL and self._token.value == "(":
+        self.advance()
+        if word in ("INSERT", "REPLACE") and self.sees("("):
             return  # INSERT(…) and REPLACE(…) are functions.
         self._deleting = word == "DELETE"
         self._finish_update(is_whole=False)
@@ -339,9 +308,9 @@ class _Scanner:
             self._update = _Update(level)
             self._begin_list(level, Change.UPDATE)
         elif word != "DELETE":
-            while self._token.word in _MODIFIERS or self._token.word in ("INTO", "TABLE"):
-                self._advance()
-            name = self._name()
+            while self.token.word in _MODIFIERS or self.token.word in ("INTO", "TABLE"):
+                self.advance()
+            name = self._plain_name()
             if name is not None:
                 self._tables[name] = None
                 self._write(name, Change.INSERT)
@@ -350,7 +319,7 @@ class _Scanner:
 
     def _other(self, level: _Level, word: str) -> None:
         if word in _END_OF_LIST:
-            level.expects = level.in_list = False
+            level.expects = level.in_list = level.is_first = False
             level.change = None
         if self._update is not None and self._update.level is level:
             if word == "SET" and not self._update.is_assigning:
@@ -358,24 +327,40 @@ class _Scanner:
             elif word in _END_OF_ASSIGNMENTS:
                 self._finish_update(is_whole=True)
         if word == "AS" and level.maybe_cte:
-            self._advance()
-            if self._token.kind is _SYMBOL and self._token.value == "(":
+            self.advance()
+            if self.sees("("):
                 self._ctes.add(level.maybe_cte)
             level.maybe_cte = ""
             return
         before = self._before
-        name = self._name()
+        name = self._plain_name()
         self._before = word
         level.maybe_cte = ""
-        if name is None:
-            return
-        if self._token.kind is _SYMBOL and self._token.value == "(":
+        if word in _OF_TABLES and len(self._levels) == 1:
+            self._table_option(level, word)
+        elif name is None or self.token.kind is not _SYMBOL:
+            if name is not None and self.token.word == "AS" and before in ("WITH", "RECURSIVE", ""):
+                level.maybe_cte = name.table.lower()
+        elif self.token.value == "(":
             self._functions[name] = None
             if name.table.upper() in _SEQUENCE_FUNCTIONS:
-                self._advance()
+                self.advance()
                 self._levels.append(_Level(is_query=False))
                 self._sequence()
             elif before in ("WITH", "RECURSIVE", ""):
                 level.maybe_cte = name.table.lower()
-        elif self._token.word == "AS" and before in ("WITH", "RECURSIVE", ""):
-            level.maybe_cte = name.table.lower()
+
+    def _table_option(self, level: _Level, word: str) -> None:
+        """Note the engine of a table, or the tables of a MERGE table. Both stand outside parentheses."""
+        if word in ("SELECT", "AS"):
+            self._met_query = True
+        elif word == "ENGINE" and not self._met_query and not self.engine:
+            self.accept("=")
+            self.engine = self.token.value.upper()
+        elif word == "UNION":
+            self.accept("=")
+            if self.accept("("):
+                if self.sees("SELECT", "("):
+                    self._open(level)
+                else:
+                    self.merged = self.names() or ()

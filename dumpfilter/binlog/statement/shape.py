@@ -14,7 +14,8 @@ import re
 import numpy as np
 
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.statement.parse import StatementText, parse_statement
+from dumpfilter.binlog.statement.parse import parse_statement
+from dumpfilter.binlog.statement.statement import StatementFacts
 
 MODE_ANSI_QUOTES = 1 << 2
 MODE_MSSQL = 1 << 10
@@ -80,7 +81,7 @@ def _in_backticks(found: re.Match[str]) -> str:
     return found[0] if name is None else "`" + name.replace("]]", "]").replace("`", "``") + "`"
 
 
-def read_text(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> StatementText:
+def read_text(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> StatementFacts:
     """Return the facts that a statement's text tells: its kind, updated tables, created and renamed objects.
 
     The function parses the statement's shape (the text without literals) and caches the result by the shape.

@@ -1,4 +1,4 @@
-"""The facts about a statement by which a filter decides: its kind, databases and tables."""
+"""The facts about a statement, and the part of them by which a filter decides: its kind, databases and tables."""
 
 from __future__ import annotations
 
@@ -67,6 +67,85 @@ class SchemaAndTable(NamedTuple):
     schema: str | None
     table: str | None
 
+
+class Thing(enum.Enum):
+    """The kind of an object on a server. The value is its name in messages."""
+
+    DATABASE = "database"
+    TABLE = "table"
+    """A table, view or sequence, which share their names."""
+    TRIGGER = "trigger"
+    PROCEDURE = "procedure"
+    FUNCTION = "function"
+    PACKAGE = "package"
+    LIBRARY = "library"
+    EVENT = "event"
+    ACCOUNT = "account"
+    """A user or role. As a TableName the host is the database."""
+    GRANT = "grant"
+    OTHER = "object"
+
+
+class Verb(enum.Enum):
+    """The work of a statement that defines objects."""
+
+    CREATE = "CREATE"
+    ALTER = "ALTER"
+    DROP = "DROP"
+    RENAME = "RENAME"
+    GRANT = "GRANT"
+    REVOKE = "REVOKE"
+
+
+THINGS = {
+    "DATABASE": Thing.DATABASE,
+    "SCHEMA": Thing.DATABASE,
+    "TABLE": Thing.TABLE,
+    "TABLES": Thing.TABLE,
+    "VIEW": Thing.TABLE,
+    "SEQUENCE": Thing.TABLE,
+    "TRIGGER": Thing.TRIGGER,
+    "PROCEDURE": Thing.PROCEDURE,
+    "FUNCTION": Thing.FUNCTION,
+    "PACKAGE": Thing.PACKAGE,
+    "LIBRARY": Thing.LIBRARY,
+    "EVENT": Thing.EVENT,
+    "USER": Thing.ACCOUNT,
+    "ROLE": Thing.ACCOUNT,
+}
+"""The kinds of objects by the words that name them in a statement."""
+
+
+class Change(enum.Enum):
+    """The way in which a statement changes the rows of a table. A trigger is for one of them."""
+
+    INSERT = "INSERT"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+
+
+@dataclass(frozen=True)
+class Mentions:
+    """The names in a statement's text. A name without a database is in the current database."""
+
+    tables: tuple[TableName, ...] = ()
+    """The tables, views and sequences that the text names, each once."""
+    writes: tuple[tuple[TableName, Change], ...] = ()
+    """The tables whose rows the text may change, with the ways of change."""
+    functions: tuple[TableName, ...] = ()
+    """The names before an opening parenthesis, of which some may be stored functions."""
+    parents: tuple[TableName, ...] = ()
+    """The tables behind REFERENCES, to which foreign keys refer."""
+    changed: tuple[tuple[TableName, Change], ...] = ()
+    """``writes`` without the tables of an UPDATE that its SET clause surely leaves out.
+
+    For such a table a server opens the triggers for UPDATE, too, but changes no row.
+    """
+    sequences: tuple[TableName, ...] = ()
+    """The tables behind NEXT VALUE FOR, or in functions such as NEXTVAL."""
+
+
+NO_MENTIONS = Mentions()
 
 TableLists = tuple[tuple[TableName, ...], ...]
 
@@ -142,3 +221,115 @@ class Statement:
             return SchemaAndTable(None, None)
         is_one = len(tables) == 1 and tables[0].database == schemas[0]
         return SchemaAndTable(schemas[0], tables[0].table if is_one else None)
+
+
+@dataclass(frozen=True, slots=True)
+class StatementFacts:
+    """The facts about a statement. Names are as in the text. A name without a database is in the current database.
+
+    The parser of heads leaves ``body`` and ``merged`` out. :func:`~dumpfilter.binlog.statement.facts.read_facts` has
+    them.
+    """
+
+    kind: StatementKind
+    verb: Verb | None = None
+    """The work of a statement that defines objects; None for other statements."""
+    thing: Thing = Thing.OTHER
+    """The kind of the objects that a statement with a verb makes, changes or removes."""
+    database: str | None = None
+    """The database that a CREATE, ALTER or DROP DATABASE statement names; None for other statements."""
+    updated: TableLists | None = None
+    """The lists of updated tables to which a server applies its table rules; None when the text does not tell them.
+
+    :attr:`Statement.updated` explains the lists. The value is also None for an UPDATE of several tables, which has
+    ``listed`` instead.
+    """
+    listed: tuple[TableName, ...] | None = None
+    """The tables of an UPDATE of several tables, in the server's order, or the first of them; None for other
+    statements.
+
+    The bits of the event's Q_TABLE_MAP_FOR_UPDATE tell which tables of this list the statement updates.
+    """
+    listed_whole: bool = True
+    """Whether ``listed`` holds all tables of the UPDATE. If false, the parser found only the first of them."""
+    objects: tuple[TableName, ...] | None = None
+    """The tables, views, routines and other objects that the statement creates, changes or drops; None when they
+    cannot be told.
+    """
+    sources: tuple[TableName, ...] = ()
+    """The table after LIKE in a CREATE TABLE … LIKE, whose columns the new table gets; empty for other statements."""
+    renames: tuple[tuple[TableName, TableName], ...] = ()
+    """The pairs of old and new name of renamed objects, in the order of the text."""
+    temporary: bool = False
+    """Whether the statement has the word TEMPORARY, as in CREATE TEMPORARY TABLE."""
+    is_plain_table: bool = False
+    """Whether the object is a table and neither a view nor a sequence."""
+    conditional: bool = False
+    """Whether the statement has IF EXISTS or IF NOT EXISTS."""
+    replaces: bool = False
+    """Whether the statement has OR REPLACE."""
+    after_verb: int = 0
+    """The offset in the text after the verb, where OR REPLACE may be inserted."""
+    after_thing: int = 0
+    """The offset in the text after the word for the object, where IF EXISTS may be inserted."""
+    needs: tuple[tuple[Thing, TableName], ...] = ()
+    """The tables and routines that must exist besides the objects: a trigger's table, the object of a GRANT."""
+    fired_by: tuple[Change, ...] = ()
+    """The changes of rows that fire a trigger."""
+    accounts: tuple[TableName, ...] = ()
+    """The accounts that the statement is about, and the roles that a GRANT grants."""
+    on: str = ""
+    """The object of a GRANT or REVOKE, and the granted roles, in one form for both."""
+    body: Mentions = NO_MENTIONS
+    """The names in a statement that changes data, in a view's query, in a trigger's or routine's body, or in the
+    columns and the query of a table.
+    """
+    merged: tuple[TableName, ...] = ()
+    """The tables behind UNION in the options of a table, which a MERGE table consists of."""
+    checks_foreign_keys: bool = True
+
+    @property
+    def names(self) -> tuple[TableName, ...]:
+        """The objects that the statement makes, changes or removes. Those that it renames come first."""
+        if self.thing is Thing.DATABASE:
+            return (TableName(None, self.database),) if self.database else ()
+        if self.thing is Thing.ACCOUNT:
+            return self.accounts
+        if self.thing is Thing.TABLE and self.verb is Verb.ALTER:
+            # The lists of updated tables hold those that must exist. The other objects are new ones.
+            return self._updated
+        return self.objects or () if self.verb is not None else ()
+
+    @property
+    def also_makes(self) -> tuple[TableName, ...]:
+        """Further tables that an ALTER TABLE makes."""
+        if self.thing is not Thing.TABLE or self.verb is not Verb.ALTER:
+            return ()
+        known = {*self._updated, *(new for _, new in self.renames)}
+        return tuple(name for name in self.objects or () if name not in known)
+
+    @property
+    def makes(self) -> tuple[TableName, ...]:
+        """The tables, views and sequences that exist after the statement, and did not before."""
+        if self.thing is not Thing.TABLE:
+            return ()
+        made = self.names if self.verb is Verb.CREATE else ()
+        return (*made, *self.also_makes, *(new for _, new in self.renames))
+
+    @property
+    def tables(self) -> tuple[TableName, ...]:
+        """All tables, views and sequences that the statement names."""
+        if self.verb is None:
+            return self.body.tables
+        own = self.names if self.thing is Thing.TABLE else ()
+        needed = (name for thing, name in self.needs if thing is Thing.TABLE)
+        written = (table for table, _ in self.body.writes)
+        body = self.body
+        return (*own, *self.makes, *needed, *body.tables, *body.parents, *self.merged, *written)
+
+    @property
+    def _updated(self) -> tuple[TableName, ...]:
+        return tuple(name for listed in self.updated or () for name in listed)
+
+
+UNKNOWN = StatementFacts(StatementKind.UNKNOWN)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dumpfilter.binlog.query import TableName
-from dumpfilter.binlog.statement.parse import StatementText
-from dumpfilter.binlog.statement.statement import StatementKind
+from dumpfilter.binlog.statement.statement import StatementFacts, StatementKind
 
 _CREATE_TABLE = frozenset(
     {StatementKind.CREATE_TABLE, StatementKind.CREATE_TABLE_LIKE, StatementKind.CREATE_TABLE_SELECT}
@@ -29,7 +28,7 @@ class RowFormat:
 
 
 def form_tables_info(
-    parsed: StatementText,
+    parsed: StatementFacts,
     read: tuple[TableName, ...] | None,
     *,
     current_database: str | None,

@@ -82,7 +82,7 @@ def test_a_statement_that_mariadb_compressed_is_known_to_read(tmp_path: Path, ki
     event = make_event(kind, body, timestamp=1, server_id=1, checksum=fd.checksum)
     (tmp_path / "bin.000001").write_bytes(head + event)
     (event_of,) = gather(BinlogSet.open([tmp_path / "bin.000001"])).events
-    assert event_of.facts.names.tables == (TableName("shop", "a"), TableName("logs", "audit"))
+    assert event_of.facts.body.tables == (TableName("shop", "a"), TableName("logs", "audit"))
 
 
 def test_a_call_of_a_stored_function_is_looked_at(tmp_path: Path) -> None:
@@ -107,5 +107,5 @@ def test_a_call_of_a_stored_function_is_looked_at(tmp_path: Path) -> None:
     shown = [event.evidence.text.partition("; ")[2] for event in events if event.evidence is not None]
     assert [text[:20] for text in shown] == [text[:20] for text in (*texts[:2], texts[3], *texts[5:])]
     assert shown[2] == texts[3]
-    called = [{name.table.lower() for name in event.facts.names.functions} for event in events]
+    called = [{name.table.lower() for name in event.facts.body.functions} for event in events]
     assert ["fx" in names for names in called] == [False, False, True, False, True]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dumpfilter.binlog.query import TableName
-from dumpfilter.binlog.statement.definitions import Thing, Verb
-from dumpfilter.binlog.statement.facts import read_definition
-from dumpfilter.binlog.statement.mentions import Change
+from dumpfilter.binlog.statement.facts import read_facts
+from dumpfilter.binlog.statement.statement import Change, Thing, Verb
 
 
 @pytest.mark.parametrize(
@@ -26,14 +25,13 @@ from dumpfilter.binlog.statement.mentions import Change
     ],
 )  # fmt: skip
 def test_objects(text: str, verb: Verb, thing: Thing, names: list[tuple[str | None, str]]) -> None:
-    found = read_definition(text, "mariadb")
-    assert found is not None
+    found = read_facts(text, "mariadb")
     assert (found.verb, found.thing, list(found.names)) == (verb, thing, [TableName(*name) for name in names])
 
 
 @pytest.mark.parametrize("text", ["INSERT INTO t VALUES (1)", "SELECT 1", "SET NAMES utf8mb4", "", "GRANT"])
 def test_other_statements_define_nothing(text: str) -> None:
-    assert read_definition(text) is None
+    assert read_facts(text).verb is None
 
 
 def test_renames() -> None:
@@ -42,47 +40,39 @@ def test_renames() -> None:
         "ALTER TABLE a ADD i INT, RENAME TO d.b",
         "ALTER EVENT a RENAME TO d.b",
     ):
-        found = read_definition(text)
-        assert found is not None
+        found = read_facts(text)
         assert found.renames == ((TableName(None, "a"), TableName("d", "b")),)
 
 
 def test_a_trigger_has_its_table_and_its_body() -> None:
-    found = read_definition(
+    found = read_facts(
         "CREATE TRIGGER shop.g AFTER INSERT ON shop.orders FOR EACH ROW INSERT INTO logs.audit VALUES (NEW.id)"
     )
-    assert found is not None
-    assert found.tables == (TableName("shop", "orders"),)
-    assert found.changes == (Change.INSERT,)
+    assert found.needs == ((Thing.TABLE, TableName("shop", "orders")),)
+    assert found.fired_by == (Change.INSERT,)
     assert found.body.writes == ((TableName("logs", "audit"), Change.INSERT),)
 
 
 def test_a_grant_has_its_accounts() -> None:
-    found = read_definition("GRANT SELECT (a), INSERT ON d.t TO u1@localhost, u2 WITH GRANT OPTION")
-    assert found is not None
+    found = read_facts("GRANT SELECT (a), INSERT ON d.t TO u1@localhost, u2 WITH GRANT OPTION")
     assert found.accounts == (TableName("localhost", "u1"), TableName("%", "u2"))
-    assert found.tables == (TableName("d", "t"),)
-    again = read_definition("REVOKE INSERT ON d.t FROM u2")
-    assert again is not None
+    assert found.needs == ((Thing.TABLE, TableName("d", "t")),)
+    again = read_facts("REVOKE INSERT ON d.t FROM u2")
     assert again.on == found.on
 
 
 def test_places_for_words() -> None:
     text = "DROP  VIEW a"
-    found = read_definition(text)
-    assert found is not None
+    found = read_facts(text)
     assert text[: found.after_thing] + " IF EXISTS" + text[found.after_thing :] == "DROP  VIEW IF EXISTS a"
     text = "CREATE TABLE a (i INT)"
-    found = read_definition(text)
-    assert found is not None
+    found = read_facts(text)
     assert text[: found.after_verb] == "CREATE"
 
 
 def test_foreign_keys_of_other_engines_are_ignored() -> None:
     text = "CREATE TABLE c (i INT, FOREIGN KEY (i) REFERENCES p (i)) ENGINE={}"
-    with_keys, without = (read_definition(text.format(engine)) for engine in ("InnoDB", "MyISAM"))
-    assert with_keys is not None
-    assert without is not None
+    with_keys, without = (read_facts(text.format(engine)) for engine in ("InnoDB", "MyISAM"))
     assert with_keys.body.parents == (TableName(None, "p"),)
     assert without.body.parents == ()
 
@@ -96,19 +86,17 @@ def test_foreign_keys_of_other_engines_are_ignored() -> None:
     ],
 )
 def test_foreign_keys_of_the_default_engine_count(text: str) -> None:
-    found = read_definition(text)
-    assert found is not None
+    found = read_facts(text)
     assert found.body.parents == (TableName(None, "p"),)
 
 
 def test_body_is_a_name_except_behind_package() -> None:
-    assert read_definition("DROP EVENT body").names == (TableName(None, "body"),)  # type: ignore[union-attr]
-    assert read_definition("GRANT SELECT ON body TO u").tables == (TableName(None, "body"),)  # type: ignore[union-attr]
-    assert read_definition("DROP PACKAGE BODY p", "mariadb") is None
+    assert read_facts("DROP EVENT body").names == (TableName(None, "body"),)
+    assert read_facts("GRANT SELECT ON body TO u").needs == ((Thing.TABLE, TableName(None, "body")),)
+    assert read_facts("DROP PACKAGE BODY p", "mariadb").verb is None
 
 
 def test_a_grant_of_proxy_needs_the_account_and_no_table() -> None:
     for text in ("GRANT PROXY ON a TO b", "REVOKE PROXY ON 'a'@'%' FROM b"):
-        found = read_definition(text)
-        assert found is not None
-        assert (found.tables, found.accounts) == ((), (TableName("%", "b"),))
+        found = read_facts(text)
+        assert (found.needs, found.accounts) == ((), (TableName("%", "b"),))

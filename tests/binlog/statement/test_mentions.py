@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.query import TableName
-from dumpfilter.binlog.statement.mentions import Change, mentions
+from dumpfilter.binlog.statement.mentions import mentions
+from dumpfilter.binlog.statement.statement import Change
 
 
 def spelled(name: TableName) -> str:
