@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,13 @@ from dumpfilter.console.roles import Role
 from dumpfilter.console.server import ConsoleServer
 
 log = structlog.get_logger("dumpfilter.console")
+
+_SWITCH_SECONDS = 5e-4
+"""The time after which a thread that calculates for a statement gives another one the interpreter's lock, seconds.
+
+A thread that passes a commit on takes the lock several times. With Python's 5 ms, commits that come every 5 ms would
+queue up as long as a statement runs.
+"""
 
 
 @dataclass(frozen=True)
@@ -97,6 +105,7 @@ def serving(
             hint="the user has no password; with --console-password-file the user gets the role all",
         )
     server.start()
+    sys.setswitchinterval(_SWITCH_SECONDS)
     # The objects of the started program stay. The garbage collector, which stops all threads, need not visit them each
     # time when a statement has made many objects.
     gc.freeze()

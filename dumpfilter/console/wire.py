@@ -33,7 +33,8 @@ NET_WRITE_SECONDS = 60.0
 """The time in which a client must accept more of a result (a server's ``net_write_timeout``)."""
 
 _FULL = 0xFFFFFF
-_DRAIN_ABOVE = 1 << 16
+_DRAIN_ABOVE = 1 << 14
+_PAUSE_SECONDS = 1e-3
 
 _SLICE = 1 << 18
 """The number of bytes of a long answer that a client must accept within :data:`NET_WRITE_SECONDS`."""
@@ -244,11 +245,11 @@ class PacketStream:
         await self.drain()
 
     async def relieve(self) -> None:
-        """Send the queued packets of a result if they exceed 64 KiB, to limit the memory of a large result."""
+        """Send the queued packets of a result if they exceed 16 KiB, to limit the memory of a large result."""
         if len(self._pending) > _DRAIN_ABOVE:
             await self.drain()
-            # A client that reads fast never makes the drain wait. Other clients get their turn here.
-            await asyncio.sleep(0)
+            # A client that reads fast never makes the drain wait. Other clients and threads get their turn here.
+            await asyncio.sleep(_PAUSE_SECONDS)
 
 
 class Fields:

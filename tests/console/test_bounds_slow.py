@@ -14,8 +14,10 @@ import pymysql
 import pytest
 import structlog
 
+from dumpfilter.base.security.tls import temporary_tls
 from dumpfilter.console import connection as connections
 from dumpfilter.console import memory, wire
+from dumpfilter.console.endpoint import ConsoleEndpoint, serving
 from dumpfilter.console.memory import Memory, Share, size_of
 from dumpfilter.console.port import MAX_UNAUTHENTICATED, RESERVED_CONNECTIONS
 from dumpfilter.console.roles import Role
@@ -333,3 +335,27 @@ def test_a_long_statement_that_is_no_select(console: ConsoleServer) -> None:
             connection, "CHANGE REPLICATION FILTER REPLICATE_DO_DB = (" + "a," * 100_000 + ")"
         )
         assert number == 1064
+
+
+def test_a_statement_that_calculates_keeps_the_interpreter_for_less_than_a_millisecond() -> None:
+    executor = SmallExecutor()
+    executor.release.set()
+    done = threading.Event()
+
+    def calculate() -> None:
+        while not done.is_set():
+            sum(range(100))
+
+    def seconds_of_handovers() -> float:
+        begun = time.monotonic()
+        for _ in range(100):
+            time.sleep(1e-5)
+        return time.monotonic() - begun
+
+    with serving(ConsoleEndpoint(), executor, {}, temporary_tls("127.0.0.1"), {}):
+        threading.Thread(target=calculate, daemon=True).start()
+        try:
+            # With Python's interval of 5 ms, a hundred handovers take half a second.
+            assert min(seconds_of_handovers() for _ in range(5)) < 0.25
+        finally:
+            done.set()

@@ -12,6 +12,8 @@ from contextvars import ContextVar
 from dumpfilter.console.sql.server_errors import ER_QUERY_INTERRUPTED, ER_QUERY_TIMEOUT
 
 _POLL_SECONDS = 0.05
+_TURN_SECONDS = 1e-3
+_PAUSE_SECONDS = 5e-4
 
 
 class Interrupt(threading.Event):
@@ -58,11 +60,34 @@ def running_interrupt() -> Interrupt:
     return _running.get() or Interrupt()
 
 
+class Turns(threading.local):
+    """The pauses of each thread that calculates for a statement."""
+
+    _end = 0.0
+    """The time at which other threads are to run, seconds of the monotonic clock."""
+
+    def pause(self) -> None:
+        """Let other threads run for half a millisecond, after each millisecond of the calling thread.
+
+        A thread that calculates without pauses takes the interpreter's lock again as soon as another thread releases
+        the lock, such as for sending. A thread that passes a commit on releases the lock several times, and waits each
+        time.
+        """
+        if time.monotonic() >= self._end:
+            time.sleep(_PAUSE_SECONDS)
+            self._end = time.monotonic() + _TURN_SECONDS
+
+
+turns = Turns()
+
+
 def check_interrupted() -> None:
     """Raise SqlError 1317 if the statement that the calling thread carries out has been interrupted.
 
-    Loops that may run for long call this function, so that KILL and the end of the process end them.
+    Loops that may run for long call this function, so that KILL and the end of the process end them, and that other
+    threads run meanwhile.
     """
+    turns.pause()
     interrupt = _running.get()
     if interrupt is not None and interrupt.is_set():
         raise ER_QUERY_INTERRUPTED()

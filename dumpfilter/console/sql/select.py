@@ -21,10 +21,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.functions import FUNCTIONS, GroupConcat, called, fold
+from dumpfilter.console.sql.interruption import turns
 from dumpfilter.console.sql.result import Column, ColumnType, Result, Table, as_shown
 from dumpfilter.console.sql.rewriting import FUNCTION_PREFIX, TEXT_COLLATION, Environment, Rewriting
 from dumpfilter.console.sql.server_errors import SqlError
@@ -51,10 +52,6 @@ _MAX_COLUMNS = 256
 _MAX_LIKE_PATTERN = 128
 """The limit of the length of a LIKE pattern, bytes. The time of LIKE grows with the product of text and pattern."""
 _INSTRUCTIONS_BETWEEN_CHECKS = 100
-_TURN_SECONDS = 0.002
-"""The time after which a SELECT that calls functions lets other threads run, seconds."""
-_PAUSE_SECONDS = 50e-6
-"""The time for which it lets them run, seconds. A thread that waits for the interpreter's lock gets it meanwhile."""
 _INT64 = 1 << 63
 _TIME_COLLATION = "MYSQL_TIME"
 _TIMESTAMP = "MYSQL_TIMESTAMP_TEXT"
@@ -64,8 +61,6 @@ _DECLARED = {
     ColumnType.DOUBLE: "REAL",
     ColumnType.TIMESTAMP: f"{_TIMESTAMP} COLLATE {_TIME_COLLATION}",
 }
-
-T = TypeVar("T")
 
 
 def select(
@@ -94,8 +89,6 @@ class _Run:
         self._environment = environment
         self._stop = stop
         self._deadline = time.monotonic() + min(seconds, MOST_SECONDS)
-        self._turn_end = 0.0
-        """The time at which other threads are to run, seconds of the monotonic clock."""
         self._refused: SqlError | None = None
         """The error of a function that waited. SQLite reports it without its number and text."""
 
@@ -130,12 +123,10 @@ class _Run:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         for name, folded in ((TEXT_COLLATION, fold), (_TIME_COLLATION, _full)):
-            connection.create_collation(name, self._fairly(functools.partial(_compare, folded)))
+            connection.create_collation(name, functools.partial(self._compare, folded))
         connection.create_aggregate(f"{FUNCTION_PREFIX}group_concat", -1, GroupConcat)  # type: ignore[arg-type]
         for name in FUNCTIONS:
-            connection.create_function(
-                FUNCTION_PREFIX + name, -1, self._fairly(functools.partial(called, name))
-            )
+            connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(self._call, name))
         connection.create_function(f"{FUNCTION_PREFIX}sleep", -1, self._sleep)
         for name, wait in self._environment.waits.items():
             connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(self._wait, wait))
@@ -145,20 +136,17 @@ class _Run:
         connection.execute(f"PRAGMA hard_heap_limit = {MAX_HEAP}")
         connection.execute("PRAGMA temp_store = MEMORY")
 
-    def _fairly(self, function: Callable[..., T]) -> Callable[..., T]:
-        """Return a function that lets other threads run before it calls ``function``, after each 2 ms of the SELECT.
+    def _call(self, name: str, *arguments: Any) -> Any:
+        turns.pause()
+        return called(name, *arguments)
 
-        SQLite takes the interpreter's lock for each call. Between two calls the lock is free for so short a time that a
-        waiting thread hardly ever gets it.
-        """
-
-        def call(*arguments: Any) -> T:
-            if time.monotonic() >= self._turn_end:
-                time.sleep(_PAUSE_SECONDS)
-                self._turn_end = time.monotonic() + _TURN_SECONDS
-            return function(*arguments)
-
-        return call
+    def _compare(self, folded: Callable[[str], str], left: str, right: str) -> int:
+        turns.pause()
+        if self._is_over():
+            # SQLite cannot end in the middle of sorting. The rest of the comparisons is quick.
+            return 0
+        one, other = folded(left), folded(right)
+        return (one > other) - (one < other)
 
     def _sleep(self, seconds: Any) -> int:
         if seconds is None or float(seconds) < 0:
@@ -175,11 +163,6 @@ class _Run:
         finally:
             # The limit of a SELECT's time is for its calculations. A wait has a time limit in its arguments.
             self._deadline += time.monotonic() - begun
-
-
-def _compare(folded: Callable[[str], str], left: str, right: str) -> int:
-    one, other = folded(left), folded(right)
-    return (one > other) - (one < other)
 
 
 def _full(text: str) -> str:
