@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from dumpfilter.binlog.statement.tokens import TokenKind, tokens
 
 SECRET = "<secret>"
 """The text that stands in place of a password, as in MySQL's logs."""
 
+_SHOWN_AND_SECRET = 2
+"""The most tokens for each shown character. The tokens beyond are not looked at, as the log cuts them anyway."""
 _BEFORE_PASSWORD = ("PASSWORD", "IDENTIFIED")
 _AFTER_PASSWORD = frozenset({"CHANNEL", "DEFAULT_AUTH", "PLUGIN_DIR", "UNTIL"})
 
@@ -20,7 +24,9 @@ def for_audit_log(text: str, longest: int) -> str:
     "PURGE BINARY LOGS TO 'b.3'"
     """
     if len(text) > longest:
-        text = " ".join(text[token.start : token.end] for token in tokens(text))
+        parts = (text[token.start : token.end] for token in tokens(text))
+        # Passwords become shorter. A word takes two characters or more with its space.
+        text = " ".join(islice(parts, _SHOWN_AND_SECRET * longest))
     # The audit log cuts the text again, and marks the cut, if the text is one character too long.
     return without_passwords(text, longest + 1)
 
