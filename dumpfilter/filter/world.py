@@ -64,6 +64,8 @@ class Known(Generic[C]):
     """The statement since which the replica differs from the source; None for an object that is as on the source."""
     is_stale: bool = False
     """Whether the source has the object, too, with another definition or other rows."""
+    source: Key | None = None
+    """The source's name of the object, if the set tells. Rewrite rules can give objects of several names one name."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,8 @@ class FaultKind(enum.Enum):
     """The replica still has a table with a foreign key to a table that a statement drops."""
     STALE = enum.auto()
     """A table of the replica has another definition or other rows."""
+    TWICE = enum.auto()
+    """Rewrite rules give two tables that a statement drops one name."""
     PARENT_ROWS = enum.auto()
     """The rows that a foreign key refers to are dropped."""
 
@@ -313,7 +317,7 @@ class World(Generic[C]):
             for parent in self._parents.get(ref.source, ()):
                 if not self._rules.rows_ok(*parent.source[1:]):
                     yield Fault(FaultKind.PARENT_ROWS, parent, None, is_sure=False, through=ref.replica)
-        self._objects.setdefault(ref.replica, Known(has=True))
+        self._met(ref)
 
     def statement(
         self, facts: StatementFacts, current: str | None, session: int, cause: C, *, passes: bool
@@ -325,7 +329,7 @@ class World(Generic[C]):
         if facts.verb is None and facts.kind not in _NEVER_FAILS:
             for table in self._refs(Thing.TABLE, facts.body.tables, self.place(current)):
                 if not self.is_temporary(table.replica, session):
-                    self._objects.setdefault(table.replica, Known(has=True))
+                    self._met(table)
 
     def faults(self, facts: StatementFacts, current: str | None, session: int) -> Iterator[Fault[C]]:
         """Yield the faults of a statement that passes, and follow nothing."""
@@ -335,6 +339,14 @@ class World(Generic[C]):
         elif facts.kind not in _NEVER_FAILS:
             yield from self._used(self.body(facts.body, place), session)
 
+    def twice(self, facts: StatementFacts, place: Place) -> Iterator[Fault[C]]:
+        """Yield the tables that a DROP names twice after rewriting. A server finds them before it asks table rules."""
+        if facts.thing is Thing.TABLE and facts.verb is Verb.DROP:
+            refs = self._keys(facts, place)
+            for ref in refs:
+                if ref.is_rewritten and Ref(ref.replica, ref.replica) in refs:
+                    yield Fault(FaultKind.TWICE, ref, None)
+
     def follow(
         self, facts: StatementFacts, current: str | None, session: int, cause: C, *, passes: bool
     ) -> None:
@@ -343,7 +355,11 @@ class World(Generic[C]):
         if facts.verb is not None:
             self._follow(facts, place, session, cause, passes=passes)
             if not facts.temporary:
-                self._follow_code(facts, place, cause)
+                self._follow_code(facts, place, cause, passes=passes)
+
+    def _met(self, ref: Ref) -> None:
+        """Note an object that the set uses and has not made."""
+        self._objects.setdefault(ref.replica, Known(has=True, source=ref.source))
 
     def add(self, key: Key) -> None:
         """Note that somebody has made an object on the replica."""
@@ -365,7 +381,7 @@ class World(Generic[C]):
             names = (*facts.names, *facts.also_makes, *(name for pair in facts.renames for name in pair))
             for ref in self._refs(facts.thing, names, place):
                 self._objects.pop(ref.replica, None)
-            self._follow_code(facts, place, cause)
+            self._follow_code(facts, place, cause, passes=True)
 
     # The needs of statements that pass.
 
@@ -374,6 +390,10 @@ class World(Generic[C]):
     ) -> Iterator[Fault[C]]:
         temporary = self._temporary.get((session, ref.replica))
         known = temporary or self._objects.get(ref.replica)
+        is_other = known is not None and known.has and known.source not in (None, ref.source)
+        if is_other and or_stale and ref.source[0] is Thing.TABLE:
+            yield Fault(FaultKind.STALE, ref, None, is_sure=False)
+            return
         if known is None or (known.has and not (known.is_stale and or_stale)):
             return
         if known.cause is None and not ref.is_rewritten and not self._is_strict:
@@ -421,7 +441,9 @@ class World(Generic[C]):
         )
         drops = facts.verb is Verb.DROP or (facts.verb is Verb.CREATE and facts.replaces)
         for ref in refs if drops and facts.checks_foreign_keys else ():
-            yield from self._need_no_child(ref)
+            if self.has(ref.replica) is not False:
+                yield from self._need_no_child(ref)
+        yield from self.twice(facts, place)
         if facts.verb is Verb.CREATE:
             # MariaDB makes temporary tables in a directory of their own.
             without = facts.thing is Thing.DATABASE or (facts.temporary and self._is_idempotent)
@@ -534,7 +556,7 @@ class World(Generic[C]):
             # The source had the table with other columns or rows, or the replica has an old one.
             is_stale = conditional and differs and ref.source[0] is Thing.TABLE
             before = known.cause if known is not None and is_stale else None
-            self._objects[ref.replica] = Known(has=True, cause=before, is_stale=is_stale)
+            self._objects[ref.replica] = Known(True, before, is_stale, ref.source)
         else:
             is_stale = (known is not None and known.has) or self._is_there(ref.replica)
             self._objects[ref.replica] = Known(has=is_stale, cause=cause, is_stale=is_stale)
@@ -590,14 +612,14 @@ class World(Generic[C]):
             if is_table and not self._rules.rows_ok(*old.source[1:]) and self._rules.rows_ok(*new.source[1:]):
                 known = Known(has=True, cause=cause, is_stale=True)
             self._objects[old.replica] = Known(has=False, cause=cause if old.is_rewritten else None)
-            self._objects[new.replica] = known
+            self._objects[new.replica] = replace(known, source=new.source)
             self._made_elsewhere(new, cause)
 
-    def _follow_code(self, facts: StatementFacts, place: Place, cause: C) -> None:
+    def _follow_code(self, facts: StatementFacts, place: Place, cause: C, *, passes: bool) -> None:
         """Follow the views, triggers, routines and foreign keys of the source."""
         refs = self._keys(facts, place)
         for old, new in self._pairs(facts, place):
-            self._move_code(old, new)
+            self._move_code(old, new, passes=passes)
         for ref in refs if facts.verb is Verb.DROP or (facts.verb is Verb.CREATE and facts.replaces) else ():
             self._remove_code(ref.source)
         if facts.verb is Verb.DROP or facts.renames:
@@ -624,18 +646,25 @@ class World(Generic[C]):
         elif parents:
             self._parents.setdefault(ref.source, set()).update(parents)
 
-    def _move_code(self, old: Ref, new: Ref) -> None:
+    def _move_code(self, old: Ref, new: Ref, *, passes: bool) -> None:
+        """Follow a renamed table of the source. The replica's table has its old name if the statement is dropped."""
+
+        def moved(ref: Ref) -> Ref:
+            return Ref(
+                new.source if ref.source == old.source else ref.source,
+                new.replica if passes and ref.replica == old.replica else ref.replica,
+            )
+
         if old.source in self._code:
-            self._code[new.source] = replace(self._code.pop(old.source), ref=new)
+            code = self._code.pop(old.source)
+            self._code[new.source] = replace(code, ref=moved(code.ref))
         for key, code in list(self._code.items()):
-            if code.on is not None and code.on.source == old.source:
-                self._code[key] = replace(code, on=new)
+            if code.on is not None:
+                self._code[key] = replace(code, on=moved(code.on))
         if old.source in self._parents:
             self._parents[new.source] = self._parents.pop(old.source)
-        for parents in self._parents.values():
-            if old in parents:
-                parents.remove(old)
-                parents.add(new)
+        for key, parents in self._parents.items():
+            self._parents[key] = set(map(moved, parents))
 
     def _remove_code(self, key: Key) -> None:
         for one, code in list(self._code.items()):

@@ -18,7 +18,7 @@ from dumpfilter.analyse.lint.reasons import cure_of, database_cure, reason_of, r
 from dumpfilter.binlog.statement import Statement, StatementKind, TableName
 from dumpfilter.binlog.statement.facts import CHANGING_DATA, CHANGING_ROWS
 from dumpfilter.binlog.statement.statement import Mentions, Thing, Verb
-from dumpfilter.filter import Decision, ReplicationFilter, RuleKind, Verdict
+from dumpfilter.filter import Decision, ReplicationFilter, RuleKind, Step, Verdict
 from dumpfilter.filter.world import Code as Stored
 from dumpfilter.filter.world import Fault, FaultKind, Use, World
 from dumpfilter.index.subjects import TableSubject
@@ -59,6 +59,7 @@ _ERRORS_OF_LEFT = {
 """The errors of a replica that still has an object which a statement makes, the usual one first."""
 
 _ERRORS_OF_KEYS = {F.PARENT: (1824, 1005), F.CHILD: (3730, 1451), F.PARENT_ROWS: (1452,)}
+_ERRORS_OF_KINDS = _ERRORS_OF_KEYS | {F.TWICE: (1066,), F.STALE: (1062, 1032, 1677, 13146)}
 
 _WORDS = {K.VIEW: "VIEW", K.SEQUENCE: "SEQUENCE", K.ROUTINE: "", K.EVENT: "EVENT", K.ACCOUNT: "USER"}
 """The words for the kinds of statement that have several verbs. ROUTINE is a PROCEDURE or FUNCTION."""
@@ -168,6 +169,9 @@ class ReplicaWalk:
                 if use.change is not None and use.chain:
                     run += self._runs(use, cause)
             yield from run
+        if not cause.passes and cause.decision.step not in (Step.NO_DO_DB, Step.IGNORE_DB):
+            for fault in world.twice(facts, world.place(current)):
+                yield self._item(replace(fault, is_sure=False), event)
         told = {one.name for one in run}
         for fault in world.statement(facts, current, event.session, cause, passes=cause.passes):
             item = self._item(fault, event)
@@ -217,11 +221,10 @@ class ReplicaWalk:
             changed = "give objects of several databases one name"
             if cause is not None:
                 changed = f"change the current database of {cause.verb}, and never a database in its text"
-            what = (
-                f"rewrite rules {changed}. The replica {'still has' if fault.kind is F.LEFT else 'lacks'} {{names}}, "
-                f"and stops with error {errors[0]}"
-            )
+            what = f"rewrite rules {changed}. {_MERGED.get(fault.kind, _LACKS)} with error {errors[0]}"
             cure = "Make {names} on the replica by hand, or write names in statements without the database"
+            if fault.kind in (F.TWICE, F.STALE):
+                cure = "Give the databases different names on the replica"
         return Item(code, rules, what, cure, name, events, errors, fault.is_sure)
 
     # The statements that use tables with another fate.
@@ -280,7 +283,9 @@ def _code_of(fault: Fault[Cause]) -> Code:
     if fault.is_temporary:
         return Code.TEMPORARY_TABLE
     if fault.kind is F.STALE:
-        return Code.SCHEMA_DRIFT
+        return Code.MERGED if fault.cause is None else Code.SCHEMA_DRIFT
+    if fault.kind is F.TWICE:
+        return Code.MERGED
     if fault.kind in _ERRORS_OF_KEYS:
         return Code.FOREIGN_KEY
     if fault.kind is F.LEFT:
@@ -289,6 +294,12 @@ def _code_of(fault: Fault[Cause]) -> Code:
     return of_thing.get(thing, Code.MISSING_OBJECT)
 
 
+_LACKS = "The replica lacks {names}, and stops"
+_MERGED = {
+    F.LEFT: "The replica still has {names}, and stops",
+    F.TWICE: "A statement drops {names} twice. A replica that reads it stops, whatever its table rules say,",
+    F.STALE: "Changes of two tables reach {names}. The replica mixes their rows, or stops, for example",
+}
 _PASSES = {
     F.PARENT: "a statement with a foreign key to the table passes. The replica stops with an error about the key",
     F.CHILD: "a statement that drops {through}, to which its foreign key refers, passes. The replica stops with error "
@@ -355,7 +366,7 @@ def _what(fault: Fault[Cause], verb: str, event: SetEvent) -> str:
 
 def _errors(fault: Fault[Cause]) -> tuple[int, ...]:
     by_thing = _ERRORS if fault.kind is F.MISSING else _ERRORS_OF_LEFT
-    return _ERRORS_OF_KEYS.get(fault.kind) or by_thing.get(fault.ref.replica[0], (0,))
+    return _ERRORS_OF_KINDS.get(fault.kind) or by_thing.get(fault.ref.replica[0], (0,))
 
 
 def _runs_what(code: Stored[Cause], *, runs: bool, passes: bool) -> str:

@@ -219,6 +219,8 @@ class Harmless:
         return self._fault(facts, query)
 
     def _drop_form(self, facts: StatementFacts, query: QueryEvent, keys: list[Key]) -> Form:
+        if len(set(keys)) < len(keys):
+            return Form("rewrite rules give two of its tables one name")
         if facts.conditional:
             return AS_IT_IS
         states = [self.world.has(key, query.thread_id) for key in keys]

@@ -313,6 +313,11 @@ def test_each_trap_has_its_warning(code: str, events: tuple[str, ...], wrong: st
             ),
             ["rewrite-db=hr->shop"],
         ),
+        (
+            1066,
+            ("shop: CREATE TABLE a (i INT)", "shop: DROP TABLE IF EXISTS hr.a, a"),
+            ["rewrite-db=shop->hr"],
+        ),
     ],
 )
 def test_the_errors_at_which_a_mariadb_replica_stops(
@@ -321,6 +326,36 @@ def test_the_errors_at_which_a_mariadb_replica_stops(
     known = knowledge(*events, family="mariadb")
     rule_filter = Filter.from_options([f"--replicate-{rule}" for rule in rules], names=NameRules("mariadb"))
     assert error in {one for warning in lint(rule_filter, known) for one in warning.errors}
+
+
+def test_a_server_finds_a_table_twice_before_it_asks_table_rules() -> None:
+    known = knowledge("shop: DROP TABLE IF EXISTS hr.a, a")
+    for rule, expected in (("wild-do-table=logs.%", ["merged"]), ("ignore-db=hr", [])):
+        assert [code for code in codes(known, "rewrite-db=shop->hr", rule) if code == "merged"] == expected
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        ("hr: CREATE TABLE a (i INT)", "hr: CREATE TABLE shop.a (j DATE)", "rows of shop.a"),
+        ("hr: CREATE TABLE a (i INT)", "hr: CREATE TABLE shop.a (j DATE)", "shop: INSERT INTO a VALUES (1)"),
+        ("shop: RENAME TABLE b TO a", "hr: UPDATE a SET i = 1"),
+    ],
+)
+def test_changes_of_two_tables_reach_one(events: tuple[str, ...]) -> None:
+    rule_filter = Filter.from_options(["--replicate-rewrite-db=shop->hr"])
+    found = [one for one in lint(rule_filter, knowledge(*events)) if "Changes of two tables" in one.what]
+    assert [one.names for one in found] == [("hr.a",)]
+    assert not [one for one in lint(rule_filter, knowledge(*events[:-1])) if one in found]
+
+
+def test_a_parent_that_was_renamed_on_the_source_only_is_not_dropped() -> None:
+    child = "shop: CREATE TABLE b (i INT PRIMARY KEY, FOREIGN KEY (i) REFERENCES a (i))"
+    rename, drop = "hr: RENAME TABLE shop.a TO shop.moved", "hr: DROP TABLE shop.b"
+    known = knowledge(*MAKE, child, rename, drop, "shop: DROP TABLE IF EXISTS moved")
+    assert "foreign-key" not in codes(known, "ignore-db=hr")
+    known = knowledge(*MAKE, child, drop, "shop: DROP TABLE a")
+    assert "foreign-key" in codes(known, "ignore-db=hr")
 
 
 def test_the_cure_of_a_moved_table_names_the_rule() -> None:
