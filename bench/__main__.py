@@ -5,68 +5,43 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 from bench._common import Options
 from dumpfilter.base.options.units import parse_size
 
+SPARK = ("split", "split_cluster", "bandwidth", "engines", "simulation")
+"""The benchmarks that are functions of :mod:`bench.spark`. Any other is a module."""
 ALL = (
-    "scan",
-    "decide",
-    "hostile",
-    "registrations",
-    "grpc_end_to_end",
-    "filter_file",
-    "row_images",
-    "relay",
-    "memory",
-    "split",
-    "split_cluster",
-    "bandwidth",
-    "engines",
-    "simulation",
-    "followers",
-    "receive",
-    "real_replica",
-    "live",
-    "topology_start",
-    "links",
+    *("scan", "decide", "hostile", "registrations", "grpc_end_to_end", "filter_file", "row_images", "relay"),
+    *("memory", *SPARK, "followers", "receive", "real_replica", "live", "topology_start", "links"),
     "simulation_reality",
 )
-SPARK = {"split", "split_cluster", "bandwidth", "engines", "simulation"}
-"""The benchmarks that are functions of :mod:`bench.spark`. Any other is a module."""
 ON_REQUEST = ("soak",)
 """The benchmarks that run only when they are named, since they take long."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measures what the project claims.")
-    parser.add_argument(
-        "names",
-        nargs="*",
-        metavar="NAME",
-        help=f"which ones (all but the last): {', '.join((*ALL, *ON_REQUEST))}",
-    )
-    parser.add_argument(
-        "--size", type=parse_size, default="512M", help="bytes of binlog, or with K, M, G (512M)"
-    )
-    parser.add_argument("--runs", type=int, default=5, help="timed runs of each case, interleaved (5)")
-    parser.add_argument("--strict", action="store_true", help="exit with 1 when a target is not met")
-    parser.add_argument(
+    names = ", ".join((*ALL, *ON_REQUEST))
+    add = parser.add_argument
+    add("names", nargs="*", metavar="NAME", help=f"which ones (all but the last): {names}")
+    add("--size", type=parse_size, default="512M", help="bytes of binlog, or with K, M, G (512M)")
+    add("--runs", type=int, default=5, help="timed runs of each case, interleaved (5)")
+    add("--strict", action="store_true", help="exit with 1 when a target is not met")
+    add(
         "--before",
         type=Path,
         metavar="DIRECTORY",
         help="another checkout, measured beside this one (followers)",
     )
-    parser.add_argument("--followers", type=int, default=1000, help="slaves of followers and soak (1000)")
-    parser.add_argument("--seconds", type=float, default=600, help="the time that soak takes (600)")
-    parser.add_argument(
-        "--family",
-        choices=["mysql", "mariadb"],
-        help="the real servers of real_replica and live (both that are installed)",
-    )
+    add("--followers", type=int, default=1000, help="slaves of followers and soak (1000)")
+    add("--seconds", type=float, default=600, help="the time that soak takes (600)")
+    families = ["mysql", "mariadb"]
+    add("--family", choices=families, help="the servers of real_replica and live (both that are installed)")
     given = parser.parse_args()
-    options = Options(given.size, given.runs, given.before, given.followers, given.seconds, given.family)
+    options = Options(**{field.name: getattr(given, field.name) for field in fields(Options)})
     unknown = set(given.names) - set(ALL) - set(ON_REQUEST)
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")

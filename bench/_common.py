@@ -1,20 +1,15 @@
-"""The parts that the benchmarks share: the binlogs, the runs, the report, the processes."""
+"""The parts that the benchmarks share: the binlogs, the runs, and the report."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.workload.generate import GeneratedSet, Style, generate
@@ -24,6 +19,9 @@ OUT = Path(__file__).parent / "out"
 REPOSITORY = Path(__file__).parent.parent
 MYSQL_ROOT = Path(os.environ.get("MYSQL_ROOT", "mysqlroot"))
 """The root of a system with MySQL, made with debootstrap. Without it the benchmarks use MariaDB's programs."""
+
+Cases = Mapping[str, Callable[[], object]]
+"""The functions that are timed, by name. A function that returns a float has timed itself, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +46,15 @@ def binlogs(
     size: int,
     *,
     style: Style = "mysql",
-    checksum: bool = True,
     schemas: int = 20,
     files: int | None = None,
     under: Path = OUT,
 ) -> GeneratedSet:
-    """Return a generated binlog set of this size, and generate it if it does not exist.
+    """Return a generated binlog set of this size in the page cache, and generate it if it does not exist.
 
     ``files`` is the number of its files. By default each file has 256 MiB.
     """
-    name = f"{style}-{size >> 20}M" + ("" if checksum else "-unchecked")
+    name = f"{style}-{size >> 20}M"
     name += "" if schemas == 20 else f"-{schemas}-schemas"
     name += "" if files is None else f"-{files}-files"
     directory = under / name
@@ -66,33 +63,16 @@ def binlogs(
         shutil.rmtree(directory, ignore_errors=True)
         file_size = 256 << 20 if files is None else -(-size // files)
         # Sets differ in the number of schemas, but hardly in the number of tables.
-        made = generate(
-            directory,
-            size,
-            style=style,
-            checksum=checksum,
-            schemas=schemas,
-            tables=max(2, 1000 // schemas),
-            file_size=file_size,
-        )
+        tables = max(2, 1000 // schemas)
+        made = generate(directory, size, style=style, schemas=schemas, tables=tables, file_size=file_size)
         about.write_text(json.dumps({"transactions": made.transactions, "schemas": made.schemas}))
-    known = json.loads(about.read_text())
-    files = [p for p in sorted(directory.glob("bin.0*")) if p.suffix != ".index"]
-    return GeneratedSet(
-        directory / "bin.index",
-        files,
-        sum(p.stat().st_size for p in files),
-        known["transactions"],
-        known["schemas"],
-    )
-
-
-def warm(made: GeneratedSet) -> None:
-    """Read the files into the page cache."""
-    for path in made.files:
+    paths = [p for p in sorted(directory.glob("bin.0*")) if p.suffix != ".index"]
+    for path in paths:
         with open(path, "rb", buffering=0) as file:
             while file.read(1 << 20):
                 pass
+    size = sum(path.stat().st_size for path in paths)
+    return GeneratedSet(directory / "bin.index", paths, size, **json.loads(about.read_text()))
 
 
 def schemas_for(sizes: dict[str, int], wanted: float) -> list[str]:
@@ -127,24 +107,23 @@ def do_db(names: Sequence[str]) -> Filter:
     )
 
 
-def timed(work: Callable[[], Any]) -> float:
-    """Return the duration of a call, seconds."""
-    start = time.perf_counter()
+def processor_time(work: Callable[[], object]) -> float:
+    """Return the processor time of a call, seconds. Other processes of a busy machine do not count."""
+    start = time.process_time()
     work()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
-def interleaved(
-    cases: dict[str, Callable[[], float]], runs: int, *, warm_up: bool = True
-) -> dict[str, list[float]]:
+def interleaved(cases: Cases, runs: int, *, warm_up: bool = True) -> dict[str, list[float]]:
     """Return the durations of each case, seconds. The cases take turns, so that a busy machine slows all alike."""
     found: dict[str, list[float]] = {name: [] for name in cases}
-    if warm_up:
-        for case in cases.values():
-            case()
-    for _ in range(runs):
+    for number in range(-warm_up, runs):
         for name, case in cases.items():
-            found[name].append(case())
+            start = time.perf_counter()
+            told = case()
+            seconds = told if isinstance(told, float) else time.perf_counter() - start
+            if number >= 0:
+                found[name].append(seconds)
     return found
 
 
@@ -160,25 +139,27 @@ class Report:
     targets: list[tuple[str, float, float, bool]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def times(self, found: dict[str, list[float]], *, nbytes: int | None = None) -> dict[str, float]:
-        """Add a row for each case and return the medians, seconds."""
-        count = self.nbytes if nbytes is None else nbytes
-        medians = {name: median(seconds) for name, seconds in found.items()}
-        for name, seconds in found.items():
-            m = medians[name]
-            spread = f"{min(seconds) * 1e3:.0f} to {max(seconds) * 1e3:.0f} ms"
-            self.rows.append((name, f"{m * 1e3:9.1f} ms {count / m / 1e9:8.2f} GB/s   ({spread})"))
-            self.values[name] = round(m, 6)
-        return medians
+    def measure(self, cases: Cases, runs: int, *, warm_up: bool = True) -> dict[str, float]:
+        """Time the cases by turns, add a row for each, and return the medians, seconds."""
+        found = interleaved(cases, runs, warm_up=warm_up)
+        for name, times in found.items():
+            m = median(times)
+            spread = f"{min(times) * 1e3:.0f} to {max(times) * 1e3:.0f} ms"
+            self.row(name, m, f"{m * 1e3:9.1f} ms {self.nbytes / m / 1e9:8.2f} GB/s   ({spread})")
+        return {name: self.values[name] for name in found}
+
+    def row(self, name: str, value: float, text: str = "{:9.2f}") -> None:
+        """Add a row with a value. ``text`` is a format for the value."""
+        self.rows.append((name, text.format(value)))
+        self.values[name] = round(value, 6)
 
     def ratio(self, text: str, name: str, other: str, wanted: float, *, at_most: bool = False) -> None:
-        """Add a target for the median of one case divided by that of another."""
+        """Add a target for the value of one row divided by that of another."""
         self.target(text, self.values[name] / self.values[other], wanted, at_most=at_most)
 
-    def row(self, name: str, value: float, text: str) -> None:
-        """Add a row that is no duration."""
-        self.rows.append((name, text))
-        self.values[name] = round(value, 6)
+    def limit(self, text: str, value: float, wanted: float) -> None:
+        """Add a target that the value must not exceed."""
+        self.target(text, value, wanted, at_most=True)
 
     def target(self, text: str, value: float, wanted: float, *, at_most: bool = False) -> None:
         """Add a target and the value that was reached."""
@@ -198,110 +179,13 @@ class Report:
             print(f"  {'met    ' if met else 'NOT MET'}  {text}: {value:.2f}")
         for text in self.notes:
             print(f"  note: {text}")
-        line = {
-            "bench": self.name,
-            "bytes": self.nbytes,
-            "values": self.values,
-            "targets": [
-                {"text": text, "value": round(value, 4), "wanted": wanted, "met": met}
-                for text, value, wanted, met in self.targets
-            ],
-        }
+        targets = [
+            {"text": text, "value": round(value, 4), "wanted": wanted, "met": met}
+            for text, value, wanted, met in self.targets
+        ]
+        line = {"bench": self.name, "bytes": self.nbytes, "values": self.values, "targets": targets}
         print(json.dumps(line), flush=True)
         return all(met for *_, met in self.targets)
-
-
-class Child:
-    """A child process that reads lines from its standard input and writes lines to its standard output."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self.pid = process.pid
-        self.process = process
-        self._stdin, self._stdout = process.stdin, process.stdout
-
-    def tell(self, line: str) -> None:
-        """Send a line."""
-        self._stdin.write(f"{line}\n")
-        self._stdin.flush()
-
-    def line(self) -> str:
-        """Return the next line that the process writes. Raises SystemExit for a process that has ended."""
-        line = self._stdout.readline()
-        if not line:
-            raise SystemExit(f"{self.process.args!r}: the process ended with {self.process.wait()}")
-        return line.strip()
-
-    def answer(self) -> Any:
-        """Return the next line as JSON."""
-        return json.loads(self.line())
-
-    def ask(self, request: object) -> Any:
-        """Send a request as JSON, and return the answer."""
-        self.tell(json.dumps(request))
-        return self.answer()
-
-    def end(self) -> list[str]:
-        """Terminate the process, and return the lines that nobody has read."""
-        self.process.terminate()
-        return self.process.communicate()[0].splitlines()
-
-
-@contextmanager
-def child(
-    arguments: Sequence[str], tree: Path = REPOSITORY, *, quiet: bool = True, **environment: str
-) -> Iterator[Child]:
-    """Run Python with these arguments and pipes for standard input and output, and stop the process at the end.
-
-    The process imports the modules of ``tree``, a checkout. A ``quiet`` process has no standard error.
-    """
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
-        cwd=tree,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL if quiet else None,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(tree), **environment},
-    )
-    try:
-        yield Child(process)
-    finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-@contextmanager
-def master(index: Path, *options: str, tree: Path = REPOSITORY) -> Iterator[tuple[str, int]]:
-    """Run ``dumpfilter master`` of a checkout on a binlog set, and yield its address and process id."""
-    with running_master(index, *options, tree=tree) as (ports, pid):
-        yield f"127.0.0.1:{ports['port']}", pid
-
-
-@contextmanager
-def running_master(
-    source: Path | str, *options: str, ports: Sequence[str] = ("port",), tree: Path = REPOSITORY
-) -> Iterator[tuple[dict[str, int], int]]:
-    """Run ``dumpfilter master`` of a checkout on a set or an address. Yield its ports and its process id.
-
-    ``ports`` are the options of the ports, without dashes.
-    """
-    with tempfile.TemporaryDirectory() as directory:
-        files = {port: Path(directory, port) for port in ports}
-        arguments = ["-c", "from dumpfilter.cli import main; main()", "master", str(source), *options]
-        for port, file in files.items():
-            arguments += [f"--{port}", "0", f"--{port}-file", str(file)]
-        with child(arguments, tree) as process:
-            while not all(file.exists() for file in files.values()):
-                if (code := process.process.poll()) is not None:
-                    raise SystemExit(f"dumpfilter master ended with {code}")
-                time.sleep(0.01)
-            yield {port: int(file.read_text()) for port, file in files.items()}, process.pid
 
 
 def has_mysql() -> bool:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from bench._common import Child, child
-from bench._slaves import Job
+from bench._child import Child
+from bench._slaves import Job, Life, Result, living
+from dumpfilter.base.waiting import until
 
 PROCESSES = 2
 """The processes that the simulated slaves are spread over."""
@@ -29,46 +29,39 @@ _HEALTH_TIMEOUT = 10.0
 class Fleet:
     """Simulated slaves in several processes. :func:`fleet` starts them."""
 
-    def __init__(self, processes: Sequence[Child], count: int) -> None:
+    def __init__(self, processes: Sequence[Child]) -> None:
         self._processes = processes
-        self.count = count
 
-    def ask(self, *words: object) -> list[Any]:
-        """Return each process's answer to a list of words."""
+    def ask(self, *request: object) -> list[Any]:
+        """Return each process's answer to a request."""
         for process in self._processes:
-            process.tell(json.dumps(words))
+            process.tell(*request)
         return [process.answer() for process in self._processes]
 
-    def wait_until_begun(self, count: int | None = None, *, seconds: float = 300.0) -> float:
-        """Wait until so many slaves (all) have received a first message, and return the time that it took."""
-        wanted = self.count if count is None else count
-        return self._wait(["state"], lambda answers: sum(a["begun"] for a in answers) >= wanted, seconds)
-
-    def wait_until_ended(self, *, seconds: float = 900.0) -> float:
-        """Wait until all slaves have reached the end of the set, and return the time that it took."""
-        return self._wait(["state"], lambda answers: sum(a["ended"] for a in answers) >= self.count, seconds)
-
-    def wait_until_arrived(self, mark: int, schema: str, table: str, *, seconds: float = 120.0) -> float:
-        """Wait until all steady slaves whose filter sends a table have its mark, and return the time that it took."""
-        return self._wait(["missing", mark, schema, table], lambda answers: not any(answers), seconds)
-
-    def wait_until_at(self, place: tuple[str, int], *, seconds: float = 180.0) -> float:
-        """Wait until all slaves have reached a place, and return the time that it took."""
-        return self._wait(["behind", *place], lambda answers: not any(answers), seconds)
-
-    def _wait(self, question: list[object], is_reached: Any, seconds: float) -> float:
+    def wait_until_none(self, *request: object, seconds: float = 300.0) -> float:
+        """Wait until no slave is counted in the answers to a request, and return the time that it took."""
         begin = time.monotonic()
-        while not is_reached(answers := self.ask(*question)):
-            if time.monotonic() - begin > seconds:
-                raise SystemExit(
-                    f"after {seconds:.0f} s the simulated slaves answer to {question!r}: {answers}"
-                )
-            time.sleep(_POLL)
+        until(
+            lambda: not any(self.ask(*request)),
+            begin + seconds,
+            lambda: SystemExit(
+                f"after {seconds:.0f} s the simulated slaves answer {request!r}: {self.ask(*request)}"
+            ),
+            poll=_POLL,
+        )
         return time.monotonic() - begin
 
-    def finish(self) -> list[dict[str, Any]]:
-        """End all connections, and return the checked result of each slave."""
-        return [result for results in self.ask("finish") for result in results]
+    def finish(self, *lives: Life) -> list[Result]:
+        """End all connections, and return the results of the slaves with these ways of life (all).
+
+        Raises SystemExit for a slave among them that has ended with an error.
+        """
+        found = [result for results in self.ask("finish") for result in results]
+        results = [result for result in found if result.life in (lives or Life)]
+        for result in results:
+            if result.error:
+                raise SystemExit(f"{result.life} slave {result.number}: {result.error}")
+        return results
 
 
 @contextmanager
@@ -82,10 +75,8 @@ def fleet(job: Job) -> Iterator[Fleet]:
                 first=job.first + sum(_share(job.count, before) for before in range(number)),
                 **{name: _share(getattr(job, name), number) for name in _SHARED},
             )
-            process = stack.enter_context(child(["-m", "bench._slaves"], quiet=False))
-            process.tell(json.dumps(asdict(part)))
-            processes.append(process)
-        yield Fleet(processes, job.count)
+            processes.append(stack.enter_context(Child(living, part)))
+        yield Fleet(processes)
 
 
 def _share(count: int, number: int) -> int:
@@ -138,7 +129,7 @@ def asking_for_health(address: str) -> Iterator[Health]:
         thread.join()
 
 
-def percentiles(values: Sequence[float]) -> Mapping[int, float]:
+def percentiles(values: Sequence[float]) -> dict[int, float]:
     """Return the 50th, 95th, 99th and 100th percentile of at least one value."""
     ordered = sorted(values)
     return {p: ordered[min(len(ordered) - 1, len(ordered) * p // 100)] for p in (50, 95, 99, 100)}

@@ -13,8 +13,6 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import grpc
-
 from bench._growing import MARK, MARK_LENGTH
 from dumpfilter.binlog.workload.generate import UUID
 from dumpfilter.dump.stream.message import chunk_crc32
@@ -39,25 +37,10 @@ def registration(number: int, definition: pb.FilterDefinition) -> pb.RegisterReq
     )
 
 
-METHOD = "/dumpfilter.v1.DumpFilter/"
-
-
-async def register(
-    channel: grpc.aio.Channel, number: int, definition: pb.FilterDefinition
-) -> pb.RegisterResponse:
-    """Register the follower of a number at a master."""
-    method = channel.unary_unary(
-        METHOD + "Register",
-        request_serializer=pb.RegisterRequest.SerializeToString,
-        response_deserializer=pb.RegisterResponse.FromString,
-    )
-    answer: pb.RegisterResponse = await method(registration(number, definition), timeout=60)
-    return answer
-
-
 def dump(channel: Any, request: pb.DumpRequest) -> Any:
     """Begin a dump. Its messages are not decoded."""
-    return channel.unary_stream(METHOD + "Dump", request_serializer=pb.DumpRequest.SerializeToString)(request)
+    method = "/dumpfilter.v1.DumpFilter/Dump"
+    return channel.unary_stream(method, request_serializer=pb.DumpRequest.SerializeToString)(request)
 
 
 class WrongStream(Exception):

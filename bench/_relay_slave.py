@@ -1,22 +1,18 @@
-"""A process with a slave's I/O thread alone.
-
-Each line on standard input is a job, the arguments of :func:`receive` as JSON. The process receives one dump into a new
-relay log, and answers with a line of JSON. A job with ``follow`` never ends. It prints a line with the time
-(``time.monotonic``) for each beat that the relay log has got, seconds.
-"""
+"""A child process with a slave's I/O thread alone, which receives dumps into new relay logs."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import sys
 import time
 import uuid
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Thread
 
-from bench._live_reader import BEAT
+from bench._child import serve
+from bench._live import BEAT
 from bench._process import peak_rss
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
@@ -31,48 +27,59 @@ from dumpfilter.slave.threads.source import Source
 
 
 class _TimedRelayLog(RelayLog):
-    """A relay log that prints the time of each beat."""
+    """A relay log that notes the time of each beat."""
+
+    beats: list[float]
 
     def append(self, data: bytes | memoryview, *, events: int) -> None:
         super().append(data, events=events)
-        for _ in range(bytes(data).count(BEAT)):
-            print(time.monotonic(), flush=True)
+        self.beats += [time.monotonic()] * bytes(data).count(BEAT)
 
 
-def receive(
-    address: str,
-    path: str,
-    rules: Sequence[str] = (),
-    *,
-    sync: int = 0,
-    server_id: int = 901,
-    follow: bool = False,
-) -> dict[str, float]:
+def receiving(pipe: Connection) -> None:
+    """Receive a dump for each request, which has the arguments of :func:`_receive`."""
+    serve(pipe, _receive)
+
+
+def following(pipe: Connection, address: str, path: str, rules: Sequence[str], server_id: int) -> None:
+    """Follow a master. Answer each request with the times (``time.monotonic``) of the beats until now, seconds."""
+    directory = _new(path)
+    log = _TimedRelayLog(directory, sync_every=0)
+    log.beats = []
+    thread = _io_thread(log, address, rules, server_id=server_id, once=False)
+    Thread(target=thread.run, daemon=True).start()
+    serve(pipe, lambda: log.beats)
+
+
+def _receive(address: str, path: str, rules: Sequence[str] = (), sync: int = 0) -> tuple[float, int, int]:
     """Receive a dump, and return the seconds, the bytes received and the peak memory."""
-    directory = Path(path)
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    log = _TimedRelayLog if follow else RelayLog
-    receiver = Receiver(log(directory, sync_every=sync), RelayEnd(), sync_every=sync)
-    host, _, port = address.rpartition(":")
-    source = Source(
-        SourceInfo(host=host, port=int(port)),
-        SlaveOptions(relay_dir=directory, server_id=server_id, once=not follow),
-        str(uuid.uuid4()),
-        filter=filter_to_proto(Filter.from_options([f"--{rule}" for rule in rules])),
-    )
-    counters = ChannelCounters(directory)
-    thread = IoThread(source, receiver, counters)
+    thread = _io_thread(RelayLog(_new(path), sync_every=sync), address, rules, sync=sync)
     start = time.perf_counter()
     thread.run()
     seconds = time.perf_counter() - start
-    return {"seconds": seconds, "bytes": counters.received.bytes_received, "rss": peak_rss(os.getpid())}
+    return seconds, thread.counters.received.bytes_received, peak_rss(os.getpid())
 
 
-def main() -> None:
-    for line in sys.stdin:
-        print(json.dumps(receive(**json.loads(line))), flush=True)
+def _new(path: str) -> Path:
+    shutil.rmtree(path, ignore_errors=True)
+    Path(path).mkdir(parents=True)
+    return Path(path)
 
 
-if __name__ == "__main__":
-    main()
+def _io_thread(
+    log: RelayLog,
+    address: str,
+    rules: Sequence[str],
+    *,
+    sync: int = 0,
+    server_id: int = 901,
+    once: bool = True,
+) -> IoThread:
+    host, _, port = address.rpartition(":")
+    source = Source(
+        SourceInfo(host=host, port=int(port)),
+        SlaveOptions(relay_dir=log.directory, server_id=server_id, once=once),
+        str(uuid.uuid4()),
+        filter=filter_to_proto(Filter.from_options([f"--{rule}" for rule in rules])),
+    )
+    return IoThread(source, Receiver(log, RelayEnd(), sync_every=sync), ChannelCounters(log.directory))

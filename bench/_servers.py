@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,8 @@ from typing import Any
 
 from pymysql.cursors import DictCursor
 
-from bench._common import MYSQL_ROOT, OUT, Options, Report, has_mysql, running_master
+from bench._child import running_master
+from bench._common import MYSQL_ROOT, OUT, Options, Report, has_mysql
 from dumpfilter.base.errors import ServerMissing
 from dumpfilter.binlog.workload.generate import GeneratedSet
 from dumpfilter.testbed.servers import Family, Program, Server, find_program
@@ -183,3 +185,8 @@ def copied(made: GeneratedSet, family: Family) -> Iterator[Peer]:
         account = [f"--user={server.account.user}", f"--password={server.account.password}"]
         command += [*own[family], *remote, *account, f"--result-file={output}/"]
         yield Peer(f"{name} --raw", command, [path.name for path in made.files], server)
+
+
+def run_silently(command: Sequence[str]) -> None:
+    """Run a program to its end, without its output. mysqlbinlog warns of what --database does not do."""
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,39 +1,34 @@
-"""Many simulated slaves in a process, each with a connection of its own, and the commands that the process answers.
-
-The first line on standard input is the process's :class:`Job` as JSON. Each further line is a list of words as JSON:
-the name of a method of :class:`Slaves` and its arguments. The process answers with a line of JSON on standard output.
-"""
+"""Many simulated slaves in a child process, each with a connection of its own, and the requests that it answers."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import random
-import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
+from multiprocessing.connection import Connection
 from typing import Any
 
 import grpc
 
-from bench._aio_raw import COPY, FOLLOW
+from bench._child import requests
 from bench._filters import NUMBER, definition_of, sends
-from bench._follower import Follower, Start, WrongStream, dump, register
+from bench._follower import Follower, Start, WrongStream, dump, registration
 from bench._growing import MARK, MARK_LENGTH
+from bench._raw import COPY, FOLLOW
 from dumpfilter.slave.threads.connection import CHANNEL_OPTIONS
 from dumpfilter.topology.links.proxy import Link
 from dumpfilter.topology.links.shape import PLAIN
 from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
 _CALLS_AT_ONCE = 12
 """The most registrations that one process has under way. A master answers 32 calls of one host at once."""
 _MOST_REFUSALS = 100
 _MOST_LOST = 100
-_LONGEST_LINE = 64 << 20
-"""The longest line on standard input, bytes. The job of a copy names the sizes of all messages."""
 
 _ROUND = 20
 """The disturbed slaves of 20 consecutive numbers have all ways of life: 4 are slow, 2 vanish, 1 changes its filter."""
@@ -80,7 +75,7 @@ class Job:
     """Whether each slave receives the set once, up to its end, instead of following the set."""
     raw: bool = False
     """Whether the server is the bare one, which needs no registration and sends no chunks."""
-    sizes: dict[str, list[int]] = field(default_factory=dict)
+    sizes: dict[int, list[int]] = field(default_factory=dict)
     """For ``once`` and ``raw``: the sizes of the messages that a slave asks for, by the number of its filter."""
     exact_every: int = 1
     """The slaves that keep digests of all events: every so many."""
@@ -233,7 +228,7 @@ class Slave:
     async def _call(self, channel: grpc.aio.Channel) -> Any:
         job, result = self._job, self.result
         if job.raw:
-            text = " ".join(map(str, job.sizes.get(str(result.filter), ())))
+            text = " ".join(map(str, job.sizes.get(result.filter, ())))
             return channel.unary_stream(COPY if job.once else FOLLOW)(text.encode())
         async with self._calls:
             answer = await self._register(channel)
@@ -246,7 +241,9 @@ class Slave:
         refusals = 0
         while True:
             try:
-                return await register(channel, self.result.number, definition_of(self.result.filter))
+                definition = definition_of(self.result.filter)
+                stub = rpc.DumpFilterStub(channel)
+                return await stub.Register(registration(self.result.number, definition), timeout=60)
             except grpc.aio.AioRpcError as error:
                 refusals += 1
                 if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED or refusals > _MOST_REFUSALS:
@@ -292,7 +289,7 @@ class Slave:
             and (not result.arrivals or result.arrivals[-1][0] < mark)
         )
 
-    def finished(self) -> dict[str, Any]:
+    def finished(self) -> Result:
         """Prove the kept messages, and return the result."""
         result, follower = self.result, self.follower
         try:
@@ -304,7 +301,7 @@ class Slave:
         result.place, result.size, result.digest = follower.place, here.size, here.digest.hexdigest()
         result.transactions, result.dropped = here.transactions, here.dropped
         result.marks = follower.marks.tolist()
-        return asdict(result)
+        return result
 
 
 class Slaves:
@@ -315,16 +312,20 @@ class Slaves:
         self._slaves = [Slave(job, job.first + k, calls, self._settled) for k in range(job.count)]
         self._tasks = [asyncio.create_task(slave.run()) for slave in self._slaves]
 
-    def state(self) -> dict[str, Any]:
-        """Return how many slaves have begun and ended, and their errors."""
+    def waiting(self) -> int:
+        """Return how many slaves have not received a first message."""
+        return sum(not slave.result.messages for slave in self._slaves)
+
+    def running(self) -> int:
+        """Return how many slaves have neither reached the end of the set nor failed."""
+        return sum(not task.done() for task in self._tasks)
+
+    def errors(self) -> list[str]:
+        """Return the errors of the slaves."""
         for task in self._tasks:
             if task.done() and not task.cancelled():
                 task.result()
-        return {
-            "begun": sum(slave.result.messages > 0 for slave in self._slaves),
-            "ended": sum(task.done() for task in self._tasks),
-            "errors": [slave.result.error for slave in self._slaves if slave.result.error],
-        }
+        return [slave.result.error for slave in self._slaves if slave.result.error]
 
     def missing(self, mark: int, schema: str, table: str) -> int:
         """Return how many steady slaves still wait for a mark, which is in this table."""
@@ -338,7 +339,7 @@ class Slaves:
         """Let nobody be slow, vanish or change a filter from now on."""
         self._settled.set()
 
-    async def finish(self) -> list[dict[str, Any]]:
+    async def finish(self) -> list[Result]:
         """End all connections, and return the results."""
         for task in self._tasks:
             task.cancel()
@@ -346,18 +347,13 @@ class Slaves:
         return [slave.finished() for slave in self._slaves]
 
 
-async def _serve() -> None:
-    reader = asyncio.StreamReader(limit=_LONGEST_LINE)
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
-    )
-    given = json.loads(await reader.readline())
-    slaves = Slaves(Job(**{**given, "start": Start(*given["start"])}))
-    while line := await reader.readline():
-        command, *arguments = json.loads(line)
-        answer = getattr(slaves, command)(*arguments)
-        print(json.dumps(await answer if inspect.isawaitable(answer) else answer), flush=True)
+def living(pipe: Connection, job: Job) -> None:
+    """Run the slaves of a job. Each request is the name of a method of :class:`Slaves`, and its arguments."""
+    asyncio.run(_serve(pipe, job))
 
 
-if __name__ == "__main__":
-    asyncio.run(_serve())
+async def _serve(pipe: Connection, job: Job) -> None:
+    slaves = Slaves(job)
+    async for verb, *arguments in requests(pipe):
+        answer = getattr(slaves, verb)(*arguments)
+        pipe.send(await answer if inspect.isawaitable(answer) else answer)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from statistics import median
 
-from bench._common import Options, Report, binlogs, do_db, interleaved, timed, warm
+from bench._common import Options, Report, binlogs, do_db, interleaved
 from bench.scan import scan
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.workload.generate import GeneratedSet
@@ -26,7 +28,6 @@ PLACES = 50
 
 def run(options: Options) -> bool:
     made = binlogs(options.size)
-    warm(made)
     subjects, sources = Subjects(), SourceNumbers()
     segments = [s for _, s in BinlogSet.open(made.index).segments(subjects, sources)]
     names = sorted(made.schemas)
@@ -45,10 +46,7 @@ def run(options: Options) -> bool:
     def together(slaves: int) -> None:
         of_slaves = threads(slaves)
         for segment in _entered(of_slaves, segments):
-            for plans in plan_many(of_slaves, segment):
-                assert isinstance(plans, list)
-                for plan in plans:
-                    _read(plan)
+            _plan_together(of_slaves, segment)
 
     def alone(slaves: int) -> None:
         for thread in threads(slaves):
@@ -56,22 +54,23 @@ def run(options: Options) -> bool:
                 thread.plan(segment)
 
     report = Report("decide", "deciding is cheap beside the scan", made.bytes)
-    cases = {
-        "scan with checksums": lambda: timed(lambda: scan(made, verify=True)),
-        "scan": lambda: timed(lambda: scan(made, verify=False)),
-    }
-    for n in SLAVES:
-        cases[f"{n} together"] = lambda n=n: timed(lambda: together(n))  # type: ignore[misc]
-    for n in SLAVES:
-        cases[f"{n} one by one"] = lambda n=n: timed(lambda: alone(n))  # type: ignore[misc]
-    m = report.times(interleaved(cases, options.runs))
-    for case in list(cases)[2:]:
-        report.row(f"{case} / scan", m[case] / m["scan"], f"{m[case] / m['scan']:.3f}")
+    m = report.measure(
+        {
+            "scan with checksums": partial(scan, made, verify=True),
+            "scan": partial(scan, made, verify=False),
+            **{f"{n} together": partial(together, n) for n in SLAVES},
+            **{f"{n} one by one": partial(alone, n) for n in SLAVES},
+        },
+        options.runs,
+    )
+    for case in list(m)[2:]:
+        report.row(f"{case} / scan", m[case] / m["scan"], "{:.3f}")
     _commits(report, made, filters, options.runs)
-    default, most = m["scan with checksums"], SLAVES[-1]
-    report.target(f"{most} together / scan", m[f"{most} together"] / m["scan"], 8, at_most=True)
-    report.target("one slave / scan with checksums", m["1 together"] / default, 0.12, at_most=True)
-    report.target("one of 256 / the same", m[f"{most} together"] / most / default, 0.1, at_most=True)
+    most = SLAVES[-1]
+    report.ratio(f"{most} together / scan", f"{most} together", "scan", 8, at_most=True)
+    report.ratio("one slave / scan with checksums", "1 together", "scan with checksums", 0.12, at_most=True)
+    one = m[f"{most} together"] / most
+    report.limit(f"one of {most} / the same", one / m["scan with checksums"], 0.1)
     report.note(
         "three quarters of the transactions have several tables, one in seven has tables of several schemas; the first "
         "slave's filter keeps the largest schema, more than a quarter. Planning is all there is: ranges, GTIDs, "
@@ -99,26 +98,25 @@ def _commits(report: Report, made: GeneratedSet, filters: Sequence[Filter], runs
                 thread.start_file(segment.start, _no_payloads)
             plan(threads, segment)
 
-    def read(threads: list[DumpThread], segment: Segment) -> None:
-        for plans in plan_many(threads, segment):
-            assert isinstance(plans, list)
-            for plan in plans:
-                _read(plan)
-
     def alone(threads: list[DumpThread], segment: Segment) -> None:
         for thread in threads:
             thread.plan(segment)
 
-    found = interleaved(
-        {
-            f"a small segment for {PLACES} together": lambda: timed(lambda: wait(read)),
-            f"a small segment for {PLACES} one by one": lambda: timed(lambda: wait(alone)),
-        },
-        runs,
-    )
-    for name, seconds in found.items():
-        each = sorted(seconds)[len(seconds) // 2] / COMMITS / PLACES
-        report.row(name, each, f"{each * 1e6:.1f} us for each slave")
+    name = f"a small segment for {PLACES}"
+    cases = {
+        f"{name} together": partial(wait, _plan_together),
+        f"{name} one by one": partial(wait, alone),
+    }
+    for case, seconds in interleaved(cases, runs).items():
+        each = median(seconds) / COMMITS / PLACES
+        report.row(case, each, f"{each * 1e6:.1f} us for each slave")
+
+
+def _plan_together(threads: list[DumpThread], segment: Segment) -> None:
+    for plans in plan_many(threads, segment):
+        assert isinstance(plans, list)
+        for plan in plans:
+            _read(plan)
 
 
 def _read(plan: ChunkPlan) -> None:

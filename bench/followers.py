@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import grpc
 
 from bench import _filters
-from bench._common import OUT, REPOSITORY, Options, Report, binlogs, child, master, warm
+from bench._child import Child, master
+from bench._common import OUT, REPOSITORY, Options, Report, binlogs
 from bench._fleet import Fleet, Health, asking_for_health, fleet, percentiles
-from bench._follower import METHOD, Start, dump, registration
+from bench._follower import Start, dump, registration
 from bench._growing import GrowingSet
 from bench._process import Usage, usage
+from bench._raw import grpc_server
 from bench._reference import Reference
-from bench._slaves import Job, Life
+from bench._slaves import Job, Life, Result
 from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
 SCHEMA, TABLE = "marker", "t"
 """The table that each commit changes. Three filters in five send it."""
@@ -83,7 +85,7 @@ def _measure(
 ) -> tuple[float, float, Usage]:
     """Return the idle cores, the processor time of a commit, and the use of resources."""
     for _ in range(_WARM_UP):
-        followers.wait_until_arrived(commit(), SCHEMA, TABLE)
+        followers.wait_until_none("missing", commit(), SCHEMA, TABLE)
     # The floor has no such client.
     health.paused = True
     time.sleep(_SETTLE_SECONDS)
@@ -94,21 +96,22 @@ def _measure(
     for number in range(_COMMITS):
         time.sleep(max(0.0, begin + number / COMMITS_A_SECOND - time.monotonic()))
         mark = commit()
-    followers.wait_until_arrived(mark, SCHEMA, TABLE)
+    followers.wait_until_none("missing", mark, SCHEMA, TABLE)
     time.sleep(1.0)
     after = usage(pid)
     health.paused = False
     return idle, (after.cpu - before.cpu) / _COMMITS, after
 
 
-def _latencies(results: list[dict[str, Any]], at: dict[int, float]) -> dict[int, float]:
-    waits = [
-        arrived - at[mark]
-        for result in results
-        for mark, arrived in result["arrivals"]
-        if _WARM_UP <= mark < _WARM_UP + _COMMITS
-    ]
-    return dict(percentiles(waits))
+def _latencies(results: list[Result], at: dict[int, float]) -> dict[int, float]:
+    return percentiles(
+        [
+            arrived - at[mark]
+            for result in results
+            for mark, arrived in result.arrivals
+            if _WARM_UP <= mark < _WARM_UP + _COMMITS
+        ]
+    )
 
 
 def _follow(options: Options, tree: Path, *, bad: int = 0) -> _Figures:
@@ -120,16 +123,15 @@ def _follow(options: Options, tree: Path, *, bad: int = 0) -> _Figures:
         asking_for_health(address) as health,
         fleet(Job(address, options.followers, start=growth.start, slow=bad, stuck=bad)) as followers,
     ):
-        connected = followers.wait_until_begun()
+        connected = followers.wait_until_none("waiting")
         idle, commit, used = _measure(growth.commit, followers, pid, health)
         time.sleep(_SETTLE_SECONDS)
-        results = [result for result in followers.finish() if result["life"] == Life.STEADY]
+        results = followers.finish(Life.STEADY)
     growth.set.close()
     _check(results, growth, reference)
-    sizes = [r["bytes"] / max(1, r["messages"]) for r in results if r["arrivals"]]
-    return _Figures(
-        connected, used, idle, commit, _latencies(results, growth.at), round(sum(sizes) / len(sizes)), health
-    )
+    sizes = [each.bytes / each.messages for each in results if each.arrivals]
+    latency = _latencies(results, growth.at)
+    return _Figures(connected, used, idle, commit, latency, round(sum(sizes) / len(sizes)), health)
 
 
 def _compile(tree: Path) -> None:
@@ -139,56 +141,51 @@ def _compile(tree: Path) -> None:
         master(growth.set.index, tree=tree) as (address, _),
         fleet(Job(address, _filters.NUMBER, start=growth.start)) as followers,
     ):
-        followers.wait_until_begun()
+        followers.wait_until_none("waiting")
         for _ in range(_WARM_UP):
-            followers.wait_until_arrived(growth.commit(), SCHEMA, TABLE)
+            followers.wait_until_none("missing", growth.commit(), SCHEMA, TABLE)
     growth.set.close()
 
 
 def _follow_bare(options: Options, size: int) -> _Figures:
     """Return the figures of the bare server, which sends messages of ``size`` bytes."""
     at: dict[int, float] = {}
-    with child(["-m", "bench._aio_raw"]) as server:
-        address = f"127.0.0.1:{server.line()}"
+    with Child(grpc_server) as server:
+        address = f"127.0.0.1:{server.answer()}"
 
         def commit() -> int:
             number = len(at)
             at[number] = time.monotonic()
-            server.tell(f"commit MARK{number:08} {size}")
+            server.tell(f"MARK{number:08}".encode().ljust(size, b"x"))
             return number
 
         with fleet(Job(address, options.followers, raw=True)) as followers:
-            connected = followers.wait_until_begun()
+            connected = followers.wait_until_none("waiting")
             idle, cost, used = _measure(commit, followers, server.pid, Health())
             results = followers.finish()
     return _Figures(connected, used, idle, cost, _latencies(results, at), size, Health())
 
 
-def _check(results: list[dict[str, Any]], growth: _Growth, reference: Reference | None) -> None:
+def _check(results: list[Result], growth: _Growth, reference: Reference | None) -> None:
     """Check that each slave received exactly the events that it should have, in order, up to the end of the set."""
     expected = [mark.number for mark in growth.set.marks]
-    start = (growth.start.file, growth.start.position)
-    digests: dict[int, tuple[str, int, int]] = {}
+    start, end = (growth.start.file, growth.start.position), growth.set.end
+    digest_of = cache(lambda number: reference and reference.digest([(number, start), (number, end)]))
     for result in results:
-        who, number = f"follower {result['number']}", result["filter"]
-        if result["error"]:
-            raise SystemExit(f"{who}: {result['error']}")
-        if tuple(result["place"]) != growth.set.end or result["transactions"] != growth.set.transactions:
+        who = f"follower {result.number}"
+        if result.place != end or result.transactions != growth.set.transactions:
             raise SystemExit(
-                f"{who}: reached {result['place']} and transaction {result['transactions']}, "
-                f"not {growth.set.end} and {growth.set.transactions}"
+                f"{who}: reached {result.place} and transaction {result.transactions}, "
+                f"not {end} and {growth.set.transactions}"
             )
-        marks = expected if _filters.sends(number, SCHEMA, TABLE) else []
-        if result["marks"] != marks:
-            raise SystemExit(f"{who}: {len(result['marks'])} marks, not {len(marks)}")
-        if reference is None:
-            continue
-        if number not in digests:
-            digests[number] = reference.digest([(number, start), (number, growth.set.end)])
-        digest, size, sent = digests[number]
-        dropped = growth.set.transactions - growth.start.transactions - sent
-        if (result["digest"], result["size"], result["dropped"]) != (digest, size, dropped):
-            raise SystemExit(f"{who}: other events than the plain pass over the set")
+        marks = expected if _filters.sends(result.filter, SCHEMA, TABLE) else []
+        if result.marks != marks:
+            raise SystemExit(f"{who}: {len(result.marks)} marks, not {len(marks)}")
+        if reference is not None:
+            digest, size, sent = digest_of(result.filter)
+            dropped = growth.set.transactions - growth.start.transactions - sent
+            if (result.digest, result.size, result.dropped) != (digest, size, dropped):
+                raise SystemExit(f"{who}: other events than the plain pass over the set")
 
 
 def _many(number: int) -> tuple[float, float, str, Usage, Health]:
@@ -199,10 +196,10 @@ def _many(number: int) -> tuple[float, float, str, Usage, Health]:
         asking_for_health(address) as health,
         fleet(Job(address, number, start=growth.start)) as followers,
     ):
-        connected = followers.wait_until_begun(seconds=600)
+        connected = followers.wait_until_none("waiting", seconds=600)
         refusal = _refusal(address, number)
         begin = time.monotonic()
-        followers.wait_until_arrived(growth.commit(), SCHEMA, TABLE)
+        followers.wait_until_none("missing", growth.commit(), SCHEMA, TABLE)
         served = time.monotonic() - begin
         time.sleep(_SETTLE_SECONDS)
         used = usage(pid)
@@ -215,12 +212,7 @@ def _many(number: int) -> tuple[float, float, str, Usage, Health]:
 def _refusal(address: str, number: int) -> str:
     """Return the master's answer to a dump beyond its limit."""
     with grpc.insecure_channel(address) as channel:
-        register = channel.unary_unary(
-            METHOD + "Register",
-            request_serializer=pb.RegisterRequest.SerializeToString,
-            response_deserializer=pb.RegisterResponse.FromString,
-        )
-        answer = register(registration(number, pb.FilterDefinition()))
+        answer = rpc.DumpFilterStub(channel).Register(registration(number, pb.FilterDefinition()))
         request = pb.DumpRequest(slave_id=answer.slave_id)
         getattr(request, "from").position = 4
         try:
@@ -236,20 +228,25 @@ class _CatchUp:
 
     seconds: float
     bytes: int
-    cpu: float
-    """The server's processor time, seconds."""
-    rss: int
-    threads: int
-    digests: dict[int, str]
-    sizes: dict[str, list[int]]
+    used: Usage
+    """The server's use of resources at the end. The processor time is that of the catch-up."""
+    results: list[Result]
 
     @property
     def text(self) -> str:
-        speed, cost = self.bytes / self.seconds / _MB, self.cpu / self.bytes * 1e9
+        speed, cost = self.bytes / self.seconds / _MB, self.used.cpu / self.bytes * 1e9
         return (
-            f"{self.seconds:7.1f} s, {speed:6.0f} MB/s, {cost:5.2f} CPU s a GB, {self.rss / _MB:5.0f} MB, "
-            f"{self.threads} threads"
+            f"{self.seconds:7.1f} s, {speed:6.0f} MB/s, {cost:5.2f} CPU s a GB, {self.used.rss / _MB:5.0f} MB, "
+            f"{self.used.threads} threads"
         )
+
+    @property
+    def digests(self) -> dict[int, str]:
+        """The digest of each filter's events, among the slaves that keep digests."""
+        found = {(r.filter, r.digest) for r in self.results if r.number % _EXACT_EVERY == 0}
+        digests = dict(found)
+        assert len(digests) == len(found)
+        return digests
 
 
 @contextmanager
@@ -259,34 +256,21 @@ def _server(index: Path, tree: Path | None) -> Iterator[tuple[str, int]]:
         with master(index, tree=tree) as found:
             yield found
         return
-    with child(["-m", "bench._aio_raw"]) as server:
-        yield f"127.0.0.1:{server.line()}", server.pid
+    with Child(grpc_server) as server:
+        yield f"127.0.0.1:{server.answer()}", server.pid
 
 
-def _catch_up(index: Path, tree: Path | None, sizes: dict[str, list[int]]) -> _CatchUp:
+def _catch_up(index: Path, tree: Path | None, sizes: dict[int, list[int]]) -> _CatchUp:
     """Return the figures of slaves that receive a whole set. Without a tree the bare server sends these ``sizes``."""
     job = Job("", _CATCH_UP_SLAVES, once=True, raw=tree is None, sizes=sizes, exact_every=_EXACT_EVERY)
     with _server(index, tree) as (address, pid), fleet(replace(job, address=address)) as followers:
         before = usage(pid)
-        followers.wait_until_ended()
+        followers.wait_until_none("running", seconds=900)
         after = usage(pid)
         results = followers.finish()
-    digests: dict[int, set[str]] = defaultdict(set)
-    for result in results:
-        if result["error"]:
-            raise SystemExit(f"slave {result['number']}: {result['error']}")
-        if result["number"] % _EXACT_EVERY == 0:
-            digests[result["filter"]].add(result["digest"])
-    assert all(len(found) == 1 for found in digests.values())
-    return _CatchUp(
-        max(r["ended"] for r in results) - min(r["begun"] for r in results),
-        sum(r["bytes"] for r in results),
-        after.cpu - before.cpu,
-        after.rss,
-        after.threads,
-        {number: found.pop() for number, found in digests.items()},
-        {str(r["filter"]): r["sizes"] for r in results},
-    )
+    seconds = max(r.ended for r in results) - min(r.begun for r in results)
+    used = after._replace(cpu=after.cpu - before.cpu)
+    return _CatchUp(seconds, sum(r.bytes for r in results), used, results)
 
 
 def _text(figures: _Figures) -> str:
@@ -299,7 +283,7 @@ def _text(figures: _Figures) -> str:
 
 
 def run(options: Options) -> bool:
-    report = Report("followers", "a thousand slaves cost little more than their messages", 0)
+    report = Report("followers", "a thousand slaves cost little more than their messages")
     _compile(REPOSITORY)
     now = _follow(options, REPOSITORY)
     found = {"this release": now, "a bare grpc.aio server": _follow_bare(options, now.message)}
@@ -309,45 +293,39 @@ def run(options: Options) -> bool:
     found["with 20 slow and 20 stuck"] = bad = _follow(options, REPOSITORY, bad=20)
     for name, figures in found.items():
         report.row(f"{options.followers} follow, {name}", figures.commit, _text(figures))
-    report.target("threads", now.usage.threads, 40, at_most=True)
-    report.target("memory, MB", now.usage.rss / _MB, 300, at_most=True)
-    report.target("idle, cores", now.idle, 0.02, at_most=True)
-    report.target("CPU seconds a commit", now.commit, 0.15, at_most=True)
-    report.target("p99 latency, ms", now.latency[99] * 1e3, 250, at_most=True)
-    report.target("p99 latency beside slow and stuck slaves, ms", bad.latency[99] * 1e3, 250, at_most=True)
+    report.limit("threads", now.usage.threads, 40)
+    report.limit("memory, MB", now.usage.rss / _MB, 300)
+    report.limit("idle, cores", now.idle, 0.02)
+    report.limit("CPU seconds a commit", now.commit, 0.15)
+    report.limit("p99 latency, ms", now.latency[99] * 1e3, 250)
+    report.limit("p99 latency beside slow and stuck slaves, ms", bad.latency[99] * 1e3, 250)
     connected, served, refusal, used, health = _many(_MANY)
-    report.row(
-        f"{_MANY} connect",
-        connected,
-        f"in {connected:.1f} s, a commit arrives everywhere in {served:.2f} s; {used.threads} threads, "
-        f"{used.rss / _MB:.0f} MB",
-    )
+    cost = f"{used.threads} threads, {used.rss / _MB:.0f} MB"
+    text = f"in {{:.1f}} s, a commit arrives everywhere in {served:.2f} s; {cost}"
+    report.row(f"{_MANY} connect", connected, text)
     report.row("one more", 0, refusal)
     report.target("refusals of one more", float(refusal.startswith("RESOURCE_EXHAUSTED")), 1)
-    asked = [figures.health for figures in (now, bad)] + [health]
-    report.row("longest answer of the health check", max(h.longest for h in asked), _health_text(asked))
-    report.target("health checks without an answer", sum(h.failed for h in asked), 0, at_most=True)
+    asked = [now.health, bad.health, health]
+    errors = " ".join({each.error for each in asked if each.error})
+    text = (
+        f"{max(each.longest for each in asked) * 1e3:.0f} ms of {sum(each.asked for each in asked)} {errors}"
+    )
+    report.row("longest answer of the health check", max(each.longest for each in asked), text)
+    report.limit("health checks without an answer", sum(each.failed for each in asked), 0)
     _report_catch_up(report, options)
     return report.print()
 
 
-def _health_text(asked: list[Health]) -> str:
-    longest = max(health.longest for health in asked)
-    errors = {health.error for health in asked if health.error}
-    return f"{longest * 1e3:.0f} ms of {sum(health.asked for health in asked)} {' '.join(errors)}"
-
-
 def _report_catch_up(report: Report, options: Options) -> None:
     made = binlogs(_CATCH_UP_SIZE)
-    warm(made)
     now = _catch_up(made.index, REPOSITORY, {})
-    bare = _catch_up(made.index, None, now.sizes)
-    name = f"{_CATCH_UP_SLAVES} catch up on {_CATCH_UP_SIZE >> 20} MiB"
-    report.row(f"{name}, this release", now.seconds, now.text)
-    report.row(f"{name}, a bare copy", bare.seconds, bare.text)
+    bare = _catch_up(made.index, None, {result.filter: result.sizes for result in now.results})
+    found = {"this release": now, "a bare copy": bare}
     if options.before is not None:
-        before = _catch_up(made.index, options.before, {})
-        report.row(f"{name}, before", before.seconds, before.text)
+        found["before"] = before = _catch_up(made.index, options.before, {})
         if before.digests != now.digests:
             raise SystemExit("the two releases send different events")
+    for name, each in found.items():
+        title = f"{_CATCH_UP_SLAVES} catch up on {_CATCH_UP_SIZE >> 20} MiB, {name}"
+        report.row(title, each.seconds, each.text)
     report.target("catch-up, MB/s", now.bytes / now.seconds / _MB, 2 * 133)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 
 import grpc
 
-from bench import _grpc_raw
-from bench._common import Options, Report, binlogs, child, do_db, interleaved, keeping, master, timed, warm
+from bench._child import Child, master
+from bench._common import Options, Report, binlogs, do_db, keeping
+from bench._raw import COPY, copying
 from dumpfilter.dump.stream.message import client
 from dumpfilter.dump.stream.versions import PROTOCOL
 from dumpfilter.filter.convert import filter_to_proto
@@ -15,6 +20,13 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
 _UNLIMITED = [("grpc.max_receive_message_length", -1)]
+
+
+@contextmanager
+def connected(address: str) -> Iterator[rpc.DumpFilterStub]:
+    """Yield a client of a master."""
+    with grpc.insecure_channel(address, options=_UNLIMITED) as channel:
+        yield client(channel)
 
 
 def dump(stub: rpc.DumpFilterStub, names: list[str], *, most: int | None = None) -> list[int]:
@@ -40,71 +52,47 @@ def dump(stub: rpc.DumpFilterStub, names: list[str], *, most: int | None = None)
 
 def run(options: Options) -> bool:
     made = binlogs(options.size)
-    warm(made)
     share = {"everything": keeping(made, 1.0), "a fifth": keeping(made, 0.2)}
-    sizes: dict[str, list[int]] = {}
 
     def fresh(kept: str) -> float:
         """Return the seconds of the first dump of a new master, which has loaded its code and indexed nothing."""
-        with (
-            master(made.index) as (address, _),
-            grpc.insecure_channel(address, options=_UNLIMITED) as channel,
-        ):
-            stub = client(channel)
+        with master(made.index) as (address, _), connected(address) as stub:
             dump(stub, share[kept], most=1)
+            start = time.perf_counter()
+            dump(stub, share[kept])
+            return time.perf_counter() - start
 
-            def work() -> None:
-                sizes[kept] = dump(stub, share[kept])
-
-            return timed(work)
-
-    with (
-        child(["-m", "bench._grpc_raw"]) as raw_server,
-        master(made.index, "--cache-size", "256") as (address, _),
-        grpc.insecure_channel(address, options=_UNLIMITED) as channel,
-    ):
-        raw_address = f"127.0.0.1:{raw_server.line()}"
-        stub = client(channel)
-        for kept in share:
-            sizes[kept] = dump(stub, share[kept])
-        with grpc.insecure_channel(raw_address, options=_UNLIMITED) as raw_channel:
-            stream = raw_channel.unary_stream(_grpc_raw.METHOD)
-
-            def raw(kept: str) -> float:
-                request = " ".join(map(str, sizes[kept])).encode()
-                return timed(lambda: [len(piece) for piece in stream(request)])
-
-            found = interleaved(
-                {
-                    "everything, first dump": lambda: fresh("everything"),
-                    "a fifth, first dump": lambda: fresh("a fifth"),
-                    "everything, indexed": lambda: timed(lambda: dump(stub, share["everything"])),
-                    "a fifth, indexed": lambda: timed(lambda: dump(stub, share["a fifth"])),
-                    "everything, raw copy": lambda: raw("everything"),
-                    "a fifth, raw copy": lambda: raw("a fifth"),
-                },
-                options.runs,
-            )
     report = Report("grpc_end_to_end", "filtering on the master saves the slave's time too", made.bytes)
-    m = report.times(found)
+    with (
+        Child(copying) as bare,
+        master(made.index, "--cache-size", "256") as (address, _),
+        connected(address) as stub,
+        grpc.insecure_channel(f"127.0.0.1:{bare.answer()}", options=_UNLIMITED) as channel,
+    ):
+        sizes = {kept: dump(stub, share[kept]) for kept in share}
+        copy = channel.unary_stream(COPY)
+
+        def raw(kept: str) -> None:
+            for _ in copy(" ".join(map(str, sizes[kept])).encode()):
+                pass
+
+        m = report.measure(
+            {
+                **{f"{kept}, first dump": partial(fresh, kept) for kept in share},
+                **{f"{kept}, indexed": partial(dump, stub, names) for kept, names in share.items()},
+                **{f"{kept}, raw copy": partial(raw, kept) for kept in share},
+            },
+            options.runs,
+        )
     kept_share = sum(sizes["a fifth"]) / sum(sizes["everything"])
-    report.row("kept", kept_share, f"{kept_share:.3f} of the bytes, in {len(sizes['a fifth'])} chunks")
-    for state in ("first dump", "indexed"):
-        report.row(
-            f"raw / everything, {state}",
-            m["everything, raw copy"] / m[f"everything, {state}"],
-            f"{m['everything, raw copy'] / m[f'everything, {state}']:.2f} of a raw copy's speed",
-        )
-        report.row(
-            f"raw / a fifth, {state}",
-            m["a fifth, raw copy"] / m[f"a fifth, {state}"],
-            f"{m['a fifth, raw copy'] / m[f'a fifth, {state}']:.2f} of a raw copy's speed",
-        )
-    report.target(
-        "everything / a fifth, first dump", m["everything, first dump"] / m["a fifth, first dump"], 3
-    )
-    report.target("everything / a fifth, indexed", m["everything, indexed"] / m["a fifth, indexed"], 3)
+    report.row("kept", kept_share, f"{{:.3f}} of the bytes, in {len(sizes['a fifth'])} chunks")
+    states = ("first dump", "indexed")
+    for state in states:
+        for kept in share:
+            speed = m[f"{kept}, raw copy"] / m[f"{kept}, {state}"]
+            report.row(f"raw / {kept}, {state}", speed, "{:.2f} of a raw copy's speed")
+    for state in states:
+        report.ratio(f"everything / a fifth, {state}", f"everything, {state}", f"a fifth, {state}", 3)
     for kept, wanted in (("everything", 0.65), ("a fifth", 0.4)):
-        speed = m[f"{kept}, raw copy"] / m[f"{kept}, indexed"]
-        report.target(f"raw copy / {kept}, indexed", speed, wanted)
+        report.ratio(f"raw copy / {kept}, indexed", f"{kept}, raw copy", f"{kept}, indexed", wanted)
     return report.print()

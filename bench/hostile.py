@@ -15,11 +15,12 @@ import threading
 import time
 import zlib
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from statistics import quantiles
 
-from bench._common import Options, Report, interleaved, timed
-from dumpfilter.binlog.statement import StatementFacts, read_text
+from bench._common import Cases, Options, Report
+from dumpfilter.binlog.statement import read_text
 from dumpfilter.console.sql.result import Column, ColumnType, Table
 from dumpfilter.console.sql.select import Environment, select
 from dumpfilter.console.sql.server_errors import SqlError
@@ -94,55 +95,49 @@ def _decide(rule_filter: Filter, tables: int) -> None:
         rule_filter.rows_ok(f"db{n % 1000}", f"t{n}")
 
 
-def run(options: Options) -> bool:
-    report = Report("hostile", "no input costs more than its size", 0)
-    cases = {}
-    for name, make in STATEMENTS.items():
-        for size in (LENGTH // 2, LENGTH):
-            text = make(size)
-            cases[f"{name}, {size >> 20} MB"] = lambda text=text: timed(lambda: _read(text))
+def _wild(make: Callable[[int], str], rules: int) -> Filter:
+    return Filter.from_options([f"--replicate-wild-ignore-table={make(n)}" for n in range(rules)])
+
+
+def _match(percents: int) -> None:
+    pattern = Filter.from_options(["--replicate-wild-do-table=d." + "%a" * percents + "b"])
+    for _ in range(1000):
+        pattern.rows_ok("d", "a" * 64)
+
+
+def _cases() -> Cases:
     raw = STATEMENTS["one string"](LENGTH).encode()
-    cases["crc32 of 16 MB"] = lambda: timed(lambda: zlib.crc32(raw))
     one = Filter.from_options(["--replicate-wild-do-table=db1.%"])
-    cases[f"{TABLES} tables, 1 rule"] = lambda: timed(lambda: _decide(one, TABLES))
-    for name, make_pattern in PATTERNS.items():
-        for rules in (RULES // 10, RULES):
-            many = Filter.from_options(
-                [f"--replicate-wild-ignore-table={make_pattern(n)}" for n in range(rules)]
-            )
-            cases[f"{TABLES} tables, {rules} of {name}"] = lambda many=many: timed(
-                lambda: _decide(many, TABLES)
-            )
-    for percents in (30, 60):
-        pattern = Filter.from_options(["--replicate-wild-do-table=d." + "%a" * percents + "b"])
-        name = "a" * 64
-        cases[f"a pattern of {percents} %"] = lambda p=pattern, name=name: timed(
-            lambda: [p.rows_ok("d", name) for _ in range(1000)]
-        )
-    m = report.times(interleaved(cases, min(options.runs, 3)))
+    return {
+        **{
+            f"{name}, {size >> 20} MB": partial(read_text, make(size))
+            for name, make in STATEMENTS.items()
+            for size in (LENGTH // 2, LENGTH)
+        },
+        "crc32 of 16 MB": partial(zlib.crc32, raw),
+        f"{TABLES} tables, 1 rule": partial(_decide, one, TABLES),
+        **{
+            f"{TABLES} tables, {rules} of {name}": partial(_decide, _wild(make, rules), TABLES)
+            for name, make in PATTERNS.items()
+            for rules in (RULES // 10, RULES)
+        },
+        **{f"a pattern of {percents} %": partial(_match, percents) for percents in (30, 60)},
+    }
+
+
+def run(options: Options) -> bool:
+    report = Report("hostile", "no input costs more than its size")
+    m = report.measure(_cases(), min(options.runs, 3))
     for name in STATEMENTS:
-        ratio = m[f"{name}, 16 MB"] / m[f"{name}, 8 MB"]
-        report.target(f"statement of {name}: 16 MB / 8 MB", ratio, 3.0, at_most=True)
-        report.row(
-            f"statement of {name} / crc32",
-            m[f"{name}, 16 MB"] / m["crc32 of 16 MB"],
-            f"{m[f'{name}, 16 MB'] / m['crc32 of 16 MB']:.1f}",
-        )
+        report.ratio(f"statement of {name}: 16 MB / 8 MB", f"{name}, 16 MB", f"{name}, 8 MB", 3, at_most=True)
+        report.row(f"statement of {name} / crc32", m[f"{name}, 16 MB"] / m["crc32 of 16 MB"], "{:.1f}")
     for name in PATTERNS:
-        ratio = m[f"{TABLES} tables, {RULES} of {name}"] / m[f"{TABLES} tables, {RULES // 10} of {name}"]
-        report.target(f"100,000 tables: 10,000 rules like {name} / 1,000", ratio, 3.0, at_most=True)
-    report.target("60 % / 30 %", m["a pattern of 60 %"] / m["a pattern of 30 %"], 4.0, at_most=True)
+        many, few = (f"{TABLES} tables, {rules} of {name}" for rules in (RULES, RULES // 10))
+        report.ratio(f"100,000 tables: 10,000 rules like {name} / 1,000", many, few, 3, at_most=True)
+    report.ratio("60 % / 30 %", "a pattern of 60 %", "a pattern of 30 %", 4, at_most=True)
     # A console freezes the objects of the started program, too, so that the collector is quick.
     gc.freeze()
     for name, text in SELECTS.items():
-        report.target(
-            f"a thread's wait beside a SELECT of {name}, s",
-            _delay(text),
-            _LONGEST_DELAY_SECONDS,
-            at_most=True,
-        )
+        title = f"a thread's wait beside a SELECT of {name}, s"
+        report.limit(title, _delay(text), _LONGEST_DELAY_SECONDS)
     return report.print()
-
-
-def _read(text: str) -> StatementFacts:
-    return read_text(text)

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from statistics import median
 
 from bench._common import Options, Report
+from bench._fleet import percentiles
 from dumpfilter.topology.links.client import LinkProcess
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
 
@@ -94,10 +95,6 @@ def _round_trips(port: int) -> list[float]:
     return found[1:]
 
 
-def _percentile(values: list[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
-
-
 def run(options: Options) -> bool:
     """Measure rates and delays of links, beside the bare loopback in the same run."""
     report = Report("links", "links pass bytes at the rate and with the delay that they are given")
@@ -108,8 +105,8 @@ def run(options: Options) -> bool:
             port = links.open(f"rate {rate}", peer.port, LinkShape(rate))
             count = int(rate / 8 * SECONDS)
             ratio = median(_transfer(port, count) / rate for _ in range(options.runs))
-            report.row(f"rate {rate:,} bit/s", ratio, f"{ratio:.4f} of the rate")
-            report.target(f"error of {rate:,} bit/s", abs(ratio - 1), RATE_TOLERANCE, at_most=True)
+            report.row(f"rate {rate:,} bit/s", ratio, "{:.4f} of the rate")
+            report.limit(f"error of {rate:,} bit/s", abs(ratio - 1), RATE_TOLERANCE)
         for delay in DELAYS:
             port = links.open(f"delay {delay}", peer.port, LinkShape(None, delay))
             bare: list[float] = []
@@ -119,21 +116,16 @@ def run(options: Options) -> bool:
                 shaped += _round_trips(port)
             floor = median(bare)
             added = [((took - floor) / 2 - delay) * 1e3 for took in shaped]
-            p50, p99 = median(added), _percentile(added, 0.99)
-            text = f"{p50:+.2f} ms in the median, {p99:+.2f} ms at p99, each way"
+            p50, p99 = median(added), percentiles(added)[99]
+            text = f"{{:+.2f}} ms in the median, {p99:+.2f} ms at p99, each way"
             report.row(f"delay {delay * 1e3:g} ms", p50, text)
-            report.target(f"ms added to {delay * 1e3:g} ms", abs(p50), DELAY_TOLERANCE_MS, at_most=True)
+            report.limit(f"ms added to {delay * 1e3:g} ms", abs(p50), DELAY_TOLERANCE_MS)
         direct = median(_transfer(peer.port, PLAIN_BYTES) for _ in range(options.runs))
         through = median(_transfer(plain, PLAIN_BYTES) for _ in range(options.runs))
-        report.row(
-            "a link without a shape",
-            through / direct,
-            f"{through / 1e9:.1f} Gbit/s, {direct / 1e9:.1f} directly",
-        )
-        first = median(
-            median(_round_trips(plain)) - median(_round_trips(peer.port)) for _ in range(options.runs)
-        )
-        report.row("… its round trip", first * 1e3, f"{first * 1e3:.3f} ms longer")
+        text = f"{through / 1e9:.1f} Gbit/s, {direct / 1e9:.1f} directly"
+        report.row("a link without a shape", through / direct, text)
+        trips = [median(_round_trips(plain)) - median(_round_trips(peer.port)) for _ in range(options.runs)]
+        report.row("… its round trip", median(trips) * 1e3, "{:.3f} ms longer")
     peer.close()
     report.note("a rate counts from the request to the last byte, so the first round trip is in it")
     return report.print()

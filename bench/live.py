@@ -7,12 +7,9 @@ Three slaves of dumpfilter over gRPC, and thirty programs that read as replicas 
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -20,10 +17,14 @@ from itertools import combinations
 from pathlib import Path
 from statistics import quantiles
 
-from bench._common import REPOSITORY, Child, Options, Report, child
-from bench._live_reader import TIMED, UNTIMED
+from bench._child import Child
+from bench._common import Options, Report
+from bench._live import committing, reading
 from bench._process import processor_seconds, thread_seconds
+from bench._raw import relay_seconds
+from bench._relay_slave import following as following_slave
 from bench._servers import PASSWORD, USER, RealServer, behind, in_families, running
+from dumpfilter.base.waiting import until
 from dumpfilter.testbed.servers import Family, SourceAddress
 from tests.certificates import Authority
 
@@ -65,10 +66,11 @@ class Cost:
     committed: list[float] = field(default_factory=list)
     """The times at which the beats were committed (``time.monotonic``), seconds."""
 
-    def add_arrivals(self, arrived: list[float]) -> None:
-        """Add the times at which the beats arrived at one reader. Beats before the measured ones do not count."""
-        pairs = zip(arrived[-len(self.committed) :], self.committed, strict=True)
-        self.applied += [there - committed for there, committed in pairs]
+    def add_arrivals(self, arrived: Iterable[list[float]]) -> None:
+        """Add the times at which the beats arrived at each reader. Beats before the measured ones do not count."""
+        for each in arrived:
+            pairs = zip(each[-len(self.committed) :], self.committed, strict=True)
+            self.applied += [there - committed for there, committed in pairs]
 
     @property
     def median(self) -> float:
@@ -136,18 +138,10 @@ def commits(source: RealServer) -> int:
     return int(row["Value"])
 
 
-@contextmanager
-def load(source: RealServer, rate: int) -> Iterator[None]:
-    """Commit transactions at ``rate`` a second while the block runs."""
-    with child(["-m", "bench._live_load", str(source.port), str(rate)], quiet=False) as process:
-        process.line()
-        yield
-
-
 def measure(source: RealServer, replicas: Replicas | None, spent: Callable[[], float], rate: int) -> Cost:
     """Return the cost of a live load, in the processor time that ``spent`` tells."""
     cost = Cost()
-    with load(source, rate):
+    with Child(committing, source.port, rate):
         time.sleep(_WARM_SECONDS)
         if replicas is not None:
             replicas.applied(
@@ -164,14 +158,12 @@ def measure(source: RealServer, replicas: Replicas | None, spent: Callable[[], f
     return cost
 
 
-@contextmanager
-def readers(source: RealServer, port: int, users: Sequence[str], timed: str = UNTIMED) -> Iterator[Child]:
-    """Let a program read commits as replicas of some users while the block runs. Yield its process."""
+def reader(source: RealServer, port: int, users: Sequence[str]) -> Child:
+    """Return a process that reads commits as replicas of some users."""
     gtids, _ = beat(source)
-    arguments = ["-m", "bench._live_reader", source.family, str(port), gtids, timed, *users]
-    with child(arguments, quiet=False) as process:
-        process.line()
-        yield process
+    process = Child(reading, source.family, port, gtids, users)
+    process.answer()
+    return process
 
 
 def arrival(source: RealServer, port: int, users: Sequence[str], rate: int) -> Cost:
@@ -180,12 +172,10 @@ def arrival(source: RealServer, port: int, users: Sequence[str], rate: int) -> C
     Real replicas apply what they get. At a high rate they and the source use all processors of a small machine, and
     their own delay hides the delay of what serves them.
     """
-    with readers(source, port, users, TIMED) as process:
+    with reader(source, port, users) as process:
         cost = measure(source, None, lambda: 0.0, rate)
         time.sleep(_SETTLE_SECONDS)
-        lines = [line.split() for line in process.end()]
-    for number in range(len(users)):
-        cost.add_arrivals([float(at) for reader, at in lines if int(reader) == number])
+        cost.add_arrivals(process.ask())
     return cost
 
 
@@ -200,27 +190,22 @@ def of_slaves(source: RealServer, port: int, pid: int, rate: int) -> Cost:
     """Return the cost of three slaves over gRPC, with the times from commit to relay log."""
     with ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
-        processes = []
-        for number, rules in enumerate(RULES.values(), 200):
-            process = stack.enter_context(child(["-m", "bench._relay_slave"], quiet=False))
-            place = {"address": f"127.0.0.1:{port}", "path": f"{directory}/{number}"}
-            process.tell(json.dumps({**place, "rules": rules, "server_id": number, "follow": True}))
-            processes.append(process)
+        slaves = [
+            stack.enter_context(
+                Child(following_slave, f"127.0.0.1:{port}", f"{directory}/{number}", rules, number)
+            )
+            for number, rules in enumerate(RULES.values(), 200)
+        ]
         beat(source)
-        for process in processes:
-            process.line()
+        until(
+            lambda: all(slave.ask() for slave in slaves),
+            time.monotonic() + _LONGEST_WAIT,
+            lambda: SystemExit("a slave received no commit"),
+        )
         cost = measure(source, None, lambda: processor_seconds(pid), rate)
         time.sleep(_SETTLE_SECONDS)
-        for process in processes:
-            cost.add_arrivals([float(line) for line in process.end()])
+        cost.add_arrivals(slave.ask() for slave in slaves)
     return cost
-
-
-def floor(rate: int) -> float:
-    """Return the processor time for a transaction of a bare relay over TLS, seconds."""
-    command = [sys.executable, "-m", "bench._live_floor", str(rate), str(_MEASURED_SECONDS), str(len(RULES))]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    return float(json.loads(done.stdout)["seconds"])
 
 
 @contextmanager
@@ -268,60 +253,52 @@ def following(source: RealServer) -> Iterator[tuple[int, int, int]]:
 def report_of(family: Family) -> Report:
     """Measure a family's servers, and return the report."""
     report = Report(f"live, {family}", "a live commit on its way to three real replicas, over TLS")
+    own, theirs = list(RULES), [USER] * len(RULES)
     with servers(family) as (source, replicas), following(source) as (port, pid, grpc_port):
+
+        def spent() -> float:
+            return processor_seconds(pid)
+
         for rate in RATES:
-            bare = floor(rate)
-            replicas.attach(source.port, [USER] * len(RULES))
+
+            def row(name: str, cost: Cost, how: str = "", *, rate: int = rate, is_cost: bool = True) -> None:
+                used = f"{cost.seconds * 1e6:7.0f} us of processor time a transaction" if is_cost else ""
+                took = f"{how} {cost.median * 1e3:.1f} ms (p99 {cost.p99 * 1e3:.1f})" if how else ""
+                text = ", ".join(filter(None, (used, took)))
+                report.row(f"{rate}/s, {name}", cost.seconds if is_cost else cost.median, text)
+
+            bare = relay_seconds(rate, _MEASURED_SECONDS, len(RULES))
+            replicas.attach(source.port, theirs)
             direct = measure(source, replicas, lambda: dump_thread_seconds(source), rate)
             replicas.detach()
-            follows = measure(source, None, lambda: processor_seconds(pid), rate)
-            replicas.attach(port, list(RULES))
-            busy, whole = busy_seconds()
-            ours = measure(source, replicas, lambda: processor_seconds(pid), rate)
-            busy, whole = (
-                after - before for after, before in zip(busy_seconds(), (busy, whole), strict=True)
-            )
+            follows = measure(source, None, spent, rate)
+            replicas.attach(port, own)
+            begin = busy_seconds()
+            ours = measure(source, replicas, spent, rate)
+            busy, whole = (after - before for after, before in zip(busy_seconds(), begin, strict=True))
             replicas.detach()
-            read = [
-                arrival(source, source.port, [USER] * len(RULES), rate),
-                arrival(source, port, list(RULES), rate),
-            ]
-            for name, cost in zip(("read at the source", "read behind dumpfilter"), read, strict=True):
-                report.row(
-                    f"{rate}/s, {name}",
-                    cost.median,
-                    f"commit to arrival {cost.median * 1e3:.1f} ms (p99 {cost.p99 * 1e3:.1f})",
-                )
-            report.row(f"{rate}/s, processors busy", busy / whole, f"{100 * busy / whole:.0f} %")
-            for name, cost in (("at the source", direct), ("behind dumpfilter", ours)):
-                report.row(
-                    f"{rate}/s, {name}",
-                    cost.seconds,
-                    f"{cost.seconds * 1e6:7.0f} us of processor time a transaction, commit to applied "
-                    f"{cost.median * 1e3:.1f} ms (p99 {cost.p99 * 1e3:.1f})",
-                )
-            report.row(f"{rate}/s, no replica", follows.seconds, f"{follows.seconds * 1e6:7.0f} us")
-            report.row(f"{rate}/s, bare relay", bare, f"{bare * 1e6:7.0f} us")
-            report.target(f"{rate}/s: dumpfilter / bare relay", ours.seconds / bare, 2.5, at_most=True)
-            report.target(f"{rate}/s: no replica, us", follows.seconds * 1e6, 120, at_most=True)
-            direct_read, our_read = read
+            direct_read = arrival(source, source.port, theirs, rate)
+            our_read = arrival(source, port, own, rate)
+            row("read at the source", direct_read, "commit to arrival", is_cost=False)
+            row("read behind dumpfilter", our_read, "commit to arrival", is_cost=False)
+            report.row(f"{rate}/s, processors busy", busy / whole, "{:.0%}")
+            row("at the source", direct, "commit to applied")
+            row("behind dumpfilter", ours, "commit to applied")
+            row("no replica", follows)
+            row("bare relay", Cost(bare))
+            report.limit(f"{rate}/s: dumpfilter / bare relay", ours.seconds / bare, 2.5)
+            report.limit(f"{rate}/s: no replica, us", follows.seconds * 1e6, 120)
             added = (our_read.median - direct_read.median) * 1e3
-            report.target(f"{rate}/s: added to the median, ms", added, 2, at_most=True)
-            added = (our_read.p99 - direct_read.p99) * 1e3
-            report.target(f"{rate}/s: added to p99, ms", added, 10, at_most=True)
+            report.limit(f"{rate}/s: added to the median, ms", added, 2)
+            report.limit(f"{rate}/s: added to p99, ms", (our_read.p99 - direct_read.p99) * 1e3, 10)
             slaves = of_slaves(source, grpc_port, pid, rate)
-            report.row(
-                f"{rate}/s, three slaves over gRPC",
-                slaves.seconds,
-                f"{slaves.seconds * 1e6:7.0f} us, commit to relay log {slaves.median * 1e3:.1f} ms "
-                f"(p99 {slaves.p99 * 1e3:.1f})",
-            )
-            report.target(f"{rate}/s: commit to relay log, ms", slaves.median * 1e3, 3, at_most=True)
+            row("three slaves over gRPC", slaves, "commit to relay log")
+            report.limit(f"{rate}/s: commit to relay log, ms", slaves.median * 1e3, 3)
             if rate == MANY_RATE:
-                with readers(source, port, [*MANY_RULES] * READERS_OF_A_FILTER):
-                    many = measure(source, None, lambda: processor_seconds(pid), rate)
-                report.row(f"{rate}/s, thirty readers", many.seconds, f"{many.seconds * 1e6:7.0f} us")
-                report.target(f"{rate}/s: thirty / three", many.seconds / ours.seconds, 3, at_most=True)
+                with reader(source, port, [*MANY_RULES] * READERS_OF_A_FILTER):
+                    many = measure(source, None, spent, rate)
+                row("thirty readers", many)
+                report.limit(f"{rate}/s: thirty / three", many.seconds / ours.seconds, 3)
     report.note("at the source: the processor time of the source's dump threads alone")
     return report
 

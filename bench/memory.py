@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 
-from bench._common import OUT, Options, Report, binlogs, child, master
+from bench._child import Child, master
+from bench._common import OUT, Options, Report, binlogs
 from bench._process import peak_rss
+from bench._relay_slave import receiving
 
 SIZES = (64 << 20, 512 << 20, 2 << 30)
 _CACHE = 8
@@ -24,15 +26,15 @@ def run(options: Options) -> bool:
         for case, cache in (("", _CACHE), (f", cache of {_DEFAULT_CACHE} MiB", _DEFAULT_CACHE)):
             with (
                 master(made.index, "--cache-size", str(cache)) as (address, pid),
-                child(["-m", "bench._relay_slave"]) as slave,
+                Child(receiving) as slave,
             ):
-                found = slave.ask({"address": address, "path": str(directory)})
-                for part, rss in (("master", peak_rss(pid)), ("slave", int(found["rss"]))):
+                *_, of_slave = slave.ask(address, str(directory))
+                for part, rss in (("master", peak_rss(pid)), ("slave", of_slave)):
                     peaks.setdefault(part + case, []).append(rss)
-                    report.row(f"{part}, {size >> 20} MiB{case}", rss / 2**20, f"{rss / 2**20:8.1f} MiB")
+                    report.row(f"{part}, {size >> 20} MiB{case}", rss / 2**20, "{:8.1f} MiB")
             shutil.rmtree(directory, ignore_errors=True)
     for part in ("master", "slave"):
-        report.target(f"{part}: most / 64 MiB's", max(peaks[part]) / peaks[part][0], 1.2, at_most=True)
+        report.limit(f"{part}: most / 64 MiB's", max(peaks[part]) / peaks[part][0], 1.2)
     report.note(
         f"peaks (VmHWM) of processes that dump everything once. For the target, --cache-size is {_CACHE} MiB, not "
         f"{_DEFAULT_CACHE}, so that the smallest binlog fills the index cache, too."

@@ -6,11 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 
-from bench._common import OUT, REPOSITORY, Options, Report, binlogs, has_mysql, interleaved, timed, warm
+from bench._common import OUT, REPOSITORY, Options, Report, binlogs, has_mysql
 from bench._servers import Peer, copied
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F
 from dumpfilter.binlog.workload.generate import GeneratedSet, Style
@@ -19,36 +21,39 @@ from dumpfilter.index.fileset import FLAGS_OFFSET
 _FETCHED = OUT / "fetched"
 
 
-def _run(command: Sequence[str]) -> tuple[float, float]:
-    """Run a program to its end, and return its wall time and its CPU time, seconds."""
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    spent = [0.0]
+class _Spent:
+    """The processor times of programs that were run, by case, seconds."""
 
-    def work() -> None:
+    def __init__(self) -> None:
+        self.cases: dict[str, list[float]] = {}
+
+    def run(self, name: str, command: Sequence[str]) -> float:
+        """Run a program to its end, and return its wall time, seconds."""
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        start = time.perf_counter()
         process = subprocess.Popen(
             command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
         assert process.stderr is not None
         said = process.stderr.read()
         _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
         if status:
             raise SystemExit(f"{command[0]}: {said.decode()}")
-        spent[0] = usage.ru_utime + usage.ru_stime
+        self.cases.setdefault(name, []).append(usage.ru_utime + usage.ru_stime)
+        return seconds
 
-    return timed(work), spent[0]
 
-
-def _fetch(peer: Peer, made: GeneratedSet, options: str = "", *more: str) -> tuple[float, float]:
-    """Fetch the generated files into a new directory, and return the wall time and the CPU time, seconds."""
-    shutil.rmtree(_FETCHED, ignore_errors=True)
+def _fetch(peer: Peer, made: GeneratedSet, options: str, *more: str) -> list[str]:
+    """Return the command that fetches the generated files into a new directory."""
     server = peer.server
     secret = server.directory / "password"
     secret.touch(0o600)
     secret.write_text(server.account.password)
     where = f"{server.account.user}@{server.host}:{server.port}"
     address = f"mysql://{where}/?password-file={secret}&to={made.files[-1].name}{options}"
-    return _run([sys.executable, "-m", "dumpfilter", "fetch", address, "--output", str(_FETCHED), *more])
+    return [sys.executable, "-m", "dumpfilter", "fetch", address, "--output", str(_FETCHED), *more]
 
 
 def _check(made: GeneratedSet, directory: Path) -> None:
@@ -62,35 +67,30 @@ def _check(made: GeneratedSet, directory: Path) -> None:
 
 def _measure(report: Report, options: Options, style: Style) -> None:
     made = binlogs(options.size, style=style)
-    warm(made)
+    report.nbytes = made.bytes
+    spent = _Spent()
+
+    def case(name: str, command: Sequence[str]) -> float:
+        shutil.rmtree(_FETCHED, ignore_errors=True)
+        return spent.run(name, command)
+
     with copied(made, style) as peer:
-        cpu: dict[str, list[float]] = {}
-
-        def case(name: str, work: Callable[[], tuple[float, float]]) -> Callable[[], float]:
-            def one() -> float:
-                seconds, spent = work()
-                cpu.setdefault(name, []).append(spent)
-                return seconds
-
-            return one
-
         plain = "&tls=disabled&get-source-public-key=yes"
-        cases = {
-            f"{style}: {peer.name}": lambda: _run([*peer.command, *peer.files]),
-            f"{style}: fetch --sync none": lambda: _fetch(peer, made, plain, "--sync", "none"),
-            f"{style}: fetch": lambda: _fetch(peer, made, plain),
+        peers, ours = f"{style}: {peer.name}", f"{style}: fetch --sync none"
+        commands = {
+            peers: [*peer.command, *peer.files],
+            ours: _fetch(peer, made, plain, "--sync", "none"),
+            f"{style}: fetch": _fetch(peer, made, plain),
         }
         if style == "mysql":
-            cases[f"{style}: fetch with TLS"] = lambda: _fetch(peer, made, "&tls=required", "--sync", "none")
-        found = interleaved({name: case(name, work) for name, work in cases.items()}, options.runs)
+            commands[f"{style}: fetch with TLS"] = _fetch(peer, made, "&tls=required", "--sync", "none")
+        cases = {name: partial(case, name, command) for name, command in commands.items()}
+        report.measure(cases, options.runs)
         _check(made, _FETCHED)
-    wall = report.times(found, nbytes=made.bytes)
-    used = {name: median(values[1:]) for name, values in cpu.items()}
-    for name, seconds in used.items():
-        report.row(f"{name}, CPU", seconds, f"{seconds * 1e3:9.1f} ms of CPU time")
-    peers, ours = f"{style}: {peer.name}", f"{style}: fetch --sync none"
-    report.target(f"{ours} / {peer.name}, wall time", wall[ours] / wall[peers], 1.0, at_most=True)
-    report.target(f"{ours} / {peer.name}, CPU", used[ours] / used[peers], 1.0, at_most=True)
+    for name, seconds in spent.cases.items():
+        report.row(f"{name}, CPU", median(seconds[1:]), f"{median(seconds[1:]) * 1e3:9.1f} ms of CPU time")
+    report.ratio(f"{ours} / {peer.name}, wall time", ours, peers, 1.0, at_most=True)
+    report.ratio(f"{ours} / {peer.name}, CPU", f"{ours}, CPU", f"{peers}, CPU", 1.0, at_most=True)
 
 
 def run(options: Options) -> bool:

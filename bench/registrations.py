@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import secrets
-import time
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import grpc
 
-from bench._common import OUT, Options, Report, interleaved
+from bench._common import OUT, Options, Report, processor_time
 from dumpfilter.binlog.workload.generate import generate
 from dumpfilter.dump.stream.versions import PROTOCOL
 from dumpfilter.filter import Filter
@@ -24,13 +25,6 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 FEW, MANY = 10, 10_000
 NUMBER = 200
 """The registrations that one run times."""
-
-
-def _processor_time(work: Callable[[], object]) -> float:
-    """Return the processor time that work takes, seconds. Other processes of a busy machine do not count."""
-    before = time.process_time()
-    work()
-    return time.process_time() - before
 
 
 def _add(register: Register, number: int, secret: bytes) -> None:
@@ -51,7 +45,7 @@ def _in_register(others: int) -> float:
     for number in range(1, others + 1):
         _add(register, number, secrets.token_bytes(32))
     secret = secrets.token_bytes(32)
-    return _processor_time(
+    return processor_time(
         lambda: [_add(register, others + number, secret) for number in range(1, NUMBER + 1)]
     )
 
@@ -65,7 +59,7 @@ def _over_grpc(stub: rpc.DumpFilterStub) -> float:
         )
         for number in range(1, NUMBER + 1)
     ]
-    return _processor_time(lambda: [stub.Register(request) for request in requests])
+    return processor_time(lambda: [stub.Register(request) for request in requests])
 
 
 def _set() -> Path:
@@ -76,33 +70,21 @@ def _set() -> Path:
 
 
 def run(options: Options) -> bool:
-    report = Report(
-        "registrations", "a registration costs the same among ten others and among ten thousand", 0
-    )
-    few, many = (MasterServer(BinlogStore(_set())) for _ in range(2))
-    channels = [grpc.insecure_channel(f"127.0.0.1:{server.port}") for server in (few, many)]
-    stubs = [rpc.DumpFilterStub(channel) for channel in channels]
-    for server, others in ((few, FEW), (many, MANY)):
-        server.start()
-        for number in range(1, others + 1):
-            _add(server.service.register, number, secrets.token_bytes(32))
-    try:
-        m = report.times(
-            interleaved(
-                {
-                    f"{NUMBER} in the register, among {FEW}": lambda: _in_register(FEW),
-                    f"{NUMBER} in the register, among {MANY}": lambda: _in_register(MANY),
-                    f"{NUMBER} over gRPC, among {FEW}": lambda: _over_grpc(stubs[0]),
-                    f"{NUMBER} over gRPC, among {MANY}": lambda: _over_grpc(stubs[1]),
-                },
-                options.runs,
-            )
-        )
-    finally:
-        for channel, server in zip(channels, (few, many), strict=True):
-            channel.close()
-            server.stop(0)
+    report = Report("registrations", "a registration costs the same among ten others and among ten thousand")
+    cases: dict[str, Callable[[], float]] = {}
+    with ExitStack() as stack:
+        for others in (FEW, MANY):
+            server = MasterServer(BinlogStore(_set()))
+            server.start()
+            stack.callback(server.stop, 0)
+            channel = stack.enter_context(grpc.insecure_channel(f"127.0.0.1:{server.port}"))
+            for number in range(1, others + 1):
+                _add(server.service.register, number, secrets.token_bytes(32))
+            stub = rpc.DumpFilterStub(channel)
+            cases[f"{NUMBER} in the register, among {others}"] = partial(_in_register, others)
+            cases[f"{NUMBER} over gRPC, among {others}"] = partial(_over_grpc, stub)
+        report.measure(cases, options.runs)
     for where in ("in the register", "over gRPC"):
-        ratio = m[f"{NUMBER} {where}, among {MANY}"] / m[f"{NUMBER} {where}, among {FEW}"]
-        report.target(f"{where}: among {MANY} / among {FEW}", ratio, 1.5, at_most=True)
+        many, few = (f"{NUMBER} {where}, among {others}" for others in (MANY, FEW))
+        report.ratio(f"{where}: among {MANY} / among {FEW}", many, few, 1.5, at_most=True)
     return report.print()

@@ -7,12 +7,12 @@ the events of the file, without a connection.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from pymysql.protocol import MysqlPacket
 
-from bench._common import Options, Report, binlogs, interleaved, warm
+from bench._common import Options, Report, binlogs, processor_time
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, EventHeader, EventType
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.rows import RowImageReader
@@ -101,27 +101,20 @@ def theirs(made: GeneratedSet) -> int:
     return rows
 
 
-def _processor_time(work: Callable[[], object]) -> float:
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
 def run(options: Options) -> bool:
     made = binlogs(min(options.size, SIZE))
-    warm(made)
     report = Report("row_images", "rows are decoded in columns", made.bytes)
+    readers: dict[str, Callable[[GeneratedSet], int]] = {"dumpfilter": ours}
     if BinLogPacketWrapper is None:
         report.note("mysql-replication is not installed: pip install mysql-replication")
-    cases: dict[str, Callable[[], float]] = {"dumpfilter": lambda: _processor_time(lambda: ours(made))}
-    rows = ours(made)
+    else:
+        readers["python-mysql-replication"] = theirs
+    rows = {name: reader(made) for name, reader in readers.items()}
+    assert len(set(rows.values())) == 1
+    cases = {name: partial(processor_time, partial(reader, made)) for name, reader in readers.items()}
+    for name, seconds in report.measure(cases, options.runs).items():
+        report.row(f"{name}, rows a second", rows[name] / seconds, "{:12,.0f}")
     if BinLogPacketWrapper is not None:
-        assert theirs(made) == rows
-        cases["python-mysql-replication"] = lambda: _processor_time(lambda: theirs(made))
-    found = report.times(interleaved(cases, options.runs))
-    for name, seconds in found.items():
-        report.row(f"{name}, rows a second", rows / seconds, f"{rows / seconds:12,.0f}")
-    if BinLogPacketWrapper is not None:
-        ratio = found["python-mysql-replication"] / found["dumpfilter"]
-        report.target("times as fast as python-mysql-replication, in processor time", ratio, 5)
+        title = "times as fast as python-mysql-replication, in processor time"
+        report.ratio(title, "python-mysql-replication", "dumpfilter", 5)
     return report.print()

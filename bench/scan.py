@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
-from bench._common import Options, Report, binlogs, interleaved, timed, warm
+from bench._common import Options, Report, binlogs
 from dumpfilter.base.compiler.kernels import njit
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.native import load_u32
@@ -72,40 +73,33 @@ def checksum(blocks: int, block: memoryview, crc: Callable[[memoryview], int]) -
 
 def run(options: Options) -> bool:
     made = binlogs(options.size)
-    warm(made)
     pieces = [np.fromfile(path, np.uint8) for path in made.files]
     source = np.concatenate(pieces)
     target = np.zeros_like(source)
     python = [piece.tobytes() for piece in pieces]
     events = scan(made, verify=True)
     report = Report("scan", "the scan keeps up with memory", made.bytes)
-    report.row("events", events, f"{events:,} of {made.bytes / events:.0f} bytes on average")
-    libraries = {"CRC32 of blocks, zlib": zlib.crc32, "CRC32 of blocks, isal": isal_zlib.crc32}
-    block = source[:SEGMENT_SIZE]
-    blocks = source.size // block.size
-    checksums = {
-        name: lambda crc=crc: timed(lambda: checksum(blocks, memoryview(block), crc))
-        for name, crc in libraries.items()
-    }
-    found = interleaved(
+    report.row("events", events, f"{{:,}} of {made.bytes / events:.0f} bytes on average")
+    block = memoryview(source[:SEGMENT_SIZE])
+    blocks = source.size // len(block)
+    m = report.measure(
         {
-            **checksums,
-            "memcpy, target in memory": lambda: timed(lambda: np.copyto(target, source)),
-            "memcpy, target fresh": lambda: timed(lambda: source.copy()),
-            "read from the page cache": lambda: timed(lambda: read(made)),
-            "header walk, compiled": lambda: timed(lambda: walk(pieces)),
-            "header walk, Python": lambda: timed(lambda: [walk_python(p) for p in python]),
-            "scan": lambda: timed(lambda: scan(made, verify=False)),
-            "scan with checksums": lambda: timed(lambda: scan(made, verify=True)),
+            "CRC32 of blocks, zlib": partial(checksum, blocks, block, zlib.crc32),
+            "CRC32 of blocks, isal": partial(checksum, blocks, block, isal_zlib.crc32),
+            "memcpy, target in memory": partial(np.copyto, target, source),
+            "memcpy, target fresh": source.copy,
+            "read from the page cache": partial(read, made),
+            "header walk, compiled": partial(walk, pieces),
+            "header walk, Python": lambda: [walk_python(p) for p in python],
+            "scan": partial(scan, made, verify=False),
+            "scan with checksums": partial(scan, made, verify=True),
         },
         options.runs,
     )
-    m = report.times(found)
-    memcpy = m["memcpy, target in memory"]
-    report.target("scan / memcpy", memcpy / m["scan"], 0.8)
-    report.target("scan with checksums / memcpy", memcpy / m["scan with checksums"], 0.5)
+    report.ratio("scan / memcpy", "memcpy, target in memory", "scan", 0.8)
+    report.ratio("scan with checksums / memcpy", "memcpy, target in memory", "scan with checksums", 0.5)
     times = m["scan"] / m["read from the page cache"]
-    report.row("scan / read", times, f"{times:.2f} times as long as only reading")
+    report.row("scan / read", times, "{:.2f} times as long as only reading")
     report.note(
         "a fresh target's pages have to be made first, which is slow on some machines; the targets compare with a "
         "target in memory"

@@ -9,15 +9,15 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from bench import _filters
-from bench._common import OUT, Options, Report, master
+from bench._child import master
+from bench._common import OUT, Options, Report
 from bench._fleet import Fleet, Health, asking_for_health, fleet
 from bench._growing import GrowingSet
 from bench._process import Usage, usage
 from bench._reference import Reference
-from bench._slaves import Job, Life
+from bench._slaves import Job, Life, Result
 
 _COMMITS_A_SECOND = 4.0
 _BURST = 12
@@ -52,8 +52,7 @@ class _Life:
             if now >= sample_at:
                 self.samples.append((now - begin, usage(self._pid)))
                 sample_at += self._seconds / _SAMPLES
-                errors = [error for answer in followers.ask("state") for error in answer["errors"]]
-                if errors:
+                if errors := [error for told in followers.ask("errors") for error in told]:
                     raise SystemExit(f"{len(errors)} slaves ended, the first one with: {errors[0]}")
             if now >= rotate_at + self._seconds / _ROTATIONS:
                 rotate_at = now
@@ -80,21 +79,18 @@ def _wait_until_gone(pid: int, baseline: Usage) -> Usage:
     return used
 
 
-def _check(results: list[dict[str, Any]], growing: GrowingSet) -> Counter[str]:
+def _check(results: list[Result], growing: GrowingSet) -> Counter[str]:
     """Compare each slave with the plain pass over the finished set. Return what was checked, by way of life."""
     reference = Reference(growing.index)
     digest_of = cache(lambda pieces: reference.digest(list(pieces)))
     marks_of = cache(lambda pieces: _marks(growing, pieces))
     checked: Counter[str] = Counter()
     for result in results:
-        who = f"{result['life']} slave {result['number']}"
-        if result["error"]:
-            raise SystemExit(f"{who}: {result['error']}")
-        changes = [(number, tuple(place)) for number, place in result["pieces"]]
-        pieces = ((0, ("", 0)), *changes, (result["filter"], growing.end))
+        changes = result.pieces
+        pieces = ((0, ("", 0)), *changes, (result.filter, growing.end))
         digest, size, sent = digest_of(pieces)
         expected = {
-            "place": list(growing.end),
+            "place": growing.end,
             "digest": digest,
             "size": size,
             "transactions": growing.transactions,
@@ -102,15 +98,19 @@ def _check(results: list[dict[str, Any]], growing: GrowingSet) -> Counter[str]:
             "marks": marks_of(pieces),
         }
         for name, value in expected.items():
-            if result[name] != value:
-                found = len(result[name]) if name == "marks" else result[name]
-                wanted = len(value) if name == "marks" else value
-                raise SystemExit(f"{who}: {name} is {found}, not {wanted} ({len(changes)} changes of filter)")
-        checked[result["life"]] += 1
-        checked["vanished"] += result["vanished"]
+            if getattr(result, name) != value:
+                found, wanted = (
+                    len(each) if name == "marks" else each for each in (getattr(result, name), value)
+                )
+                raise SystemExit(
+                    f"{result.life} slave {result.number}: {name} is {found}, not {wanted} "
+                    f"({len(changes)} changes of filter)"
+                )
+        checked[result.life] += 1
+        checked["vanished"] += result.vanished
         checked["changes"] += len(changes)
-        checked["chunks"] += result["messages"]
-        checked["lost"] += len(result["lost"]) if result["life"] != Life.VANISHING else 0
+        checked["chunks"] += result.messages
+        checked["lost"] += len(result.lost) if result.life != Life.VANISHING else 0
     return checked
 
 
@@ -156,17 +156,17 @@ def live(directory: Path, count: int, seconds: float) -> Outcome:
         asking_for_health(address) as health,
     ):
         with fleet(Job(address, _WARM_UP, disturbed=1.0)) as few:
-            few.wait_until_begun()
-            few.wait_until_at(growing.end)
+            few.wait_until_none("waiting")
+            few.wait_until_none("behind", *growing.end)
             few.finish()
         time.sleep(1.0)
         baseline = usage(pid)
         with fleet(Job(address, count, disturbed=scale)) as followers:
-            connected = followers.wait_until_begun()
+            connected = followers.wait_until_none("waiting")
             life = _Life(growing, pid, seconds)
             life.run(followers)
             followers.ask("settle")
-            caught_up = followers.wait_until_at(growing.end)
+            caught_up = followers.wait_until_none("behind", *growing.end)
             results = followers.finish()
         gone = _wait_until_gone(pid, baseline)
     growing.close()
@@ -179,47 +179,36 @@ def run(options: Options) -> bool:
     shutil.rmtree(directory, ignore_errors=True)
     found = live(directory, options.followers, options.seconds)
     report = Report(
-        "soak", f"{options.followers} slaves live through {options.seconds:.0f} s of disturbances", 0
+        "soak", f"{options.followers} slaves live through {options.seconds:.0f} s of disturbances"
     )
-    _describe(report, found)
-    baseline, gone, samples = found.baseline, found.gone, found.samples
-    report.target("connections that the master ended", found.checked["lost"], 0, at_most=True)
-    report.target("sockets left over", gone.sockets - baseline.sockets, 0, at_most=True)
-    # The master keeps binlog files open that it has served.
-    begun = len(found.growing.files) - 1
-    report.target("files left open beside binlogs", gone.files - baseline.files - begun, 0, at_most=True)
-    report.target("threads at the end", gone.threads, 40, at_most=True)
-    early = samples[len(samples) // 2][1].rss
-    report.target("memory at the end / after half the time", samples[-1][1].rss / early, 1.05, at_most=True)
-    report.target("health checks without an answer", found.health.failed, 0, at_most=True)
-    return report.print()
-
-
-def _describe(report: Report, found: Outcome) -> None:
-    samples, growing, health = found.samples, found.growing, found.health
-    seconds, cpu = samples[-1][0] - samples[0][0], samples[-1][1].cpu - samples[0][1].cpu
-    report.row(
-        "the set", growing.transactions, f"{growing.transactions} transactions in {len(growing.files)} files"
-    )
-    report.row(
+    growing, health, baseline, gone = found.growing, found.health, found.baseline, found.gone
+    times, samples = zip(*found.samples, strict=True)
+    first, last = samples[0], samples[-1]
+    row = report.row
+    row("the set", growing.transactions, f"{{}} transactions in {len(growing.files)} files")
+    row(
         "slaves with exactly their events, position and GTIDs, and disturbances",
         found.checked["vanished"],
         ", ".join(f"{number} {what}" for what, number in found.checked.items()),
     )
-    report.row("the master's processor", cpu / seconds, f"{cpu / seconds:.3f} cores")
-    series = [f"{used.rss / _MB:.0f}" for _, used in samples[:: max(1, len(samples) // 30)]]
-    report.row("memory, MB", samples[-1][1].rss / _MB, " ".join(series))
-    threads = [used.threads for _, used in samples]
-    sockets = max(used.sockets for _, used in samples)
-    report.row("threads", max(threads), f"at most {max(threads)}, and at most {sockets} sockets")
-    report.row("connected", found.connected, f"in {found.connected:.1f} s")
-    report.row("the last ones caught up", found.caught_up, f"in {found.caught_up:.1f} s at the end")
-    report.row(
-        "longest answer of the health check", health.longest, f"{health.longest:.3f} s of {health.asked}"
-    )
-    for name, used in (("before", found.baseline), ("after", found.gone)):
-        report.row(
-            f"the master {name}",
-            used.rss / _MB,
-            f"{used.rss / _MB:.0f} MB, {used.threads} threads, {used.sockets} sockets, {used.files} other files",
-        )
+    row("the master's processor", (last.cpu - first.cpu) / (times[-1] - times[0]), "{:.3f} cores")
+    series = [f"{used.rss / _MB:.0f}" for used in samples[:: max(1, len(samples) // 30)]]
+    row("memory, MB", last.rss / _MB, " ".join(series))
+    sockets = max(used.sockets for used in samples)
+    row("threads", max(used.threads for used in samples), f"at most {{}}, and at most {sockets} sockets")
+    row("connected", found.connected, "in {:.1f} s")
+    row("the last ones caught up", found.caught_up, "in {:.1f} s at the end")
+    row("longest answer of the health check", health.longest, f"{{:.3f}} s of {health.asked}")
+    for name, used in (("before", baseline), ("after", gone)):
+        text = f"{{:.0f}} MB, {used.threads} threads, {used.sockets} sockets, {used.files} other files"
+        row(f"the master {name}", used.rss / _MB, text)
+    report.limit("connections that the master ended", found.checked["lost"], 0)
+    report.limit("sockets left over", gone.sockets - baseline.sockets, 0)
+    # The master keeps binlog files open that it has served.
+    begun = len(growing.files) - 1
+    report.limit("files left open beside binlogs", gone.files - baseline.files - begun, 0)
+    report.limit("threads at the end", gone.threads, 40)
+    early = samples[len(samples) // 2].rss
+    report.limit("memory at the end / after half the time", last.rss / early, 1.05)
+    report.limit("health checks without an answer", health.failed, 0)
+    return report.print()

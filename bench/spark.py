@@ -1,11 +1,12 @@
 """The jobs of Spark: ``split``, ``split_cluster``, ``bandwidth``, ``engines`` and ``simulation``.
 
-Each function of one of these names is a benchmark. The jobs run in :mod:`bench._spark_job`.
+Each function of one of these names is a benchmark. The jobs run in a child process with a Spark context.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -13,26 +14,35 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import psutil
 
-from bench._common import (
-    OUT,
-    Child,
-    Options,
-    Report,
-    binlogs,
-    child,
-    has_mysql,
-    interleaved,
-    timed,
-    warm,
-)
+from bench._child import Child, serve
+from bench._common import OUT, Options, Report, binlogs, has_mysql
 from bench._process import peak_rss, processor_times
-from bench._servers import binlog_program
-from dumpfilter.binlog.workload.generate import GeneratedSet
+from bench._servers import binlog_program, run_silently
+from dumpfilter.binlog.workload.generate import GeneratedSet, generate, schema_names
+from dumpfilter.filter import FilterSemantics
+from dumpfilter.simulation.plan import plan_slaves
+from dumpfilter.simulation.results import Setting, Variant
+from dumpfilter.simulation.simulate import Options as SimulationOptions
+from dumpfilter.simulation.simulate import simulate
+from dumpfilter.spark_jobs.bandwidth.job import bandwidth as run_bandwidth
+from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
+from dumpfilter.spark_jobs.engines.runner import Runner
+from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+from dumpfilter.spark_jobs.simulation.traffic import read_traffic
+from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context
+from dumpfilter.spark_jobs.spark.jobs import SparkRunner
+from dumpfilter.spark_jobs.split.job import SplitOptions
+from dumpfilter.spark_jobs.split.job import split as run_split
+from dumpfilter.topology.links.shape import LinkShape
+from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.spark_jobs.spark.cluster import Cluster
 
 _RUNS = 3
@@ -40,6 +50,13 @@ _RUNS = 3
 _LARGE = 2 << 30
 """The least size of the binlog of some benchmarks, bytes. Over a smaller one, the start of a job counts too much."""
 _RATES = [500_000 * 2**k for k in range(10)]
+_SCHEMAS = 20
+
+_BANDWIDTH = "bandwidth, 100 slaves, Spark"
+_MANY, _MANY_LOCAL = "10,000 slaves, Spark", "10,000 slaves, threads"
+_MANY_SWEPT = "10,000 slaves at ten rates, threads"
+_FEW, _FEW_SWEPT = "12 slaves at one rate, Spark", "12 slaves at ten rates, Spark"
+"""The cases of ``simulation``."""
 
 
 @contextmanager
@@ -57,55 +74,106 @@ def _place(memory: Path) -> str:
     return f"files in {'memory (tmpfs)' if memory != OUT else 'bench/out'}"
 
 
-class _Jobs:
-    """A process with Spark that runs jobs."""
+def _jobs(pipe: Connection, master: str, driver_memory: str) -> None:
+    """Run small jobs to warm up, and then a job for each request, on Spark or in threads of this process."""
+    with spark_context(SparkSettings(master, driver_memory, "1g")) as context:
+        runners: dict[str, Runner] = {"spark": SparkRunner(lambda: context), "local": ThreadRunner()}
+        with tempfile.TemporaryDirectory() as folder:
+            made = generate(Path(folder) / "set", 64 << 20)
+            spark = runners["spark"]
+            run_split(made.index, Path(folder) / "out", spark, SplitOptions(range_size=1 << 20))
+            options = BandwidthOptions(range_size=1 << 20)
+            run_bandwidth(made.index, linked_slaves(2, _SCHEMAS), spark, options)
+            for runner in runners.values():
+                _simulate(runner, made.index, 20, 2)
+        pipe.send("ready")
 
-    def __init__(self, process: Child) -> None:
-        self._process = process
+        def run(job: str, engine: str, *arguments: Any) -> float:
+            start = time.perf_counter()
+            _JOBS[job](runners[engine], *arguments)
+            return time.perf_counter() - start
+
+        serve(pipe, run)
+
+
+def _split_set(run: Runner, index: Path, output: Path) -> None:
+    shutil.rmtree(output, ignore_errors=True)
+    run_split(index, output, run)
+
+
+def _bandwidth(run: Runner, index: Path, slaves: int) -> None:
+    run_bandwidth(index, linked_slaves(slaves, _SCHEMAS), run)
+
+
+def _simulate(
+    run: Runner, index: Path, number: int, filters: int, rates: list[int | None] | None = None
+) -> None:
+    """Simulate slaves with links of their own, once with these links, or once for each of the given rates."""
+    slaves = plan_slaves(linked_slaves(number, filters), "bench")
+    settings = tuple(Setting(variant=Variant.MASTER, rate=rate) for rate in rates or [None])
+    results = simulate(
+        slaves,
+        {slaves.origins[0]: read_traffic(index, slaves.filters, run)},
+        SimulationOptions(settings=settings),
+        partial(ThreadRunner(), label="simulating"),
+    )
+    assert sum(one.count for one in results.runs[0].nodes) == number
+
+
+_JOBS: dict[str, Callable[..., None]] = {"split": _split_set, "bandwidth": _bandwidth, "simulate": _simulate}
+
+
+def linked_slaves(number: int, filters: int) -> list[SlaveDefinition]:
+    """Return slaves that share ``filters`` different filters. Each has a rate and a delay of its own."""
+    names = schema_names(_SCHEMAS)
+    chance = random.Random(1)
+    return [
+        SlaveDefinition(
+            f"slave-{k}",
+            (
+                f"--replicate-do-db={names[k % filters % _SCHEMAS]}",
+                f"--replicate-do-db={names[(7 * (k % filters) + 3) % _SCHEMAS]}",
+                f"--replicate-wild-ignore-table={names[k % _SCHEMAS]}.table\\_{k % filters:02}%",
+            ),
+            FilterSemantics.CLASSIC,
+            0,
+            link=LinkShape(chance.randrange(500_000, 50_000_000), chance.randrange(1, 300) / 1000),
+        )
+        for k in range(number)
+    ]
+
+
+class _Spark(Child):
+    """The process that runs jobs, after its warm-up."""
+
+    def __init__(self, master: str, driver_memory: str = "1g") -> None:
+        super().__init__(_jobs, master, driver_memory)
         self.processor: dict[str, list[float]] = {}
         """The processor times of each case's jobs, seconds. Processes that ended meanwhile are not in it."""
-        process.answer()
+        self.answer()
 
-    def case(self, name: str, **job: object) -> Callable[[], float]:
+    def case(self, name: str, job: str, *arguments: object, engine: str = "spark") -> Callable[[], float]:
         """Return a function that runs a job, and returns the job's seconds without Spark's start."""
 
         def run() -> float:
-            before = processor_times(self._process.pid)
-            seconds = float(self._process.ask(job))
-            after = processor_times(self._process.pid)
+            before = processor_times(self.pid)
+            seconds = float(self.ask(job, engine, *arguments))
+            after = processor_times(self.pid)
             used = sum(spent - before.get(one, 0.0) for one, spent in after.items())
             self.processor.setdefault(name, []).append(used)
             return seconds
 
         return run
 
-    def cases(self, jobs: dict[str, dict[str, object]]) -> dict[str, Callable[[], float]]:
-        """Return a function for each job of a table."""
-        return {name: self.case(name, **job) for name, job in jobs.items()}
-
-
-@contextmanager
-def _spark(master: str, *, driver_memory: str = "1g") -> Iterator[_Jobs]:
-    """Start a process with Spark, which runs small jobs to warm up."""
-    with child(["-m", "bench._spark_job", master, driver_memory]) as process:
-        yield _Jobs(process)
-
 
 def bandwidth(options: Options) -> bool:
     """Measure the bandwidth job for 100 slaves, compared with one slave."""
-    with _in_memory() as memory, _spark("local[2]") as jobs:
+    report = Report("bandwidth", "one pass for any number of slaves, after Spark's start", options.size)
+    with _in_memory() as memory, _Spark("local[2]") as spark:
         made = binlogs(options.size, files=4, under=memory)
-        found = interleaved(
-            jobs.cases(
-                {
-                    f"{number} slave{'s' * (number > 1)}": {"bandwidth": str(made.index), "slaves": number}
-                    for number in (1, 12, 100)
-                }
-            ),
-            min(options.runs, _RUNS),
-        )
-    report = Report("bandwidth", "one pass for any number of slaves, after Spark's start", made.bytes)
-    report.times(found)
+        names = {f"{number} slave{'s' * (number > 1)}": number for number in (1, 12, 100)}
+        cases = {name: spark.case(name, "bandwidth", made.index, number) for name, number in names.items()}
+        report.measure(cases, min(options.runs, _RUNS))
     report.ratio("100 slaves / 1 slave", "100 slaves", "1 slave", 2, at_most=True)
     report.note(
         "each slave has a filter of its own of three rules; without each of which it is worked out, too"
@@ -117,86 +185,62 @@ def engines(options: Options) -> bool:
     """Measure the bandwidth job and the split on threads and on Spark, compared with a copy of the same files."""
     size = max(options.size, _LARGE)
     report = Report("engines", "both engines after their start, on two cores, beside cp", size)
-    with _in_memory() as memory, _spark("local[2]") as jobs:
+    with _in_memory() as memory, _Spark("local[2]") as spark:
         made = binlogs(size, files=4, under=memory)
-        kinds: dict[str, dict[str, object]] = {
-            "bandwidth": {"bandwidth": str(made.index), "slaves": 2},
-            "split": {"split": str(made.index), "output": str(memory / "engines-out")},
+        jobs = {"bandwidth": 2, "split": memory / "engines-out"}
+        cases = {
+            f"{job}, {engine}": spark.case(f"{job}, {engine}", job, made.index, argument, engine=engine)
+            for job, argument in jobs.items()
+            for engine in ("local", "spark")
         }
-        cases = jobs.cases(
-            {
-                f"{kind}, {engine}": {**job, "engine": engine}
-                for kind, job in kinds.items()
-                for engine in ("local", "spark")
-            }
-        )
-        report.times(
-            interleaved(
-                {"cp": lambda: _copy(made, memory / "copy"), **cases},
-                min(options.runs, _RUNS),
-            )
-        )
+        report.measure({"cp": partial(_copy, made, memory / "copy"), **cases}, min(options.runs, _RUNS))
         report.note(f"{_place(memory)}; cp is one thread with sendfile")
-    for name, used in jobs.processor.items():
-        report.row(f"{name}: processor", used[-1], f"{used[-1]:9.2f} s in all processes, last run")
+    for name, used in spark.processor.items():
+        report.row(f"{name}: processor", used[-1], "{:9.2f} s in all processes, last run")
     report.ratio("local bandwidth / cp", "bandwidth, local", "cp", 3.0, at_most=True)
     report.ratio("local split / cp", "split, local", "cp", 4.0, at_most=True)
-    for kind in kinds:
-        report.ratio(f"Spark / local, {kind}", f"{kind}, spark", f"{kind}, local", 1.2, at_most=True)
+    for job in jobs:
+        report.ratio(f"Spark / local, {job}", f"{job}, spark", f"{job}, local", 1.2, at_most=True)
     return report.print()
 
 
 def _copy(made: GeneratedSet, folder: Path) -> float:
     """Copy the files as cp does, and return the seconds."""
     folder.mkdir()
-    seconds = timed(lambda: [shutil.copyfile(path, folder / path.name) for path in made.files])
+    start = time.perf_counter()
+    for path in made.files:
+        shutil.copyfile(path, folder / path.name)
+    seconds = time.perf_counter() - start
     shutil.rmtree(folder)
     return seconds
 
 
 def simulation(options: Options) -> bool:
     """Measure the simulation of 10,000 slaves with 200 filters, beside bandwidth for 100, and a sweep of ten rates."""
-    with _in_memory() as memory, _spark("local[2]", driver_memory="2g") as jobs:
+    report = Report("simulation", "the lag of many slaves from one pass, after Spark's start", options.size)
+    with _in_memory() as memory, _Spark("local[2]", "2g") as spark:
         made = binlogs(options.size, files=4, under=memory)
-        many: dict[str, object] = {"simulate": str(made.index), "filters": 200, "slaves": 10_000}
-        few = {**many, "slaves": 12}
-        found = interleaved(
-            jobs.cases(
-                {
-                    "bandwidth, 100 slaves, Spark": {"bandwidth": str(made.index), "slaves": 100},
-                    "10,000 slaves, Spark": many,
-                    "10,000 slaves, threads": {**many, "engine": "local"},
-                    "10,000 slaves at ten rates, threads": {**many, "engine": "local", "rates": _RATES},
-                    "12 slaves at one rate, Spark": {**few, "rates": _RATES[:1]},
-                    "12 slaves at ten rates, Spark": {**few, "rates": _RATES},
-                }
-            ),
-            min(options.runs, 2),
-            warm_up=False,
-        )
-    report = Report("simulation", "the lag of many slaves from one pass, after Spark's start", made.bytes)
-    report.times(found)
-    for name, used in jobs.processor.items():
-        report.row(f"{name}, processor", median(used), f"{median(used):9.1f} s of processor time")
+
+        def simulated(name: str, slaves: int, rates: list[int] | None = None) -> Callable[[], float]:
+            engine = "local" if name.endswith("threads") else "spark"
+            return spark.case(name, "simulate", made.index, slaves, 200, rates, engine=engine)
+
+        cases = {_BANDWIDTH: spark.case(_BANDWIDTH, "bandwidth", made.index, 100)}
+        for name, slaves, rates in (
+            (_MANY, 10_000, None),
+            (_MANY_LOCAL, 10_000, None),
+            (_MANY_SWEPT, 10_000, _RATES),
+            (_FEW, 12, _RATES[:1]),
+            (_FEW_SWEPT, 12, _RATES),
+        ):
+            cases[name] = simulated(name, slaves, rates)
+        report.measure(cases, min(options.runs, 2), warm_up=False)
+    for name, used in spark.processor.items():
+        report.row(f"{name}, processor", median(used), "{:9.1f} s of processor time")
     for text, one, other, wanted in (
-        (
-            "10,000 slaves / bandwidth for 100 (Spark)",
-            "10,000 slaves, Spark",
-            "bandwidth, 100 slaves, Spark",
-            3,
-        ),
-        (
-            "10,000 slaves at ten rates / on links of their own (threads)",
-            "10,000 slaves at ten rates, threads",
-            "10,000 slaves, threads",
-            1.5,
-        ),
-        (
-            "12 slaves at ten rates / at one (Spark)",
-            "12 slaves at ten rates, Spark",
-            "12 slaves at one rate, Spark",
-            1.5,
-        ),
+        ("10,000 slaves / bandwidth for 100 (Spark)", _MANY, _BANDWIDTH, 3),
+        ("10,000 slaves at ten rates / on links of their own (threads)", _MANY_SWEPT, _MANY_LOCAL, 1.5),
+        ("12 slaves at ten rates / at one (Spark)", _FEW_SWEPT, _FEW, 1.5),
     ):
         report.ratio(text, one, other, wanted, at_most=True)
         one, other = f"{one}, processor", f"{other}, processor"
@@ -210,56 +254,46 @@ def simulation(options: Options) -> bool:
 def split(options: Options) -> bool:
     """Measure the split by the number of schemas and cores, compared with mysqlbinlog once for each schema."""
     report = Report("split", "the split, in the part after Spark's start", options.size)
-    with _in_memory() as memory:
-        _split(report, options.size, min(options.runs, _RUNS), memory)
+    runs = min(options.runs, _RUNS)
+    with _in_memory() as memory, _Spark("local[2]", "2g") as two, _Spark("local[1]", "2g") as one:
+
+        def case(
+            name: str, made: GeneratedSet, spark: _Spark = two, under: Path = memory
+        ) -> Callable[[], float]:
+            return spark.case(name, "split", made.index, under / "split-out")
+
+        cases = {}
+        for schemas in (1, 20, 200):
+            name = f"{schemas} schema{'s' * (schemas > 1)}"
+            cases[name] = case(name, binlogs(options.size, schemas=schemas, files=4, under=memory))
+        report.measure(cases, runs)
+        single = binlogs(options.size, files=1, under=memory)
+        cores = {"one file, local[1]": one, "one file, local[2]": two}
+        cases = {name: case(name, single, spark) for name, spark in cores.items()}
+        report.measure(cases, runs, warm_up=False)
+        on_disk = "20 schemas, on a disk, synchronized"
+        disk = binlogs(options.size, files=4)
+        report.measure({on_disk: case(on_disk, disk, under=OUT)}, 1, warm_up=False)
+        made = binlogs(options.size, style="mysql" if has_mysql() else "mariadb", files=4, under=memory)
+        peer, program = binlog_program()
+        twenty = f"{peer} --database, 20 times"
+        report.measure({twenty: partial(_split_by, program, made)}, 1, warm_up=False)
         report.note(
             f"{_place(memory)}; the peer writes its text to /dev/null. "
             "Memory: the driver had 2 GB; see split_cluster for executors of 1 GB"
         )
-    return report.print()
-
-
-def _split(report: Report, size: int, runs: int, memory: Path) -> None:
-    sets = {schemas: binlogs(size, schemas=schemas, files=4, under=memory) for schemas in (1, 20, 200)}
-    single = str(binlogs(size, files=1, under=memory).index)
-    output = str(memory / "split-out")
-    with _spark("local[2]", driver_memory="2g") as two, _spark("local[1]", driver_memory="2g") as one:
-        schemas = two.cases(
-            {
-                f"{number} schema{'s' * (number > 1)}": {"split": str(made.index), "output": output}
-                for number, made in sets.items()
-            }
-        )
-        report.times(interleaved(schemas, runs))
-        cores = {
-            name: jobs.case(name, split=single, output=output)
-            for name, jobs in (("one file, local[1]", one), ("one file, local[2]", two))
-        }
-        report.times(interleaved(cores, runs, warm_up=False))
-        disk = binlogs(size, files=4)
-        warm(disk)
-        on_disk = "20 schemas, on a disk, synchronized"
-        report.times({on_disk: [two.case(on_disk, split=str(disk.index), output=str(OUT / "o"))()]})
-    made = binlogs(size, style="mysql" if has_mysql() else "mariadb", files=4, under=memory)
-    peer, program = binlog_program()
-    twenty = f"{peer} --database, 20 times"
-    report.times({twenty: [timed(lambda: _split_by(program, made))]})
     report.ratio("200 schemas / 1 schema", "200 schemas", "1 schema", 1.5, at_most=True)
     report.ratio("local[1] / local[2], one file", "one file, local[1]", "one file, local[2]", 1.7)
     report.ratio(f"{peer} / ours, 20 schemas", twenty, "20 schemas", 5)
     times = report.values[twenty] / report.values[on_disk]
-    report.row("peer / ours on a disk", times, f"{times:.1f} times")
+    report.row("peer / ours on a disk", times, "{:.1f} times")
+    return report.print()
 
 
 def _split_by(program: list[str], made: GeneratedSet) -> None:
     """Run a server's program once for each schema."""
     for schema in made.schemas:
-        subprocess.run(
-            [*program, f"--database={schema}", *map(str, made.files)],
-            check=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,  # mysqlbinlog warns of what --database does not do
-        )
+        run_silently([*program, f"--database={schema}", *map(str, made.files)])
 
 
 def split_cluster(options: Options) -> bool:
@@ -267,32 +301,30 @@ def split_cluster(options: Options) -> bool:
 
     The driver has 2 GB, each executor 1 GB.
     """
+    report = Report(
+        "split_cluster", "2 GB in 4 files, 200 schemas, in a driver of 2 GB and executors of 1 GB", _LARGE
+    )
     with _in_memory() as memory, tempfile.TemporaryDirectory(prefix="dumpfilter-cluster-") as folder:
         cluster, output = Cluster(Path(folder)), memory / "cluster-out"
         try:
             made = binlogs(_LARGE, schemas=200, files=4, under=memory)
             cluster.add_worker()
             cluster.add_worker()
-            begin = time.perf_counter()
-            peaks = _watched(
-                [
-                    *(sys.executable, "-m", "dumpfilter", "split", str(made.index)),
-                    *("--output", str(output), "--spark-master", cluster.master),
-                    *("--driver-memory", "2g", "--executor-memory", "1g"),
-                ]
-            )
-            seconds = time.perf_counter() - begin
+            options_of_spark = ["--driver-memory", "2g", "--executor-memory", "1g"]
+            command = ["split", str(made.index), "--output", str(output), "--spark-master", cluster.master]
+            peaks: dict[str, int] = {}
+
+            def watched() -> None:
+                peaks.update(_watched([sys.executable, "-m", "dumpfilter", *command, *options_of_spark]))
+
+            report.measure({"the whole command, with Spark's start": watched}, 1, warm_up=False)
         finally:
             cluster.close()
             shutil.rmtree(output, ignore_errors=True)
-    report = Report(
-        "split_cluster", "2 GB in 4 files, 200 schemas, in a driver of 2 GB and executors of 1 GB", _LARGE
-    )
-    report.times({"the whole command, with Spark's start": [seconds]})
     for name, rss in peaks.items():
-        report.row(name, rss / 2**20, f"{rss / 2**20:8.0f} MiB")
-    report.target("driver's Java process, GiB", peaks["driver, Java"] / 2**30, 2, at_most=True)
-    report.target("an executor's Java process, GiB", peaks["executor, Java"] / 2**30, 1, at_most=True)
+        report.row(name, rss / 2**20, "{:8.0f} MiB")
+    report.limit("driver's Java process, GiB", peaks["driver, Java"] / 2**30, 2)
+    report.limit("an executor's Java process, GiB", peaks["executor, Java"] / 2**30, 1)
     report.note(
         "peaks (VmHWM) of the largest process of each kind; Java's are of the whole process, not only its heap"
     )

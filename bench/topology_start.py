@@ -6,13 +6,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-from bench._common import REPOSITORY, Options, Report, child, interleaved, timed
+from bench._common import REPOSITORY, Options, Report
 from dumpfilter.testbed import up
-from dumpfilter.testbed.servers import Server, find_program
+from dumpfilter.testbed.servers import Server, end_servers, find_program
 
 SLAVES = "m[size=100K] >> a; m >> b; m >> c"
 SERVERS = "db[server=mariadb] >> filter >> web[server=mariadb]"
@@ -36,12 +35,13 @@ with up(sys.argv[1]):
 def _first(topology: str) -> float:
     """Return the time from the start of a Python process until its first topology is up: all nodes run."""
     start = time.perf_counter()
-    with child(["-c", _PROGRAM, topology]) as process:
-        assert process.line() == "up", topology
+    command = [sys.executable, "-c", _PROGRAM, topology]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n", topology
         found = time.perf_counter() - start
-        process.tell("")
-        process.process.wait()
-        return found
+        process.communicate(b"\n")
+    return found
 
 
 def _next(topology: str) -> float:
@@ -60,49 +60,38 @@ def _import_modules() -> None:
         process.wait()
 
 
-@contextmanager
-def _two_servers(directory: Path) -> Iterator[list[Server]]:
-    program = find_program("mariadb")
-    servers = [
-        Server(program, directory / str(number), name=str(number), server_id=number) for number in (1, 2)
-    ]
-    try:
-        yield servers
-    finally:
-        for server in servers:
-            server.ask_to_stop()
-        for server in servers:
-            server.stop()
-
-
 def _bare_servers() -> float:
     """Return the time of two MariaDB servers with new data, from their start to their first answers."""
-    with tempfile.TemporaryDirectory() as directory, _two_servers(Path(directory)) as servers:
-
-        def start() -> None:
+    program = find_program("mariadb")
+    with tempfile.TemporaryDirectory() as directory:
+        servers = [
+            Server(program, Path(directory, str(number)), name=str(number), server_id=number)
+            for number in (1, 2)
+        ]
+        try:
+            start = time.perf_counter()
             for server in servers:
                 server.launch()
             for server in servers:
                 server.wait_until_ready()
-
-        return timed(start)
+            return time.perf_counter() - start
+        finally:
+            end_servers(servers)
 
 
 def run(options: Options) -> bool:
     report = Report("topology_start", "a topology is up within seconds")
     cases = {
-        "a source and three slaves, the first topology of a process": lambda: _first(SLAVES),
-        "… a further topology": lambda: _next(SLAVES),
-        "four bare Python processes with the imports of a master and three slaves": lambda: timed(
-            _import_modules
-        ),
-        "a MariaDB source, a master, a MariaDB replica, the first topology": lambda: _first(SERVERS),
-        "… a further topology ": lambda: _next(SERVERS),
+        "a source and three slaves, the first topology of a process": partial(_first, SLAVES),
+        "… a further topology": partial(_next, SLAVES),
+        "four bare Python processes with the imports of a master and three slaves": _import_modules,
+        "a MariaDB source, a master, a MariaDB replica, the first topology": partial(_first, SERVERS),
+        "… a further topology ": partial(_next, SERVERS),
         "two bare MariaDB servers": _bare_servers,
     }
-    slaves, _, imports, servers, _, bare = report.times(interleaved(cases, options.runs)).values()
-    report.target("a source and three slaves, seconds", slaves, SLAVES_LIMIT, at_most=True)
-    report.target("a MariaDB source and a replica, seconds", servers, SERVERS_LIMIT, at_most=True)
-    report.row("slaves / bare processes", slaves / imports, f"{slaves / imports:9.2f}")
-    report.row("servers / bare servers", servers / bare, f"{servers / bare:9.2f}")
+    slaves, _, imports, servers, _, bare = report.measure(cases, options.runs).values()
+    report.limit("a source and three slaves, seconds", slaves, SLAVES_LIMIT)
+    report.limit("a MariaDB source and a replica, seconds", servers, SERVERS_LIMIT)
+    report.row("slaves / bare processes", slaves / imports)
+    report.row("servers / bare servers", servers / bare)
     return report.print()

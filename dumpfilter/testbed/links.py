@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.units import parse_rate, parse_time
+from dumpfilter.base.waiting import until
 from dumpfilter.testbed.errors import NotCaughtUp
 from dumpfilter.testbed.values import LinkStatus
 from dumpfilter.topology.links.client import LinkProcess, OpenLink
@@ -17,7 +18,6 @@ from dumpfilter.topology.links.shape import LinkShape, Outage
 from dumpfilter.topology.model import Link
 
 _UNCHANGED: Any = object()
-_POLL = 0.01
 
 
 class TestbedLink(OpenLink):
@@ -66,14 +66,14 @@ class TestbedLink(OpenLink):
                 f"link {self.name}: there is no state {state!r}: give {', '.join(get_args(State))}"
             )
         limit = self._wait_timeout if timeout is None else timeout
-        deadline = time.monotonic() + limit
-        while (found := self.counters).state != state:
-            if time.monotonic() > deadline:
-                raise NotCaughtUp(
-                    f"link {self.name}: is {found.state}, and has not become {state} in {limit:g} s; "
-                    f"{found.down} bytes have reached {self.target}"
-                )
-            time.sleep(_POLL)
+        until(
+            lambda: self.counters.state == state,
+            time.monotonic() + limit,
+            lambda: NotCaughtUp(
+                f"link {self.name}: is {self.counters.state}, and has not become {state} in {limit:g} s; "
+                f"{self.counters.down} bytes have reached {self.target}"
+            ),
+        )
 
     def set(
         self,

@@ -106,7 +106,7 @@ class Channel:
         self._control("STOP", thread)
 
     def _control(self, verb: str, thread: str = "") -> None:
-        self.server.sql(self.server.dialect.control(verb, self.name, thread))
+        self.server.sql(self.server.dialect.controlled(verb, self.name, thread))
 
     def set_delay(self, seconds: int, *, applies: bool = True) -> None:
         """Let the channel apply each transaction so many seconds after its time at the source. 0: at once.
@@ -122,7 +122,8 @@ class Channel:
 
 def replica_status(server: SqlServer) -> tuple[ReplicaStatus, ...]:
     """Return the status of all channels of a server. A server that is no replica has none."""
-    return tuple(_status(server.dialect.channel_of(row), row) for row in server.rows(server.dialect.status()))
+    words = server.dialect
+    return tuple(_status(str(row[words.channel_column]), row) for row in server.rows(words.status))
 
 
 def _status(channel: str, raw: Mapping[str, Any]) -> ReplicaStatus:

@@ -1,0 +1,204 @@
+"""Bare servers that do nothing but send: the floors for a master's gRPC service and for its relay of live commits.
+
+Each server is a function for :class:`bench._child.Child`, and tells its port first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+import struct
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from bench._child import Child, requests, serve
+from tests.certificates import Authority
+
+FOLLOW = "/bench.Raw/Follow"
+COPY = "/bench.Raw/Copy"
+
+_XID = 16
+_SETTLE_SECONDS = 0.5
+
+
+class _Handler(grpc.GenericRpcHandler):
+    def __init__(self) -> None:
+        self._data = os.urandom(1 << 20) * 8
+        self._followers: set[asyncio.Queue[bytes]] = set()
+
+    def service(self, details: Any) -> Any:
+        method = {FOLLOW: self._follow, COPY: self._copy}[details.method]
+        return grpc.unary_stream_rpc_method_handler(method)
+
+    async def _follow(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+        """Yield a first message, and then the message of each commit."""
+        messages: asyncio.Queue[bytes] = asyncio.Queue()
+        self._followers.add(messages)
+        try:
+            yield b"first"
+            while True:
+                yield await messages.get()
+        finally:
+            self._followers.discard(messages)
+
+    async def _copy(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+        """Yield bytes without a message around them. ``request`` is a text of the messages' sizes."""
+        for size in map(int, request.split()):
+            yield self._data[:size]
+
+    def commit(self, message: bytes) -> None:
+        """Send a message to all followers."""
+        for messages in self._followers:
+            messages.put_nowait(message)
+
+
+def grpc_server(pipe: Connection) -> None:
+    """Run a bare ``grpc.aio`` server. Each request is a message for all followers."""
+    asyncio.run(_grpc_server(pipe))
+
+
+def copying(pipe: Connection) -> None:
+    """Run a bare gRPC server with threads, which copies to one client at a time as fast as it can."""
+    data = os.urandom(1 << 20) * 8
+
+    def copy(request: bytes, context: Any) -> Iterator[bytes]:
+        return (data[:size] for size in map(int, request.split()))
+
+    method = grpc.unary_stream_rpc_method_handler(copy)
+    handler = grpc.method_handlers_generic_handler("bench.Raw", {"Copy": method})
+    server = grpc.server(ThreadPoolExecutor(2), handlers=(handler,))
+    pipe.send(server.add_insecure_port("127.0.0.1:0"))
+    server.start()
+    serve(pipe, lambda: None)
+
+
+async def _grpc_server(pipe: Connection) -> None:
+    handler = _Handler()
+    server = grpc.aio.server(options=[("grpc.max_send_message_length", -1)])
+    server.add_generic_rpc_handlers((handler,))
+    pipe.send(server.add_insecure_port("127.0.0.1:0"))
+    await server.start()
+    async for (message,) in requests(pipe):
+        handler.commit(message)
+    await server.stop(0)
+
+
+def relay_seconds(rate: int, seconds: float, readers: int) -> float:
+    """Return the processor time that a bare relay of live transactions takes for each, seconds.
+
+    One asyncio loop receives transactions of five events as packets, appends them to a file, and writes them to
+    readers over TLS. Nothing is filtered, and nothing is checked.
+    """
+    with ExitStack() as stack:
+        relay = stack.enter_context(Child(_relay))
+        entry, exit_port = relay.answer()
+        started = [stack.enter_context(Child(_reader, exit_port)) for _ in range(readers)]
+        for reader in started:
+            reader.answer()
+        stack.enter_context(Child(_source, entry, rate, seconds))
+        return float(relay.answer())
+
+
+def _source(pipe: Connection, port: int, rate: int, seconds: float) -> None:
+    """Send transactions at a steady rate."""
+    del pipe
+    sizes = {33: 60, 2: 56, 19: 36, 30: 230, _XID: 12}
+    events = [
+        struct.pack("<IBIIIH", 0, kind, 1, 19 + size, 0, 0) + bytes(size) for kind, size in sizes.items()
+    ]
+    transaction = b"".join(
+        struct.pack("<IB", (number << 24) + len(event) + 1, 0) + event for number, event in enumerate(events)
+    )
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        start = time.perf_counter()
+        for number in range(int(rate * seconds)):
+            time.sleep(max(0.0, start + number / rate - time.perf_counter()))
+            connection.sendall(transaction)
+        time.sleep(_SETTLE_SECONDS)
+
+
+def _reader(pipe: Connection, port: int) -> None:
+    """Receive until the relay closes the connection."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with context.wrap_socket(socket.create_connection(("127.0.0.1", port))) as connection:
+        pipe.send("connected")
+        while connection.recv(1 << 16):
+            pass
+
+
+def _relay(pipe: Connection) -> None:
+    """Relay from a source to readers. Tell both ports, and at the source's end the time of a transaction, seconds."""
+    with tempfile.TemporaryDirectory() as directory:
+        asyncio.run(_relay_in(Path(directory), pipe))
+
+
+async def _relay_in(directory: Path, pipe: Connection) -> None:
+    issued = Authority(directory / "ca").issue("localhost")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(issued.certificate, issued.key)
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[float] = loop.create_future()
+    sinks: list[Any] = []
+    with open(directory / "log", "wb", buffering=0) as file:
+        entry = await loop.create_server(lambda: _Relay(file.fileno(), sinks, ended), "127.0.0.1", 0)
+        port = await loop.create_server(lambda: _Sink(sinks), "127.0.0.1", 0, ssl=context)
+        pipe.send([server.sockets[0].getsockname()[1] for server in (entry, port)])
+        pipe.send(await ended)
+
+
+class _Sink(asyncio.Protocol):
+    """A reader's connection."""
+
+    def __init__(self, sinks: list[Any]) -> None:
+        self._sinks = sinks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._sinks.append(transport)
+
+
+class _Relay(asyncio.Protocol):
+    """The source's connection, whose transactions go to a file and to all sinks."""
+
+    def __init__(self, file: int, sinks: list[Any], ended: asyncio.Future[float]) -> None:
+        self._file, self._sinks, self._ended = file, sinks, ended
+        self._buffer = bytearray()
+        self._events: list[bytes] = []
+        self._packets: list[bytes] = []
+        self._transactions = 0
+        self._began = time.process_time()
+
+    def data_received(self, data: bytes) -> None:
+        buffer, at = self._buffer, 0
+        buffer += data
+        while len(buffer) - at >= 4:
+            length = int.from_bytes(buffer[at : at + 3], "little")
+            if len(buffer) - at < 4 + length:
+                break
+            event = bytes(buffer[at + 5 : at + 4 + length])
+            header = struct.unpack_from("<IBIIIH", event)
+            self._events.append(event)
+            self._packets.append(bytes(buffer[at : at + 4 + length]))
+            if header[1] == _XID:
+                os.write(self._file, b"".join(self._events))
+                packets = b"".join(self._packets)
+                for sink in self._sinks:
+                    sink.write(packets)
+                self._events, self._packets = [], []
+                self._transactions += 1
+            at += 4 + length
+        del buffer[:at]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._ended.set_result((time.process_time() - self._began) / max(self._transactions, 1))
