@@ -136,8 +136,13 @@ def _forbid(programs: tuple[str, ...], directory: Path) -> None:
     os.environ.pop("JAVA_HOME", None)
 
 
-def _in_sample(item: pytest.Item) -> bool:
-    """Tell whether a case's id names a recording of the sample, alone or before further words."""
+def is_quick(item: pytest.Item) -> bool:
+    """Tell whether a quick run has a test: no slow file's, and of a case of each recording those of the sample.
+
+    A case's id names its recording, alone or before further words.
+    """
+    if item.path.name.endswith(SLOW) or item.get_closest_marker("every_recording") is None:
+        return not item.path.name.endswith(SLOW)
     words = item.name.partition("[")[2].rstrip("]").split("/")
     return any(word == name or word.startswith(f"{name}-") for word in words for name in QUICK_RECORDINGS)
 
@@ -170,9 +175,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     come last, so that the workers end at nearly the same time.
     """
     if config.getoption("quick"):
-        left_out = [
-            item for item in items if item.get_closest_marker("every_recording") and not _in_sample(item)
-        ]
+        left_out = [item for item in items if not is_quick(item)]
         config.hook.pytest_deselected(items=left_out)
         gone = set(left_out)
         items[:] = [item for item in items if item not in gone]

@@ -2,14 +2,17 @@
 
 A mutant is the product with one change: another comparison, a negated condition, a number that is one off, a statement
 less. The changes are drawn by a seed from the functions of the decision and of the slave. A change of another function
-leaves the draw as it is. Survivors are printed with their line. A survivor needs a test, or its code is superfluous.
+leaves the draw as it is. A survivor needs a test, or its code is superfluous.
 
-The first run notes which quick tests enter which functions. A mutant is judged by the tests that enter its function,
-the shortest first, and then by the files that import its module, slow ones too. The log keeps the verdicts: a second
-run judges only the mutants that are new or that survived. A run takes hours.
+One process imports the product and collects the tests once. Its first forks note, file by file, which quick tests enter
+which functions. Each mutant has a fork whose functions have the changed code. It runs the quick tests that enter the
+changed function, the shortest first, and then those of slow files that import its module. A mutant of a kernel, or of a
+function that runs at an import, is judged by a new process.
+
+The log keeps the verdicts. A second run judges only the mutants that have no line there.
 
     $ python tools/mutants.py 300 --seed 1 --log out/mutants.log
-    $ python tools/mutants.py 300 --seed 1 --log out/mutants.log --quick    # without the slow files
+    $ python tools/mutants.py 300 --seed 1 --log out/mutants.log --seconds 240    # stop after 4 minutes
 """
 
 from __future__ import annotations
@@ -18,41 +21,53 @@ import argparse
 import ast
 import contextlib
 import copy
+import functools
+import gc
 import hashlib
-import importlib
+import itertools
 import json
+import math
 import os
 import re
 import resource
+import select
 import shutil
 import signal
 import sys
 import tempfile
 import threading
+import time
+import traceback
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("dumpfilter/dump", "dumpfilter/filter", "dumpfilter/index", "slave")
-ROOMS = ("dump", "filter", "index", "slave", "edge", "receiver", "oracle", "master", "analyse")
+PARTS = ("dumpfilter/dump", "dumpfilter/filter", "dumpfilter/index", "dumpfilter/slave")
+ROOMS = ("dump", "filter", "index", "slave", "console", "edge", "receiver", "oracle", "master", "analyse")
 """The folders of the tests that may kill a mutant."""
 
-TIMEOUT = 60
-"""The longest time of one test, seconds. A mutant that waits forever is killed by it."""
+QUICK_SECONDS = 60
+"""The longest time of a mutant's quick tests in the run that noted them. The shortest tests are taken."""
 
-STAGE = 60
-"""The longest time of the tests of a stage in the run that noted them, seconds. The shortest tests are taken."""
+SECONDS = 120
+"""The time of a mutant's quick and slow tests. Slow tests that would begin later are left out."""
 
-CPU_LIMIT = 3 * STAGE
-"""The longest processor time of a stage, seconds. A mutant with an endless compiled loop is killed by it."""
+OPTIONS = ("-q", "-s", "-x", "-n0", "-p", "no:cacheprovider", "--timeout=60")
+"""The options of all runs of pytest. The timeout kills a mutant whose test waits forever."""
 
-LIBRARIES = ("hypothesis", "numba", "numpy", "pydantic", "sqlglot")
-"""Modules that the tool imports once for all runs of tests."""
+DEADLINE = 240
+"""The longest time of a run of tests, seconds. A mutant that pytest's timeout cannot interrupt is killed by it."""
+
+CPU_LIMIT = 180
+"""The longest processor time of a run of tests, seconds. A mutant with an endless compiled loop is killed by it."""
+
+KERNELS = "dumpfilter.base.compiler.kernels import"
+"""A text of all modules with compiled functions."""
 
 EQUIVALENT: dict[str, str] = {}
 """Mutants that behave as the product, with the reasons."""
@@ -66,8 +81,6 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.LShift: ast.RShift, ast.RShift: ast.LShift, ast.FloorDiv: ast.Mult, ast.Mod: ast.Add,
 }  # fmt: skip
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-
 
 class Mutant(NamedTuple):
     """One change of one module: the number of the node in the order of ``ast.walk``, and the number of its change."""
@@ -78,6 +91,20 @@ class Mutant(NamedTuple):
     change: int
     name: str
     line: int
+
+    def tree(self) -> ast.Module:
+        """Return the changed module, with the line numbers of the product."""
+        tree = ast.parse(_text(self.module))
+        node = list(ast.walk(tree))[self.node]
+        new = list(changes(node))[self.change]
+        node.__class__ = type(new)
+        node.__dict__.update(new.__dict__)
+        return ast.fix_missing_locations(tree)
+
+
+@functools.cache
+def _text(path: str) -> str:
+    return (ROOT / path).read_text("utf-8")
 
 
 def changes(node: ast.AST) -> Iterator[ast.AST]:
@@ -97,7 +124,7 @@ def changes(node: ast.AST) -> Iterator[ast.AST]:
             yield _with(node, value=not value)
         case ast.Constant(value=int(number)):
             yield _with(node, value=number + 1)
-        case ast.Return(value=ast.expr() as value) if ast.unparse(value) != "None":
+        case ast.Return(value=ast.expr() as value) if ast.unparse(value) not in ("None", "False"):
             yield _with(node, value=ast.Constant(None))
         case ast.Expr(value=ast.Call()) | ast.AugAssign():
             yield ast.Pass()
@@ -112,19 +139,28 @@ def _with(node: ast.AST, **fields: object) -> ast.AST:
     return changed
 
 
-class _Replace(ast.NodeTransformer):
-    def __init__(self, old: ast.AST, new: ast.AST) -> None:
-        self._old = old
-        self._new = new
+def drawn(count: int, seed: int) -> list[Mutant]:
+    """Return mutants in an order of chance, which depends on the seed and on each mutant's own text only."""
+    every = [one for part in PARTS for module in _modules(part) for one in mutants_of(module)]
+    return sorted(every, key=lambda one: hashlib.sha256(f"{seed} {one.name}".encode()).digest())[:count]
 
-    def visit(self, node: ast.AST) -> ast.AST:
-        """Return the new node in place of the old one."""
-        return self._new if node is self._old else self.generic_visit(node)
+
+@functools.cache
+def _modules(part: str) -> list[str]:
+    return [str(path.relative_to(ROOT)) for path in (ROOT / part).rglob("*.py")]
+
+
+def importers(module: str, part: str) -> set[str]:
+    """Return the modules below a directory that import a module."""
+    dotted = ".".join(Path(module).with_suffix("").parts)
+    package, _, stem = dotted.rpartition(".")
+    says = re.compile(rf"{re.escape(dotted)}\b|from {re.escape(package)} import [^\n]*\b{stem}\b")
+    return {path for path in _modules(part) if says.search(_text(path))}
 
 
 def mutants_of(module: str) -> Iterator[Mutant]:
     """Yield every mutant of a module. Annotations, default arguments and what stands outside of functions have none."""
-    tree = ast.parse((ROOT / module).read_text("utf-8"))
+    tree = ast.parse(_text(module))
     functions = dict(_functions(tree, ""))
     seen: Counter[str] = Counter()
     for number, node in enumerate(ast.walk(tree)):
@@ -143,7 +179,7 @@ def _functions(node: ast.AST, outer: str) -> Iterator[tuple[int, str]]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.ClassDef):
             yield from _functions(child, f"{outer}{child.name}.")
-        elif isinstance(child, _Function):
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             for inside in (one for statement in child.body for one in ast.walk(statement)):
                 yield id(inside), outer + child.name
             yield from _functions(child, f"{outer}{child.name}.<locals>.")
@@ -155,186 +191,192 @@ def _first_line(node: ast.AST) -> str:
     return ast.unparse(ast.fix_missing_locations(copy.deepcopy(node))).partition("\n")[0]
 
 
-def mutated(mutant: Mutant) -> str:
-    """Return the module's new text."""
-    tree = ast.parse((ROOT / mutant.module).read_text("utf-8"))
-    node = list(ast.walk(tree))[mutant.node]
-    new = list(changes(node))[mutant.change]
-    return ast.unparse(ast.fix_missing_locations(_Replace(node, new).visit(tree)))
+class Judge:
+    """A plugin of pytest that judges mutants with the collected tests. Each mutant has a fork of this process."""
 
-
-def drawn(parts: list[str], count: int, seed: int) -> list[Mutant]:
-    """Return mutants in an order of chance, which depends on the seed and on each mutant's own text only."""
-    modules = [str(path.relative_to(ROOT)) for part in parts for path in (ROOT / part).rglob("*.py")]
-    every = [one for module in modules for one in mutants_of(module)]
-    return sorted(every, key=lambda one: hashlib.sha256(f"{seed} {one.name}".encode()).digest())[:count]
-
-
-class Entered:
-    """A plugin of pytest that notes for each passing test its time and the functions of the product that it enters."""
-
-    def __init__(self, checkout: Path, file: Path) -> None:
-        self._checkout = checkout
-        self._file = file
+    def __init__(self, mutants: list[Mutant], log: Path, end: float) -> None:
+        self._mutants = mutants
+        self._log = log
+        self._end = end
+        self._checkout = Path.cwd()
+        self._items: dict[str, pytest.Item] = {}
+        self._functions: dict[tuple[str, str, int], FunctionType] = {}
+        self._entered = defaultdict[str, dict[str, float]](dict)
         self._seen: dict[int, CodeType] = {}
-        self._names: dict[int, str] = {}
-        self._shared: defaultdict[str, set[str]] = defaultdict(set)
-        self._tests: dict[str, tuple[float, set[str]]] = {}
+        self._reports: list[tuple[pytest.TestReport, set[str]]] = []
+        self._trace(self._enter)
 
-    def pytest_sessionstart(self) -> None:
-        """Begin to trace the calls of all threads."""
-        threading.settrace(self._trace)
-        sys.settrace(self._trace)
+    @staticmethod
+    def _trace(call: Callable[[FrameType, str, object], None] | None) -> None:
+        sys.settrace(call)
+        threading.settrace(call)
 
-    def _trace(self, frame: FrameType, _event: str, _value: object) -> None:
+    def _enter(self, frame: FrameType, _event: str, _value: object) -> None:
         self._seen[id(frame.f_code)] = frame.f_code
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note the functions that one part of a test has entered. A fixture counts for each test of its file."""
+    def _taken(self) -> set[str]:
+        """Return the modules and names of the functions that were entered since the last call."""
         seen, self._seen = self._seen, {}
-        entered = set(filter(None, map(self._name, list(seen.values()))))
-        if report.when == "setup":
-            self._shared[report.nodeid.partition("::")[0]] |= entered
-        elif report.when == "call" and report.passed:
-            self._tests[report.nodeid] = report.duration, entered
+        places = [self._place(code) for code in list(seen.values())]
+        return {f"{module} {name}" for module, name in places if module.startswith(PARTS)}
 
-    def _name(self, code: CodeType) -> str:
-        """Return a function's module and name, or an empty text for one that has no mutants."""
-        if id(code) not in self._names:
-            module = os.path.relpath(os.path.realpath(code.co_filename), self._checkout)
-            self._names[id(code)] = f"{module} {code.co_qualname}" if module.startswith(PARTS) else ""
-        return self._names[id(code)]
+    def _place(self, code: CodeType) -> tuple[str, str]:
+        return os.path.relpath(code.co_filename, self._checkout), code.co_qualname
 
-    def pytest_sessionfinish(self) -> None:
-        """Write the tests of each function, the shortest first."""
-        sys.settrace(None)
-        threading.settrace(None)
-        found: defaultdict[str, dict[str, float]] = defaultdict(dict)
-        for test, (seconds, entered) in sorted(self._tests.items(), key=lambda one: one[1][0]):
-            for name in entered | self._shared[test.partition("::")[0]]:
-                found[name][test] = round(seconds, 3)
-        self._file.write_text(json.dumps(found), "utf-8")
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the report of a part of a test, and the functions that it entered."""
+        self._reports.append((report, self._taken()))
 
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Note what the quick tests enter, and judge the mutants until the time is over."""
+        self._trace(None)
+        at_import = self._taken()
+        self._items = {one.nodeid: one for one in session.items}
+        gc.unfreeze()  # gc.get_objects leaves out what is frozen
+        for one in filter(lambda one: isinstance(one, FunctionType), gc.get_objects()):
+            module, name = self._place(one.__code__)
+            if (
+                f"{module} {name}" not in at_import
+                and module.startswith(PARTS)
+                and KERNELS not in _text(module)
+            ):
+                self._functions[module, name, one.__code__.co_firstlineno] = one
+        gc.freeze()
+        self._note_all()
+        for mutant in self._mutants:
+            if time.monotonic() > self._end:
+                break
+            by = self._judge(mutant)
+            entered = len(self._entered[f"{mutant.module} {mutant.function}"])
+            line = f"{mutant.name}\tline {mutant.line}\tentered by {entered} quick tests\t{by}"
+            with self._log.open("a", encoding="utf-8") as out:
+                out.write(f"{'killed' if by else 'SURVIVES'}\t{line}\n")
+        return True
 
-class Checkout:
-    """A copy of the checkout in which mutants are judged, one at a time."""
+    def _note_all(self) -> None:
+        from tests.conftest import is_quick  # the module that pytest uses
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory / "checkout"
-        self._output = directory / "output"
-        left_out = shutil.ignore_patterns(".venv", ".git", "out", ".hypothesis", "*.pyc")
-        shutil.copytree(ROOT, self.directory, symlinks=True, ignore=left_out)
+        notes = self._log.with_suffix(".entered")
+        notes.touch()
+        known = {json.loads(line)[0] for line in notes.read_text("utf-8").splitlines()}
+        quick = [test for test, item in self._items.items() if is_quick(item)]
+        for file, tests in itertools.groupby(quick, _file):
+            if file not in known and time.monotonic() < self._end:
+                self._forked(functools.partial(self._note, file, list(tests), notes))
+        for line in notes.read_text("utf-8").splitlines():
+            _, names, tests_of_file = json.loads(line)
+            for test, seconds, numbers in tests_of_file:
+                for number in numbers:
+                    self._entered[names[number]][test] = seconds
 
-    def failing_test(self, arguments: list[str], *plugins: object, limit: int = CPU_LIMIT) -> str:
-        """Run pytest in a child of this process; return the first failing test, or an empty text."""
+    def _note(self, file: str, tests: list[str], notes: Path) -> None:
+        """Write the functions that the passing tests of a file enter. A fixture counts for each test of the file."""
+        self._run(tests, traced=True)
+        shared = {name for report, names in self._reports if report.when == "setup" for name in names}
+        calls = [(one, names | shared) for one, names in self._reports if one.when == "call" and one.passed]
+        numbers = defaultdict[str, int](itertools.count().__next__)
+        found = [
+            (one.nodeid, round(one.duration, 3), [numbers[name] for name in names]) for one, names in calls
+        ]
+        with notes.open("a", encoding="utf-8") as out:
+            out.write(f"{json.dumps([file, list(numbers), found])}\n")
+
+    def _run(self, tests: list[str], *, traced: bool = False) -> None:
+        """Run tests up to the first failing one, which is printed. A traced run goes on, and keeps the reports."""
+        end = time.monotonic() + SECONDS
+        for test, following in itertools.zip_longest(tests, tests[1:]):
+            if traced:
+                self._trace(self._enter)  # again for each test, since libraries end traces
+            else:
+                self._reports.clear()
+            item, nextitem = self._items[test], self._items.get(following)
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+            failed = any(report.failed for report, _ in self._reports)
+            if failed and not traced:
+                print(f"\nFAILED {test}", flush=True)
+            if not traced and (failed or time.monotonic() > end):
+                return
+
+    def _judge(self, mutant: Mutant) -> str:
+        """Return the first failing test, the end of a run that did not end by itself, or an empty text."""
+        tests = self._entered[f"{mutant.module} {mutant.function}"] or self._around(mutant.module)
+        total = itertools.accumulate(sorted(tests.values()))
+        shortest = zip(sorted(tests, key=tests.__getitem__), total, strict=True)
+        quick = [test for test, seconds in shortest if seconds < QUICK_SECONDS]
+        near = importers(mutant.module, "tests")
+        slow = [test for test in self._items if _file(test) in near and _file(test).endswith("_slow.py")]
+        tree = mutant.tree()
+        changed = self._changed(mutant, tree)
+        path = self._checkout / mutant.module
+        path.write_text(ast.unparse(tree), "utf-8")
+
+        def run() -> None:
+            if not changed:
+                arguments = [*OPTIONS, f"--session-timeout={SECONDS}", *quick, *slow]
+                os.execv(sys.executable, [sys.executable, "-m", "pytest", *arguments])
+            for function, code in changed:
+                function.__code__ = code
+            self._run([*quick, *slow])
+
+        try:
+            return self._forked(run) if quick or slow else ""
+        finally:
+            shutil.copy2(ROOT / mutant.module, path)
+
+    def _around(self, module: str) -> dict[str, float]:
+        """Return the tests that enter the module or its importers. No trace sees compiled functions."""
+        modules = {module, *importers(module, "dumpfilter")}
+        found = [tests for name, tests in self._entered.items() if name.split()[0] in modules]
+        return {test: seconds for tests in found for test, seconds in tests.items()}
+
+    def _changed(self, mutant: Mutant, tree: ast.Module) -> list[tuple[FunctionType, CodeType]]:
+        """Return a living function and its changed code, or nothing if only a new process can have the change."""
+        name = mutant.function.partition(".<locals>")[0]
+        found = [
+            (function, code)
+            for code in _codes(compile(tree, self._checkout / mutant.module, "exec"))
+            if code.co_qualname == name
+            and (function := self._functions.get((mutant.module, name, code.co_firstlineno)))
+        ]
+        return found if all(one.__code__.co_freevars == code.co_freevars for one, code in found) else []
+
+    def _forked(self, work: Callable[[], None]) -> str:
+        """Do work in a child that has deadlines; return what it prints of a failing test, or how it was killed."""
         child = os.fork()
         if not child:
-            self._test(arguments, plugins, limit)
-        _, status = os.waitpid(child, 0)
+            try:
+                os.setsid()
+                resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT, CPU_LIMIT))
+                output = os.open("../output", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+                for stream in (1, 2):
+                    os.dup2(output, stream)
+                work()
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(0)
+        select.select([os.pidfd_open(child)], [], [], DEADLINE)
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)  # servers that a killed test has left
-        code = os.waitstatus_to_exitcode(status)
-        if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            return ""
-        said = self._output.read_text("utf-8", "replace")
-        return "".join(re.findall(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)[:1]) or f"exit code {code}"
-
-    def _test(self, arguments: list[str], plugins: Iterable[object], limit: int) -> None:
-        code: int = pytest.ExitCode.INTERNAL_ERROR
-        try:
-            os.setsid()
-            resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
-            output = os.open(self._output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            for stream in (1, 2):
-                os.dup2(output, stream)
-            os.chdir(self.directory)
-            os.environ["PYTHONPATH"] = sys.path[0] = str(self.directory)
-            sys.dont_write_bytecode = False
-            options = ["-x", "-q", "-n0", "-p", "no:cacheprovider", f"--timeout={TIMEOUT}"]
-            code = pytest.main([*options, *arguments], plugins=list(plugins))
-        finally:
-            os._exit(code)
-
-    @contextlib.contextmanager
-    def mutated(self, mutant: Mutant) -> Iterator[None]:
-        """Replace the mutant's module for the duration of the context, and forget the code compiled from it.
-
-        Cached kernels are valid for the texts that they come from, so a mutant is judged with its own kernels.
-        """
-        path = self.directory / mutant.module
-        original = path.read_text("utf-8")
-        kernels = set(self._kernels())
-        try:
-            path.write_text(mutated(mutant), "utf-8")
-            _forget_bytecode(path)
-            yield
-        finally:
-            path.write_text(original, "utf-8")
-            _forget_bytecode(path)
-            if "base.compiler" in original:
-                for kernel in set(self._kernels()) - kernels:
-                    kernel.unlink()
-
-    def _kernels(self) -> Iterator[Path]:
-        return (self.directory / "dumpfilter").rglob("*.nb[ic]")
+            os.killpg(child, signal.SIGKILL)  # servers that a killed test has left, too
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        said = Path("../output").read_text("utf-8", "replace")
+        failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
+        return failed[0] if failed else f"signal {-code}" if code < 0 else ""
 
 
-def _forget_bytecode(module: Path) -> None:
-    """Remove Python's cache of a module, which would be valid for another text of one size and second."""
-    for path in (module.parent / "__pycache__").glob(f"{module.stem}.*.pyc"):
-        path.unlink()
+def _file(test: str) -> str:
+    return test.partition("::")[0]
 
 
-def stages(mutant: Mutant, entered: dict[str, dict[str, float]], quick: bool) -> Iterator[list[str]]:
-    """Yield the tests that may kill a mutant: those of files that import its module, other quick ones, slow files."""
-    near = [path for path in _importers(mutant.module, "tests") if path.startswith(_ROOMS_OF_TESTS)]
-    tests = entered.get(f"{mutant.module} {mutant.function}") or _around(mutant.module, entered)
-    yield _shortest({test: time for test, time in tests.items() if test.partition("::")[0] in near})
-    yield _shortest({test: time for test, time in tests.items() if test.partition("::")[0] not in near})
-    if not quick:
-        yield [mutant.module, *(path for path in near if path.endswith("_slow.py"))]
-
-
-def _around(module: str, entered: dict[str, dict[str, float]]) -> dict[str, float]:
-    """Return the tests that enter a function of the module or of its importers. No trace sees compiled functions."""
-    modules = {module, *_importers(module, "dumpfilter"), *_importers(module, "slave")}
-    found = {
-        test: time
-        for name, tests in entered.items()
-        if name.split()[0] in modules
-        for test, time in tests.items()
-    }
-    return dict(sorted(found.items(), key=lambda one: one[1]))
-
-
-def _shortest(tests: dict[str, float]) -> list[str]:
-    total = 0.0
-    found = []
-    for test, seconds in tests.items():
-        total += seconds
-        if total > STAGE:
-            break
-        found.append(test)
-    return found
-
-
-def _importers(module: str, part: str) -> list[str]:
-    """Return the modules below a directory that import a module."""
-    dotted = ".".join(["dumpfilter", *Path(module.removeprefix("dumpfilter/")).with_suffix("").parts])
-    package, _, stem = dotted.rpartition(".")
-    says = re.compile(rf"{re.escape(dotted)}\b|from {re.escape(package)} import [^\n]*\b{stem}\b")
-    return [
-        str(path.relative_to(ROOT))
-        for path in (ROOT / part).rglob("*.py")
-        if says.search(path.read_text("utf-8"))
-    ]
-
-
-_ROOMS_OF_TESTS = tuple(f"tests/{room}/" for room in ROOMS)
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _codes(one)
 
 
 def main() -> int:
-    """Print each mutant's fate and the share that was killed; return 0."""
+    """Judge mutants, and print how many were killed; return 0."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -343,55 +385,32 @@ def main() -> int:
     parser.add_argument(
         "--log", type=Path, required=True, help="the file of verdicts; LOG.entered is beside it"
     )
-    parser.add_argument("--quick", action="store_true", help="leave out the slow tests")
-    parser.add_argument("parts", nargs="*", default=PARTS, help="directories of the product")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="judge no further mutant after this time"
+    )
     given = parser.parse_args()
-    for library in LIBRARIES:
-        importlib.import_module(library)
-    log: Path = given.log
-    log.touch()
-    killed = {
-        line.split("\t")[1] for line in log.read_text("utf-8").splitlines() if line.startswith("killed")
-    }
-    mutants = drawn(given.parts, given.count, given.seed)
+    end = time.monotonic() + given.seconds
+    log = given.log.absolute()
+    mutants = drawn(given.count, given.seed)
     judged = [one for one in mutants if one.name not in EQUIVALENT]
     with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
-        checkout = Checkout(Path(directory))
-        map_file = log.with_suffix(".entered")
-        if not map_file.exists():
-            rooms = [f"tests/{room}" for room in ROOMS]
-            checkout.failing_test(
-                ["--quick", "--maxfail=1000", *given.parts, *rooms],
-                Entered(checkout.directory, map_file.absolute()),
-                limit=resource.RLIM_INFINITY,
-            )
-        entered = json.loads(map_file.read_text("utf-8"))
-        for mutant in judged:
-            if mutant.name in killed:
-                continue
-            with checkout.mutated(mutant):
-                by = next(
-                    filter(
-                        None,
-                        (
-                            checkout.failing_test(stage)
-                            for stage in stages(mutant, entered, given.quick)
-                            if stage
-                        ),
-                    ),
-                    "",
-                )
-            verdict = f"{'killed' if by else 'SURVIVES'}\t{mutant.name}\tline {mutant.line}\t{by}"
-            print(verdict, flush=True)
-            with log.open("a", encoding="utf-8") as file:
-                file.write(f"{verdict}\n")
-            if by:
-                killed.add(mutant.name)
-    found = sum(one.name in killed for one in judged)
-    print(
-        f"{found} of {len(judged)} killed ({found / max(1, len(judged)):.1%}), {len(mutants) - len(judged)} equivalent"
-    )
+        checkout = Path(directory, "checkout")
+        left_out = shutil.ignore_patterns(".venv", ".git", "out", ".hypothesis")
+        shutil.copytree(ROOT, checkout, symlinks=True, ignore=left_out)
+        os.chdir(checkout)
+        os.environ.update(PYTHONDONTWRITEBYTECODE="1", PYTHONPATH=str(checkout))
+        sys.path[0], sys.dont_write_bytecode = str(checkout), True
+        open_ones = [one for one in judged if one.name not in _verdicts(log)]
+        arguments = [*OPTIONS, *PARTS, *(f"tests/{room}" for room in ROOMS)]
+        pytest.main(arguments, plugins=[Judge(open_ones, log, end)])
+    verdicts = Counter(_verdicts(log).get(one.name, "not judged yet") for one in judged)
+    print(f"{dict(verdicts)}, {len(mutants) - len(judged)} equivalent")
     return 0
+
+
+def _verdicts(log: Path) -> dict[str, str]:
+    lines = log.read_text("utf-8").splitlines() if log.exists() else []
+    return {line.split("\t")[1]: line.split("\t")[0] for line in lines}
 
 
 if __name__ == "__main__":
