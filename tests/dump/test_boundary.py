@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.filter import Rule
+from dumpfilter.dump.boundary import allows_text
+from dumpfilter.filter import Filter, Rule
+from dumpfilter.index.subjects import TableSubject
 from tests.dump.boundary_law import IMPOSED, Imposed, check_boundary, check_law
 from tests.dump.marked import MarkedBinlog, marked_binlogs
 from tests.strategies import rules
@@ -27,3 +30,28 @@ def test_what_all_filters_allow_arrives(
     binlog: MarkedBinlog, own: list[Rule], imposed: list[Imposed], segment_size: int, chunk_size: int
 ) -> None:
     check_law(binlog, own, imposed, segment_size=segment_size, chunk_size=chunk_size)
+
+
+NO_PAY = Filter.from_options(["--replicate-ignore-table=hr.pay"])
+
+
+@pytest.mark.parametrize(
+    ("text", "tables", "is_allowed"),
+    [
+        (b"INSERT INTO emp SELECT id FROM job", ["emp"], True),
+        (b"INSERT INTO emp SELECT id FROM pay", ["emp"], False),
+        (b"INSERT INTO hr.emp SELECT id FROM hr.pay", ["emp"], False),
+        (b"INSERT INTO hr.emp SELECT id FROM shop.pay", ["emp"], True),
+        (b"INSERT INTO emp SELECT id FROM job", ["emp", "pay"], False),
+        (b"INSERT INTO emp SELECT id FROM job", ["other"], False),  # the session's database is not known
+        (b"INSERT INTO emp SELECT id FROM job", [], False),
+        (b"INSERT INTO emp SELECT \"x\" FROM job", ["emp"], True),
+        (b"INSERT INTO emp SELECT 1 FROM job /* \" */, pay /* \" */", ["emp"], False),
+        (b"nonsense", ["emp"], False),
+    ],
+)
+def test_a_text_crosses_only_with_tables_that_the_filter_sends(
+    text: bytes, tables: list[str], is_allowed: bool
+) -> None:
+    subjects = [TableSubject("hr", table) for table in tables]
+    assert allows_text(text, subjects, [NO_PAY], "mysql") is is_allowed
