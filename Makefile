@@ -19,6 +19,7 @@ BIN     := $(VENV)/bin
 WORKERS ?= 4
 PYTEST  := $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder -rs
 READY   := $(VENV)/.ready
+COLLECTED := $(VENV)/.collected
 
 # The tests start some hundred Python processes. Each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -28,13 +29,14 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: needs-of-demo $(READY)
 	$(BIN)/dumpfilter demo
 
-test: needs-of-tests $(READY) lint
+test: needs-of-tests $(READY)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(COLLECTED) lint
 	$(PYTEST)
 
 check: $(READY)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target quick-tests lint
 
-quick-tests: $(READY)
+quick-tests: $(COLLECTED)
 	$(PYTEST) --quick
 
 # Tests of what differs between distributions: the servers' own programs, Java, the browser, the terminal.
@@ -73,6 +75,11 @@ $(READY): pyproject.toml constraints.txt Makefile | needs-of-python
 	@echo "compiling the kernels, once"
 	$(BIN)/python -m dumpfilter.warm_up
 	touch $(READY)
+
+# Without it, each worker of the first run rewrites the assertions of all tests (20 s of processor time).
+$(COLLECTED): $(READY)
+	$(BIN)/pytest --collect-only --quiet > /dev/null
+	touch $(COLLECTED)
 
 needs-of-python needs-of-demo needs-of-tests:
 	@$(PYTHON) tools/system_packages.py $(@:needs-of-%=%)
