@@ -95,7 +95,6 @@ class SummaryTarget:
         """Begin a transaction. Undo the changes of an earlier transaction that was not committed."""
         for kind, before in self._before.items() if self._open else ():
             self._summaries[kind] = _known({**self._summaries[kind], **before})
-        self.commit()
         self._open = True
 
     def commit(self) -> None:
