@@ -45,8 +45,8 @@ NO_PAY = Filter.from_options(["--replicate-ignore-table=hr.pay"])
         (b"INSERT INTO emp SELECT id FROM job", ["emp", "pay"], False),
         (b"INSERT INTO emp SELECT id FROM job", ["other"], False),  # the session's database is not known
         (b"INSERT INTO emp SELECT id FROM job", [], False),
-        (b"INSERT INTO emp SELECT \"x\" FROM job", ["emp"], True),
-        (b"INSERT INTO emp SELECT 1 FROM job /* \" */, pay /* \" */", ["emp"], False),
+        (b'INSERT INTO emp SELECT "x" FROM job', ["emp"], True),
+        (b'INSERT INTO emp SELECT 1 FROM job /* " */, pay /* " */', ["emp"], False),
         (b"nonsense", ["emp"], False),
     ],
 )
