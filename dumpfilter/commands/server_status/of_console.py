@@ -92,13 +92,10 @@ _COLUMNS = {
     "relay_position": "Relay_Log_Pos",
     "retrieved_gtids": "Retrieved_Gtid_Set",
     "executed_gtids": "Executed_Gtid_Set",
-    "filter_on": "FILTER_ON",
-    "lag_bytes": "LAG_BYTES",
-    "lag_seconds": "LAG_SECONDS",
 }
-"""The facts about a channel, with the columns of SHOW REPLICA STATUS and of ``dumpfilter.channels``."""
+"""The facts about a channel that SHOW REPLICA STATUS tells, with its columns."""
 
-_NO_COUNTERS = ("LAG_BYTES",)
+_NO_COUNTERS = ("lag_bytes", "lag_seconds")
 """The numbers of ``dumpfilter.channels`` that are no counts since the channel's first start."""
 
 
@@ -126,15 +123,15 @@ def slave_status(login: Login) -> Record:
 
 def _channel(row: Mapping[str, Any], more: Mapping[str, Any], hits: Iterable[Mapping[str, Any]]) -> Record:
     """Return a channel's record from its rows of SHOW REPLICA STATUS and of ``dumpfilter.channels``."""
-    both = {**more, **row}
+    facts = {name.lower(): value for name, value in more.items() if name != "CHANNEL_NAME"}
+    counters = {
+        name: value for name, value in facts.items() if isinstance(value, int) and name not in _NO_COUNTERS
+    }
     return channel_record(
-        **{name: both[column] for name, column in _COLUMNS.items() if column in both},
+        **{name: row[column] for name, column in _COLUMNS.items() if column in row},
+        **{name: value for name, value in facts.items() if name not in counters},
         source=f"{row['Source_Host']}:{row['Source_Port']}",
-        counters={
-            name.lower(): value
-            for name, value in more.items()
-            if isinstance(value, int) and name not in _NO_COUNTERS
-        },
+        counters=counters,
         hits={hit["RULE_KIND"]: hit["HITS"] for hit in hits if hit["CHANNEL_NAME"] == row["Channel_Name"]},
     )
 

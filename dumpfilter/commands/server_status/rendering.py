@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from operator import itemgetter
 from typing import Any
 
 from rich.console import Console
@@ -55,8 +54,7 @@ def _render_master(status: Record, console: Console) -> None:
         )
     )
     if slaves:
-        rows = [[show(slave) for _, show in _SLAVE] for slave in slaves]
-        _print_rows(console, "slave", [head for head, _ in _SLAVE], rows, _NUMERIC)
+        _print_rows(console, "slave", list(_SLAVE), list(map(_cells, slaves)), _NUMERIC)
     if status["drains"]:
         names = ["drained_by", "value", "channel", "reason", "since", "still_dumping"]
         rows = [
@@ -82,33 +80,51 @@ def _state(slave: Record) -> str:
     return f"{state if state == 'gone' else f'{state}, gone'} since {since}" if since else state
 
 
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
+def _place(record: Record, prefix: str = "") -> str:
+    file = record[f"{prefix}file"]
+    return f"{file}:{record[f'{prefix}position']}" if file else ""
 
 
-def _count(name: str) -> Callable[[Record], str]:
-    return lambda record: _number(record["counts"].get(name))
+def _shown(name: str, value: Any) -> str:
+    """Return a fact of a record as people read it. The end of the name tells the unit."""
+    match value:
+        case None | "":
+            return ""
+        case dict():
+            return " ".join(f"{key}={each}" for key, each in value.items())
+        case float() | int() if name.endswith("_at"):
+            return datetime.fromtimestamp(value, UTC).isoformat(timespec="seconds") if value else ""
+        case float():
+            return f"{100 * value:.1f} %" if name == "saved" else f"{value:.1f}"
+        case int():
+            return f"{value:,}"
+    return str(value)
 
 
-_SLAVE: tuple[tuple[str, Callable[[Record], str]], ...] = (
-    ("id", lambda slave: str(slave["server_id"] or slave["entry"])),
-    ("channel", itemgetter("channel")),
-    ("user", itemgetter("user")),
-    ("host", lambda slave: f"{slave['host']}:{slave['port']}" if slave["host"] else ""),
-    ("state", _state),
-    ("position", lambda slave: f"{slave['file']}:{slave['position']}" if slave["file"] else ""),
-    ("lag bytes", lambda slave: _number(slave["lag_bytes"])),
-    ("lag s", lambda slave: "" if slave["lag_seconds"] is None else f"{slave['lag_seconds']:.1f}"),
-    ("sent", _count("bytes_sent")),
-    ("dropped", _count("bytes_dropped")),
-    ("for GTIDs", lambda slave: _number(slave["counts"].get("bytes_gtid") or None)),
-    ("saved", lambda slave: "" if slave["saved"] is None else f"{100 * slave['saved']:.1f} %"),
-    ("undecided", _count("events_undecided")),
-)
-"""The columns of the table of slaves, each with the function that makes the cell."""
+_SLAVE: Mapping[str, str | Callable[[Record], str]] = {
+    "id": lambda slave: str(slave["server_id"] or slave["entry"]),
+    "channel": "channel",
+    "user": "user",
+    "host": lambda slave: f"{slave['host']}:{slave['port']}" if slave["host"] else "",
+    "state": _state,
+    "position": _place,
+    "lag bytes": "lag_bytes",
+    "lag s": "lag_seconds",
+    "sent": "bytes_sent",
+    "dropped": "bytes_dropped",
+    "for GTIDs": lambda slave: _shown("", slave["counts"].get("bytes_gtid") or None),
+    "saved": "saved",
+    "undecided": "events_undecided",
+}
+"""The columns of the table of slaves, each with the name of its fact or the function that makes the cell."""
 
 _NUMERIC = ("id", "lag bytes", "lag s", "sent", "dropped", "for GTIDs", "saved", "undecided")
 """The columns that are aligned to the right."""
+
+
+def _cells(slave: Record) -> list[str]:
+    facts = {**slave, **slave["counts"]}
+    return [_shown(of, facts.get(of)) if isinstance(of, str) else of(slave) for of in _SLAVE.values()]
 
 
 def _render_slave(status: Record, console: Console) -> None:
@@ -131,46 +147,35 @@ def _render_slave(status: Record, console: Console) -> None:
         _say(console, "The files do not tell the state of the threads: ask the slave's console with --slave.")
 
 
-def _channel_facts(channel: Record) -> list[tuple[str, Any]]:
+_PLACES = ("received", "applied", "relay")
+_TOLD_BEFORE = {
+    *("channel", "source", "io_running", "sql_running", "counters"),
+    *(f"{name}_{part}" for name in _PLACES for part in ("file", "position")),
+}
+"""The facts of a channel that have rows of their own, in another form than the rest."""
+
+
+_WORDS = {"io": "I/O", "sql": "SQL", "gtids": "GTIDs"}
+
+
+def _title(name: str) -> str:
+    return " ".join(_WORDS.get(word, word) for word in name.split("_"))
+
+
+def _channel_facts(channel: Record) -> list[tuple[str, str]]:
     unknown = "unknown (give --slave)"
-    counters = {**dict.fromkeys(("bytes_dropped", "events_dropped"), 0), **channel["counters"]}
+    rest = {**channel, **channel["counters"]}
     return [
         ("source", channel["source"]),
-        ("filter on", channel["filter_on"]),
         ("I/O thread", channel["io_running"] or unknown),
         ("SQL thread", channel["sql_running"] or unknown),
-        ("received", f"{channel['received_file']}:{channel['received_position']}"),
-        ("applied", f"{channel['applied_file']}:{channel['applied_position']}"),
-        ("relay log", f"{channel['relay_file']}:{channel['relay_position']}"),
-        ("not applied", "" if channel["lag_bytes"] is None else f"{channel['lag_bytes']:,} bytes"),
-        ("lag", "" if channel["lag_seconds"] is None else f"{channel['lag_seconds']:.1f} s"),
-        ("retrieved GTIDs", channel["retrieved_gtids"]),
-        ("executed GTIDs", channel["executed_gtids"]),
-        ("I/O error", channel["io_error"]),
-        ("SQL error", channel["sql_error"]),
-        ("last I/O error", _past(channel["last_io_error"], channel["last_io_error_at"])),
-        ("last SQL error", _past(channel["last_sql_error"], channel["last_sql_error_at"])),
-        ("connections", _number(counters.get("connections"))),
-        ("bytes received", _number(counters.get("bytes_received"))),
-        (
-            "dropped by the master",
-            f"{counters['bytes_dropped']:,} bytes, {counters['events_dropped']:,} events",
-        ),
-        ("undecided events", _number(counters.get("events_undecided"))),
-        (
-            "errors",
-            f"{counters.get('io_errors', 0)} of the I/O thread, {counters.get('sql_errors', 0)} of the SQL thread",
-        ),
-        ("hits", " ".join(f"{kind}={count}" for kind, count in channel["hits"].items())),
+        *((name, _place(channel, f"{name}_")) for name in _PLACES),
+        *((_title(name), _shown(name, rest[name])) for name in rest if name not in _TOLD_BEFORE),
     ]
 
 
-def _past(error: str, at: float) -> str:
-    return f"{datetime.fromtimestamp(at, UTC).isoformat(timespec='seconds')}: {error}" if error else ""
-
-
 def _facts(facts: Iterable[tuple[str, Any]], title: str = "") -> Table:
-    shown = [(name, printable(str(value), _LONGEST)) for name, value in facts if value not in ("", ":0")]
+    shown = [(name, printable(str(value), _LONGEST)) for name, value in facts if value]
     made = table(("", ""), shown, title=title)
     made.show_header = False
     made.columns[0].no_wrap = True

@@ -113,6 +113,16 @@ def test_the_saved_share_is_net_of_stand_ins(
     assert text is not None or "saved" not in out.getvalue()
 
 
+def test_a_channel_shows_facts_that_no_list_names() -> None:
+    out = io.StringIO()
+    channel = channel_record(
+        io_running="Yes", counters={"sunny_days": 1234}, new_fact="told", new_seconds=0.25
+    )
+    render_status(slave_record(channels=[channel]), Console(file=out, width=100))
+    lines = [" ".join(line.replace("│", " ").split()) for line in out.getvalue().splitlines()]
+    assert {"sunny days 1,234", "new fact told", "new seconds 0.2"} <= set(lines)
+
+
 @pytest.mark.parametrize("is_terminal", [True, False], ids=["terminal", "pipe"])
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_numbers_and_positions_are_whole_at_every_width(

@@ -162,6 +162,7 @@ def test_a_slave(running: Running, tmp_path: Path) -> None:
     assert (channel["applied_file"], channel["applied_position"]) == ("bin.000003", 198)
     assert channel["executed_gtids"].endswith(":1-74")
     assert channel["counters"]["connections"] == 1
+    assert channel["filter_semantics"] == "CLASSIC"
     assert channel["hits"]["replicate-do-db"] > 0
     # The applier writes its position when it has had nothing to apply for a quarter of a second.
     wait_until(lambda: told(GOOD, "--relay-dir", tmp_path / "s")["channels"][0]["applied_position"] == 198)
