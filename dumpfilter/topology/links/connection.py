@@ -247,7 +247,12 @@ def receive_buffer(shape: LinkShape) -> int | None:
 
 
 def prepare(sock: socket.socket, shape: LinkShape) -> None:
-    """Set the options of a socket that must be set before it connects or listens."""
+    """Set the options of a socket that must be set before it connects or listens.
+
+    A slow line hands over a message in pieces, each at its time. Nagle's algorithm would hold back the later ones until
+    the receiver's delayed acknowledgement. asyncio does not turn it off for accepted sockets of an unnamed protocol.
+    """
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT)
     size = receive_buffer(shape)
     if size is not None:

@@ -92,6 +92,21 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
+def test_a_slow_line_does_not_hold_back_the_end_of_a_small_message(links: LinkProcess) -> None:
+    """A round takes 70 ms. Nagle's algorithm would wait 40 ms more for a delayed acknowledgement."""
+    source = Source()
+    port = links.open("small", source.port, LinkShape(rate=64_000, delay=0.03))
+    took = []
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        for _ in range(20):
+            begin = time.monotonic()
+            connection.sendall(bytes(40))
+            connection.recv(40, socket.MSG_WAITALL)
+            took.append(time.monotonic() - begin)
+    source.close()
+    assert min(took) < 0.09
+
+
 def test_a_plain_link_counts_the_bytes_of_both_directions(links: LinkProcess, source: Source) -> None:
     port = links.open("count", source.port)
     with connect(port) as connection:
