@@ -52,14 +52,14 @@ def written(line: Line, pace: Pace, total: int) -> list[int]:
 @pytest.mark.parametrize("buffers", [64 << 10, 128 << 10, BUFFERS])
 def test_no_message_takes_more_than_a_second_of_a_slow_line(rate: int, buffers: int) -> None:
     pace = Pace(MOST, rate / 4)
-    sizes = written(Line(rate, buffers), pace, 1 << 20)
+    sizes = written(Line(rate, buffers), pace, buffers + (1 << 20))
     assert max(sizes) <= max(rate, LEAST)
     assert sizes[-1] == message_size(rate, MOST)
 
 
 @pytest.mark.parametrize("rate", [2e6, 1e8])
 def test_a_fast_line_soon_has_large_messages(rate: float) -> None:
-    sizes = written(Line(rate, BUFFERS), Pace(MOST, 1_000), 4 << 20)
+    sizes = written(Line(rate, BUFFERS), Pace(MOST, 1_000), 6 * BUFFERS)
     small = [size for size in sizes if size < MOST]
     assert sum(small) <= 4 * BUFFERS
     assert sizes[-1] == MOST
@@ -81,7 +81,7 @@ def test_a_rate_is_measured_after_a_burst(size: int, rate: float) -> None:
 
 
 def test_a_pause_is_not_a_slow_line() -> None:
-    line, pace = Line(1e8, 64 << 10), Pace(MOST, 1e6)
+    line, pace = Line(1e8, 64 << 10), Pace(MOST, 2e6)
     for _ in range(20):
         written(line, pace, 1 << 20)
         line.now += 60
