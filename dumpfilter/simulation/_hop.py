@@ -26,7 +26,7 @@ class Parameters(NamedTuple):
 
 _NONE = -(1 << 62)
 """A time before every other."""
-_D_START, _D_RESTART = 0, 2
+_D_START, _D_RESTART, _D_MESSAGE = 0, 1, 2
 
 
 _SMALL = 1 << 31
@@ -86,10 +86,12 @@ def noise(seed, number, largest):
 def cross(arrived, sizes, dropped, hop, downs, departed, received):
     """Send transactions over a hop, and write the times at which they departed and were received.
 
-    ``dropped`` is a ``hop.Dropped``. Return the number of messages, the bytes that were sent twice, and the bytes that
-    told of dropped transactions.
+    ``downs`` has a row for each outage: its start, the time at which the dump goes on, and the size of messages from
+    this time on. ``dropped`` is a ``hop.Dropped``. Return the number of messages, the bytes that were sent twice, and
+    the bytes that told of dropped transactions.
     """
     n = len(arrived)
+    message = np.int64(hop.message)
     empty_time = time_of(dropped.size, hop.numerator, hop.denominator)
     free = np.int64(_NONE)
     last = np.int64(_NONE)
@@ -125,6 +127,7 @@ def cross(arrived, sizes, dropped, hop, downs, departed, received):
         # A sender that is down begins when the dump goes on. Outages that are over do not matter any more.
         while down < len(downs) and start >= downs[down, _D_START]:
             opened = downs[down, _D_RESTART]
+            message = downs[down, _D_MESSAGE]
             start = max(start, opened)
             made = start
             down += 1
@@ -135,13 +138,13 @@ def cross(arrived, sizes, dropped, hop, downs, departed, received):
             if j > i:
                 look = seen(arrived[j], hop.tick, look)
                 # A transaction that is larger than a message is sent in several messages, of which the last one counts.
-                if filled >= hop.message or sizes[j] > hop.message or look > made:
+                if filled >= message or sizes[j] > message or look > made:
                     break
             size = sizes[j] - kept if j == i else sizes[j]
             overhead = dropped.told[j]
             extra += overhead
             if j == i:
-                overhead += hop.message_overhead * pieces(size, hop.message)
+                overhead += hop.message_overhead * pieces(size, message)
             end += time_of(size + overhead, hop.numerator, hop.denominator) + hop.fixed
             departed[j] = end
             filled += sizes[j]
@@ -153,17 +156,18 @@ def cross(arrived, sizes, dropped, hop, downs, departed, received):
         if down < len(downs) and arrival > downs[down, _D_START]:
             # The outage loses everything that has not arrived. The dump goes on with this message.
             resent += _sent_until(sizes, i, start, downs[down, _D_START], hop, arrived)
-            if hop.message and j == i + 1:
-                whole = _whole_until(sizes[i] - kept, start, downs[down, _D_START] - delay, hop)
+            if message and j == i + 1:
+                whole = _whole_until(sizes[i] - kept, start, downs[down, _D_START] - delay, message, hop)
                 kept += whole
                 resent = max(resent - whole, np.int64(0))
             opened = free = downs[down, _D_RESTART]
+            message = downs[down, _D_MESSAGE]
             down += 1
             look = _NONE
             continue
         for k in range(i, j):
             received[k] = arrival
-        messages += pieces(sizes[i] - kept, hop.message) if j == i + 1 else 1
+        messages += pieces(sizes[i] - kept, message) if j == i + 1 else 1
         kept = np.int64(0)
         all_told += extra
         last = arrival
@@ -180,13 +184,13 @@ def pieces(size, message):
 
 
 @njit(cache=True, nogil=True)
-def _whole_until(size, start, stop, hop):
+def _whole_until(size, start, stop, message, hop):
     """Return the bytes of a large transaction in the whole messages that left from ``start`` to ``stop``."""
-    needed = time_of(size + hop.message_overhead * pieces(size, hop.message), hop.numerator, hop.denominator)
+    needed = time_of(size + hop.message_overhead * pieces(size, message), hop.numerator, hop.denominator)
     if stop <= start or needed == 0:
         return np.int64(0)
     sent = np.int64(float(size) * float(stop - start) / float(needed))
-    return min(sent, size - 1) // hop.message * hop.message
+    return min(sent, size - 1) // message * message
 
 
 @njit(cache=True, nogil=True)

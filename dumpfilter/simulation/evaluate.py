@@ -15,17 +15,21 @@ from dumpfilter.simulation import lag
 from dumpfilter.simulation.flow import Arrived, Flow, LinkOutcome, Outcome, outages_of, outcome_of
 from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, Dropped, Hop, cross, looks, times_of
 from dumpfilter.simulation.lag import Window
-from dumpfilter.simulation.route import AGAIN, AT_ONCE, MESSAGE_OVERHEAD, Form, Passage, Route
+from dumpfilter.simulation.route import AGAIN, AT_ONCE, Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints, SetTraffic
 
 PACKET_BYTES = 5
 """The bytes that MySQL's protocol puts before each event."""
 
-GAP_BYTES = 50
+MESSAGE_OVERHEAD = {"mysql": 93, "mariadb": 75}
+"""The bytes around the events of a message of gRPC, by the server's family: the frames of HTTP/2, and the fields of a
+chunk with its GTIDs. Measured."""
+
+GAP_BYTES = 47
 """The bytes with which a chunk tells the GTIDs and the place of neighbouring dropped transactions. Measured."""
 
-EMPTY_CHUNK_BYTES = MESSAGE_OVERHEAD + GAP_BYTES
-"""The bytes of a chunk that only tells dropped transactions."""
+EMPTY_BYTES = 35
+"""The bytes of a chunk that only tells dropped transactions, besides those of every message. Measured."""
 
 
 class Content(NamedTuple):
@@ -93,22 +97,53 @@ _KEPT = 4
 """The number of crossings, and of times at a sender, that stay in memory after their use."""
 
 
-def dropped_before(transaction: Ints, seen: Ints | None) -> Dropped:
+def dropped_before(transaction: Ints, seen: Ints | None, empty_chunk: int) -> Dropped:
     """Return what a sender tells of the transactions that were dropped before each one that is sent.
 
     ``transaction`` has the numbers of the transactions that are sent, and ``seen`` the times at which the sender sees
-    all transactions. A sender that sees only transactions that it drops sends a chunk without events. None: the sender
-    sends no such chunks.
+    all transactions. A sender that sees only transactions that it drops sends a chunk of ``empty_chunk`` bytes without
+    events. None: the sender sends no such chunks.
     """
-    told = np.asarray(np.where(np.diff(transaction, prepend=-1) > 1, GAP_BYTES, 0), np.int64)
+    after_gap = np.diff(transaction, prepend=-1) > 1
     if seen is None:
         nothing = np.zeros(len(transaction), np.int64)
-        return Dropped(told, nothing, nothing, nothing)
-    is_empty = (np.diff(seen, prepend=-1) > 0) & ~np.isin(seen, seen[transaction])
-    looks = np.append(seen[is_empty], 0)
+        return Dropped(np.where(after_gap, GAP_BYTES, 0), nothing, nothing, nothing)
+    # A message with events only tells what was dropped in the same look.
+    is_told = after_gap & (seen[transaction] == seen[np.maximum(transaction - 1, 0)])
+    is_empty = _empty_looks(transaction, seen)
+    times = np.append(seen[is_empty], 0)
     until = np.cumsum(is_empty)[transaction]
     number = np.diff(until, prepend=0)
-    return Dropped(told, number, looks[until - number], looks[until - 1], EMPTY_CHUNK_BYTES)
+    return Dropped(
+        np.where(is_told, GAP_BYTES, 0), number, times[until - number], times[until - 1], empty_chunk
+    )
+
+
+def _empty_looks(transaction: Ints, seen: Ints) -> npt.NDArray[np.bool_]:
+    """Return for each transaction whether it is the first of a look that finds nothing to send."""
+    is_empty: npt.NDArray[np.bool_] = (np.diff(seen, prepend=-1) > 0) & ~np.isin(seen, seen[transaction])
+    return is_empty
+
+
+def told_at(transaction: Ints, seen: Ints, crossed: Crossed, hop: Hop, empty_chunk: int) -> Ints:
+    """Return the time at which a reader learns of each transaction, nanoseconds, also of those that were dropped.
+
+    ``transaction`` has the numbers of the transactions that ``crossed`` the hop, and ``seen`` the times at which the
+    sender sees all transactions. A chunk of ``empty_chunk`` bytes tells of each look that finds nothing to send.
+    """
+    is_empty = _empty_looks(transaction, seen)
+    needed = int(times_of(np.array([empty_chunk]), hop)[0])
+    spent = np.cumsum(is_empty) * needed
+    left = np.where(is_empty, seen + needed - spent, -1 - spent)
+    left[transaction] = crossed.departed - spent[transaction]
+    at = np.maximum.accumulate(left) + spent + hop.delay
+    for down in hop.downs:
+        at = np.where((at >= down.start) & (at < down.restart), down.restart + hop.delay, at)
+    at[transaction] = crossed.received
+    # Nothing overtakes the next transaction that is sent.
+    following = np.append(crossed.received, NEVER)[np.searchsorted(transaction, np.arange(len(seen)))]
+    reached: Ints = np.maximum.accumulate(np.minimum(at, following))
+    return reached
 
 
 class Schedule:
@@ -120,6 +155,7 @@ class Schedule:
     def __init__(self, traffic: SetTraffic, load: Fraction | None = Fraction(1)) -> None:
         """Take the factor by which transactions follow one another faster. None: all are there from the beginning."""
         self.traffic = traffic
+        self.overhead = MESSAGE_OVERHEAD[traffic.family]
         self._load = load
         kept = functools.lru_cache(_KEPT)
         self.crossing = kept(self._crossing)
@@ -161,6 +197,10 @@ class Schedule:
 
     def _at_last(self, passages: tuple[Passage, ...]) -> Ints:
         crossing, crossed, _ = self.passed(passages)
+        last = passages[-1]
+        if last.form is Form.EVENTS and last.filter is not None and last.hop.tick:
+            seen = self._seen(passages[:-1], last.hop.tick)
+            return told_at(crossing.content.transaction, seen, crossed, last.hop, self.overhead + EMPTY_BYTES)
         # A transaction that this reader was not sent takes the time of the one before it, so that the times ascend.
         at = np.full(len(self.traffic), -1, np.int64)
         at[crossing.content.transaction] = crossed.received
@@ -190,6 +230,8 @@ class Schedule:
             # The sender looks for transactions of all filters.
             seen = self._seen(passages[:-1], hop.tick)[crossing.content.transaction]
             hop = replace(hop, tick=0)
+        if hop.message:
+            hop = replace(hop, message_overhead=self.overhead)
         if last.form is Form.EVENTS and last.filter is not None:
             dropped = self._told(passages[:-1], last.hop.tick, last.filter)
         return crossing, cross(seen, crossing.content.bytes, hop, dropped), at
@@ -197,7 +239,8 @@ class Schedule:
     def _dropped(self, passages: tuple[Passage, ...], tick: int, number: int | None) -> Dropped:
         """Return what the sender behind these passages tells of transactions that a filter dropped."""
         transaction = self.crossing(Form.EVENTS, number).content.transaction
-        return dropped_before(transaction, self._seen(passages, tick) if tick else None)
+        seen = self._seen(passages, tick) if tick else None
+        return dropped_before(transaction, seen, self.overhead + EMPTY_BYTES)
 
     def _looked(self, passages: tuple[Passage, ...], tick: int) -> Ints:
         """Return the time at which the sender behind these passages sees each transaction, nanoseconds."""
@@ -306,7 +349,7 @@ def _travel(route: Route, schedule: Schedule) -> Flow:
         nbytes,
         len(arrived.transaction),
         crossed.messages if has_messages else None,
-        crossed.messages * last.hop.message_overhead + crossed.told if has_messages else None,
+        crossed.messages * schedule.overhead + crossed.told if has_messages else None,
         crossed.resent,
         outages_of(arrived, downs),
     )

@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dumpfilter.dump.stream.pace import message_size
 from dumpfilter.simulation import _hop
 from dumpfilter.simulation.traffic import Ints
+from dumpfilter.topology.links.line import BITS
 
 NANOSECONDS = 1_000_000_000
 """The nanoseconds of a second."""
@@ -55,6 +57,8 @@ class Hop:
     message: int = 0
     """The bytes after which a message ends. A transaction is received when the whole message has come. 0: each
     transaction is a message of its own."""
+    most_message: int = 0
+    """The size up to which messages grow after an outage, when the reader tells how much the line carried before."""
     message_overhead: int = 0
     """The bytes that each message needs on the link besides its events."""
     ahead: int = 0
@@ -119,7 +123,6 @@ def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) 
     """
     numerator, denominator = nanoseconds_of_a_byte(hop.rate)
     departed, received = np.empty(len(arrived), np.int64), np.empty(len(arrived), np.int64)
-    downs = np.array([(one.start, one.end, one.restart) for one in hop.downs], np.int64).reshape(-1, 3)
     if dropped is None:
         nothing = np.zeros(len(arrived), np.int64)
         dropped = Dropped(nothing, nothing, nothing, nothing)
@@ -139,11 +142,24 @@ def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) 
             hop.tick,
             hop.fixed,
         ),
-        downs,
+        _downs(arrived, sizes, hop),
         departed,
         received,
     )
     return Crossed(departed, received, int(messages), int(resent), int(told))
+
+
+def _downs(arrived: Ints, sizes: Ints, hop: Hop) -> Ints:
+    """Return the outages of a hop as the compiled loop takes them."""
+    rows, begin = [], 0
+    for down in hop.downs:
+        offered = sizes[slice(*np.searchsorted(arrived, (begin, down.start)))].sum()
+        rate = offered * NANOSECONDS / max(down.start - begin, 1)
+        if hop.rate is not None:
+            rate = min(rate, hop.rate / BITS)
+        rows.append((down.start, down.restart, max(hop.message, message_size(rate, hop.most_message))))
+        begin = down.restart
+    return np.array(rows, np.int64).reshape(-1, 3)
 
 
 def looks(arrived: Ints, tick: int, again: int) -> Ints:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dumpfilter.topology.links.shape import PLAIN, LinkShape
 from dumpfilter.topology.model import Node
-
-ROUND_TRIPS = 4
-"""The round trips of a new connection until the first event arrives: the login or registration, the request of the
-dump, and the answer."""
 
 _OPTION = "--connect-retry"
 _MEAN = 0.75
 """The mean of the random factor by which a slave shortens its waits."""
+_BITS = 8
 
 
 @dataclass(frozen=True)
@@ -24,24 +22,37 @@ class Retries:
 
     first: float = 0.075
     longest: float = 45.0
+    round_trips: float = 4.1
+    """The round trips of a new connection until the first event arrives: TCP's handshake, the login or registration,
+    and the request of the dump. Measured."""
+    nbytes: int = 950
+    """The bytes of both directions in these round trips. Measured."""
 
-    def restart(self, start: float, end: float, delay: float) -> float:
-        """Return the time at which a dump goes on after an outage, seconds.
+    def restart(
+        self, start: float, end: float, shape: LinkShape = PLAIN, connected: float | None = None
+    ) -> float:
+        """Return the time at which a dump goes on after an outage of a link, seconds.
 
-        The reader loses its connection at ``start``. Its attempts fail until ``end``. ``delay`` is the link's delay.
+        The reader loses its connection at ``start``. Its attempts fail until ``end``. ``connected`` is the time of the
+        successful attempt, if it is known.
         """
-        at, wait = start, self.first
-        # After the doubling all waits are equal, so the attempts before the end need no loop.
-        while at < end and wait < self.longest:
-            at += wait
-            wait = min(2 * wait, self.longest)
-        if at < end:
-            at += -(-(end - at) // self.longest) * self.longest
-        return max(at, end) + 2 * ROUND_TRIPS * delay
+        if connected is None:
+            at, wait = start, self.first
+            # After the doubling all waits are equal, so the attempts before the end need no loop.
+            while at < end and wait < self.longest:
+                at += wait
+                wait = min(2 * wait, self.longest)
+            if at < end:
+                at += -(-(end - at) // self.longest) * self.longest
+            connected = max(at, end)
+        on_line = 0.0 if shape.rate is None else self.nbytes * _BITS / shape.rate
+        return connected + 2 * self.round_trips * shape.delay + on_line
 
 
-REPLICA_RETRIES = Retries(first=1.0, longest=1.0)
-"""The waits of a real replica, as a topology sets them."""
+REPLICA_RETRIES = Retries(1.0, 1.0, 16.5, 1300)
+"""The waits of a real replica, as a topology sets them. A replica asks its source for many variables."""
+RECEIVER_RETRIES = Retries(longest=_MEAN * 15, round_trips=11.2, nbytes=1100)
+"""The waits of a master that receives from a running server."""
 SLAVE_RETRIES = Retries(longest=0.375)
 """The waits of a slave of dumpfilter, as a topology sets them (``--connect-retry=0.5``)."""
 
@@ -55,7 +66,9 @@ def retries_of(node: Node) -> Retries:
     if found is not None:
         longest = _MEAN * float(found)
         return Retries(min(Retries.first, longest), longest)
-    return REPLICA_RETRIES if node.server else SLAVE_RETRIES
+    if node.server:
+        return REPLICA_RETRIES
+    return RECEIVER_RETRIES if node.kind == "master" else SLAVE_RETRIES
 
 
 def option_of(node: Node, name: str) -> str | None:

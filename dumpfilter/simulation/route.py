@@ -16,8 +16,8 @@ from dumpfilter.simulation.retries import Retries
 from dumpfilter.topology.links.line import BITS
 from dumpfilter.topology.links.shape import LinkShape
 
-MESSAGE_OVERHEAD = 110
-"""The bytes around the events of a message of gRPC: the frames of HTTP/2, and the fields of a chunk. Measured."""
+CALL_BYTES, CALL_SECONDS = 217, 0.008
+"""The bytes of a call by which a slave measures its line, and the time of both processes for it. Measured."""
 TICK = 20_000_000
 """The interval at which a master looks for new transactions in files that another process writes, nanoseconds."""
 AT_ONCE = 1
@@ -138,10 +138,16 @@ class Router:
         most = leg.chunk_size or LARGEST
         return replace(
             hop,
-            message=most if hop.rate is None else message_size(hop.rate / BITS, most),
-            message_overhead=MESSAGE_OVERHEAD,
+            message=message_size(told_rate(shape), most),
+            most_message=most,
             ahead=BUFFERS,
         )
+
+
+def told_rate(shape: LinkShape) -> float:
+    """Return the rate that a slave first tells its master, bytes per second. It measures a call with a small answer."""
+    on_line = 0.0 if shape.rate is None else CALL_BYTES * BITS / shape.rate
+    return CALL_BYTES / (2 * shape.delay + on_line + CALL_SECONDS)
 
 
 def hop_of(shape: LinkShape, retries: Retries, *, seed: int) -> Hop:
@@ -154,7 +160,7 @@ def hop_of(shape: LinkShape, retries: Retries, *, seed: int) -> Hop:
         if outage.end is None:
             downs.append(Down(start, NEVER, NEVER))
             break
-        restart = retries.restart(outage.start, outage.end, shape.delay)
+        restart = retries.restart(outage.start, outage.end, shape, outage.connected)
         downs.append(Down(start, _nanoseconds(outage.end), _nanoseconds(restart)))
     return Hop(
         shape.rate,

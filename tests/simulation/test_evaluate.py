@@ -132,13 +132,33 @@ def test_a_recording_that_is_there_at_once_has_no_times() -> None:
 
 
 @pytest.mark.parametrize(
-    ("interval", "received"), [(1_000_000_000, 10_030_000_000), (10_000_000, 230_000_000)]
+    ("interval", "received"), [(1_000_000_000, 10_025_000_000), (10_000_000, 175_000_000)]
 )
 def test_what_tells_of_dropped_transactions_is_sent_when_they_are_seen(interval: int, received: int) -> None:
-    """A line of 8,000 bytes per second has 20 ms for each of 10 messages of 160 bytes, and 30 ms for the last one."""
+    """A line of 8,000 bytes per second has 15 ms for each of 10 messages of 120 bytes, and 25 ms for the last one."""
     seen = np.arange(11, dtype=np.int64) * interval
-    dropped = dropped_before(np.array([10]), seen)
-    hop = Hop(rate=64_000, message=4096, message_overhead=110)
+    dropped = dropped_before(np.array([10]), seen, 120)
+    hop = Hop(rate=64_000, message=4096, message_overhead=120)
     crossed = cross(seen[10:], np.array([80]), hop, dropped)
     assert crossed.received.tolist() == [received]
-    assert crossed.told == 10 * 160 + 50
+    assert crossed.told == 10 * 120
+
+
+def test_the_third_tier_hears_of_what_was_dropped_for_the_second() -> None:
+    """A chunk without events takes 16 ms on a line, and the transaction behind it 12.875 ms."""
+    given = traffic([0, SECOND], [10, 10], [[1]])
+    hop = Hop(64_000, delay=5 * MILLISECOND, message=4096, tick=1)
+    first = Passage(Form.EVENTS, 0, hop)
+    schedule = Schedule(given)
+    reached = schedule.at_sender((first,))
+    assert reached is not None
+    assert reached.tolist() == [16 * MILLISECOND + 5 * MILLISECOND, 10**9 + 12_875_000 + 5 * MILLISECOND]
+    outcome = evaluate([Route("m", (first, first))], {"m": schedule}, limit=0)
+    assert outcome.links[0].overhead == 2 * 93 + 35
+
+
+def test_messages_are_larger_after_an_outage_before_which_the_line_carried_much() -> None:
+    arrived, sizes = np.array([0, 10**10]), np.array([100_000, 100_000])
+    hop = Hop(80_000, message=2048, most_message=1 << 20, downs=(Down(9 * 10**9, 10**10, 10**10),))
+    # The line carried 10,000 bytes per second, so that messages have 4 KiB. The rest of the first transaction is less.
+    assert cross(arrived, sizes, hop).messages == 2 + 100_000 // 4096

@@ -3,8 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.simulation.retries import ROUND_TRIPS, Retries, retries_of
-from dumpfilter.topology import server, slave
+from dumpfilter.simulation.retries import Retries, retries_of
+from dumpfilter.topology import master, server, slave
+from dumpfilter.topology.links.shape import LinkShape
 
 TIMES = st.floats(0, 1000)
 
@@ -14,17 +15,23 @@ def test_a_dump_goes_on_with_the_first_attempt_after_the_outage(
     start: float, length: float, first: float, longest: float, delay: float
 ) -> None:
     end = start + length
-    again = Retries(min(first, longest), longest).restart(start, end, delay) - 2 * ROUND_TRIPS * delay
+    retries = Retries(min(first, longest), longest, 3.0, 1000)
+    again = retries.restart(start, end, LinkShape(16_000, delay)) - 6 * delay - 0.5
     assert end - 1e-6 <= again <= end + longest + 1e-6
 
 
 def test_waits_double() -> None:
     retries = Retries(first=1, longest=8)
     # The attempts are at 1, 3, 7, 15, 23 … seconds.
-    assert [retries.restart(0, end, 0) for end in (0.5, 2, 6.5, 8, 16)] == [1, 3, 7, 15, 23]
+    assert [retries.restart(0, end) for end in (0.5, 2, 6.5, 8, 16)] == [1, 3, 7, 15, 23]
+
+
+def test_a_known_time_of_the_next_connection_replaces_the_waits() -> None:
+    assert Retries(8, 8, 3.0, 1000).restart(0, 1, LinkShape(16_000, 0.1), connected=2.0) == 2.0 + 0.6 + 0.5
 
 
 def test_the_option_of_a_node_sets_its_longest_wait() -> None:
     assert retries_of(slave("a", "m", options=["--connect-retry=8"])).longest == 6
     assert retries_of(slave("a", "m", options=["--connect_retry", "0.04"])) == Retries(0.03, 0.03)
     assert retries_of(server("a")).longest == 1
+    assert retries_of(master("a", "db")).longest > 10

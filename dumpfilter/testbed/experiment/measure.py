@@ -28,6 +28,7 @@ from dumpfilter.simulation.route import Form, Route, Router
 from dumpfilter.simulation.traffic import Ints, SetTraffic
 from dumpfilter.testbed.experiment.logged import Key, Log
 from dumpfilter.topology.links.records import Counters, Span
+from dumpfilter.topology.links.shape import Outage
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +56,8 @@ class Crossing:
     """The counters of a link after a run, and its outages."""
 
     counters: Counters
-    outages: tuple[tuple[float, float | None], ...] = ()
-    """The start and end of each outage, seconds since the first commit."""
+    outages: tuple[Outage, ...] = ()
+    """The times are seconds since the first commit."""
     spans: tuple[Span, ...] = ()
     """The bytes that passed the link over time. The times are seconds since the first commit."""
 
@@ -129,7 +130,8 @@ def _flow(measured: Measured, node: PlannedNode, channel: Channel, route: Route)
     # A real replica in place of a slave reads MySQL's protocol, too.
     nbytes += PACKET_BYTES * events if last.form in (Form.PACKETS, Form.STAND_INS) else 0
     outages = [
-        (_microseconds(start), None if end is None else _microseconds(end)) for start, end in crossing.outages
+        (_microseconds(one.start), None if one.end is None else _microseconds(one.end))
+        for one in crossing.outages
     ]
     link = LinkOutcome(
         nbytes,

@@ -80,10 +80,7 @@ def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Resul
 
 def _simulated(experiment: Experiment, measured: Measured) -> Results:
     """Simulate a run with the times of commits and the outages that it had."""
-    outages = {
-        name: tuple(Outage(start, end) for start, end in crossing.outages)
-        for name, crossing in measured.crossings.items()
-    }
+    outages = {name: crossing.outages for name, crossing in measured.crossings.items()}
     plan = plan_topology(simulated(planned(experiment.topology, measured.setting.variant), outages))
     traffics = {name: one.traffic for name, one in measured.committed.items()}
     return simulate(plan, traffics, Options((measured.setting,), experiment.limit))
@@ -259,12 +256,15 @@ def _since(traffic: SetTraffic, first: int) -> SetTraffic:
     )
 
 
-def _outages(history: History, shift: float) -> tuple[tuple[float, float | None], ...]:
+def _outages(history: History, shift: float) -> tuple[Outage, ...]:
     """Return the outages of a link, seconds since the first commit."""
-    found: list[tuple[float, float | None]] = []
+    found: list[Outage] = []
     for one in history.happenings:
-        if one.kind == "cut" and not (found and found[-1][1] is None):
-            found.append((one.time - shift, None))
-        elif one.kind == "healed" and found and found[-1][1] is None:
-            found[-1] = (found[-1][0], one.time - shift)
+        last, at = found[-1] if found else None, one.time - shift
+        if one.kind == "cut" and (last is None or last.end is not None):
+            found.append(Outage(at, None))
+        elif one.kind == "healed" and last is not None and last.end is None:
+            found[-1] = replace(last, end=at)
+        elif one.kind == "connected" and last is not None and last.end is not None and last.connected is None:
+            found[-1] = replace(last, connected=at)
     return tuple(found)

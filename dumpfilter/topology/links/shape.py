@@ -12,6 +12,8 @@ class Outage:
     start: float
     end: float | None
     """The time at which the link is up again. None: somebody must heal it."""
+    connected: float | None = None
+    """The time at which the target connected again, for an outage that is over. None: not known."""
 
 
 @dataclass(frozen=True)
