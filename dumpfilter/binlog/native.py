@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
@@ -96,6 +97,25 @@ def copy_bytes(typingctx, target, source, length):
         return context.get_dummy_value()
 
     return types.void(types.uintp, types.uintp, types.uintp), codegen
+
+
+@intrinsic
+def prefetch(typingctx, array, index):
+    """Ask the processor to load the cache line of an entry of an array, without waiting for the line."""
+
+    def codegen(context, builder, signature, args):
+        array_type, _ = signature.args
+        values = context.make_array(array_type)(context, builder, args[0])
+        entry = cgutils.get_item_pointer(context, builder, array_type, values, [args[1]])
+        pointer, i32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+        function = builder.module.declare_intrinsic(
+            "llvm.prefetch", [pointer], ir.FunctionType(ir.VoidType(), [pointer, i32, i32, i32])
+        )
+        # to read, into all levels of the cache, and data instead of instructions
+        builder.call(function, [builder.bitcast(entry, pointer), *(ir.Constant(i32, n) for n in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), codegen
 
 
 # CRC32 is computed by folding: carry-less multiplication moves 16 bytes forward by a fixed distance. The constants

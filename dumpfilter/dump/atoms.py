@@ -46,7 +46,7 @@ import numpy as np
 
 from dumpfilter.base.compiler.kernels import inlined, kernel
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.native import load_u32
+from dumpfilter.binlog.native import load_u32, prefetch
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_HIT_F, FILTER_UNDECIDED_F
 from dumpfilter.index.segment import DroppedRuns
 
@@ -132,6 +132,10 @@ ATOM_SENT, ATOM_ENDS = range(2)
 STMT_END_F."""
 ATOM_WORDS = 2
 
+_EVENTS_AHEAD = 64
+"""The most events of a transaction that :func:`weigh` fetches into the processor's cache ahead. The processor itself
+fetches what follows."""
+
 _NONE = np.uint64(0)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)
@@ -197,8 +201,14 @@ class Weighed(NamedTuple):
     """The subjects' words, uint64 of shape (n, SUBJECT_WORDS)."""
     transaction: np.ndarray
     """The transactions' words, uint64 of shape (TRANSACTION_WORDS, n)."""
+    candidate: np.ndarray
+    """The numbers of the transactions that are cut into atoms, ascending."""
+    busy: np.ndarray
+    """The numbers of the transactions that are busy for one filter, ascending."""
+    atom_first: np.ndarray
+    """For each of these transactions, by its number, the index of its first atom."""
     atom_until: np.ndarray
-    """For each transaction, the index after its last atom."""
+    """For each of these transactions, by its number, the index after its last atom."""
     atoms: np.ndarray
     """The atoms, int64 of shape (n, ATOM_COLUMNS). Those of one transaction stand together, the last one first."""
     atom: np.ndarray
@@ -403,32 +413,24 @@ def _weigh_atoms(w, filters, n_filters, call, n, end, lists_end, sends_all, kept
     return kept
 
 
-@kernel
-def weigh(c, filters, n_filters, low, w, call):
-    """Make the words of the transactions from number ``low`` on, and of their atoms.
+@inlined
+def _fetch_events(c, first, stop):
+    """Fetch the events of a transaction into the processor's cache. Each cache line holds eight offsets."""
+    for event in range(first, min(stop, first + _EVENTS_AHEAD), 8):
+        prefetch(c.offset, event)
+        prefetch(c.size, event)
+        prefetch(c.subject, event)
+        prefetch(c.role, event)
 
-    ``call`` is a number that no earlier call with the same arrays had.
+
+@inlined
+def _weigh_transactions(c, filters, n_filters, low, w, call, live, off):
+    """Make the words of the transactions from number ``low`` on as far as no atom is needed.
+
+    T_PART gets the filters that may be sent a part. Return the number of transactions with such filters.
     """
-    live = _ALL >> np.uint64(FILTERS - n_filters)
-    off = _NONE
-    unmapped = _NONE
-    for j in range(n_filters):
-        if filters[j, F_IS_OFF]:
-            off |= _ONE << np.uint64(j)
-        if filters[j, F_UNMAPPED]:
-            unmapped |= _ONE << np.uint64(j)
-    w.call[UNMAPPED_SENT] = unmapped
-    w.call[ROWS_KEPT] = _NONE
-    for k in range(ROOTS):
-        w.lists[k, L_ONLY] = NO_SUBJECT
-        w.lists[k, L_OPEN] = k == OPEN
-        w.list_word[k] = _NONE
-    w.list_word[EVER] = _ALL
-    if c.rows_kept:
-        w.list_word[BEFORE] = _ALL
     n_txn = c.txn_subject.size
-    n = np.int64(0)
-    h = 0
+    n = 0
     for t in range(low, n_txn):
         subject = c.txn_subject[t]
         is_open = c.is_open and t == n_txn - 1
@@ -466,36 +468,66 @@ def weigh(c, filters, n_filters, low, w, call):
                 candidates &= ~off
             whole &= ~candidates
             hits = live & ~off
-        part = _NONE
-        if candidates:
-            begin = n
-            n, m = atoms_of(
-                c.offset,
-                c.size,
-                c.role,
-                c.subject,
-                c.txn_event[t],
-                c.txn_event[t + 1],
-                is_open,
-                w.atoms,
-                n,
-                w.lists,
-                np.int64(ROOTS),
-            )
-            rows = np.int64(NEVER)
-            if is_open:
-                rows, m = _rows_before(c.role, c.subject, c.txn_event[t], c.txn_event[t + 1], w.lists, m)
-            sends_all = live if subject == R.KEPT else off
-            before = live if t == 0 and c.is_kept else _NONE
-            kept = _weigh_atoms(w, filters, n_filters, call, begin, n, m, sends_all, before)
-            w.call[ROWS_KEPT] = w.list_word[rows]
-            part = kept & candidates
-        w.atom_until[t] = n
-        while h < c.hits.shape[0] and c.hits[h, 0] <= t:
-            if c.hits[h, 0] == t:
-                hits = live & ~off
-            h += 1
-        w.transaction[T_BUSY, t] = live if is_open and subject != R.SKIP else whole | part | hits
+        w.transaction[T_BUSY, t] = live if is_open and subject != R.SKIP else whole | hits
         w.transaction[T_WHOLE, t] = whole
-        w.transaction[T_PART, t] = part
+        w.transaction[T_PART, t] = candidates
         w.transaction[T_HITS, t] = hits
+        if whole | candidates:
+            # The offsets and events lie scattered, and the processor would wait for each cache line.
+            prefetch(c.offset, c.txn_event[t])
+            prefetch(c.offset, c.txn_event[t + 1])
+        if candidates:
+            w.candidate[n] = t
+            n += 1
+            _fetch_events(c, c.txn_event[t], c.txn_event[t + 1])
+    for h in range(c.hits.shape[0]):
+        t = c.hits[h, 0]
+        w.transaction[T_HITS, t] = live & ~off
+        w.transaction[T_BUSY, t] |= live & ~off
+    return n
+
+
+@kernel
+def weigh(c, filters, n_filters, low, w, call):
+    """Make the words of the transactions from number ``low`` on, and of their atoms.
+
+    ``call`` is a number that no earlier call with the same arrays had.
+    """
+    live = _ALL >> np.uint64(FILTERS - n_filters)
+    off = _NONE
+    unmapped = _NONE
+    for j in range(n_filters):
+        if filters[j, F_IS_OFF]:
+            off |= _ONE << np.uint64(j)
+        if filters[j, F_UNMAPPED]:
+            unmapped |= _ONE << np.uint64(j)
+    w.call[UNMAPPED_SENT] = unmapped
+    w.call[ROWS_KEPT] = _NONE
+    for k in range(ROOTS):
+        w.lists[k, L_ONLY] = NO_SUBJECT
+        w.lists[k, L_OPEN] = k == OPEN
+        w.list_word[k] = _NONE
+    w.list_word[EVER] = _ALL
+    if c.rows_kept:
+        w.list_word[BEFORE] = _ALL
+    candidates = _weigh_transactions(c, filters, n_filters, low, w, call, live, off)
+    n = np.int64(0)
+    for k in range(candidates):
+        t = w.candidate[k]
+        first, stop = c.txn_event[t], c.txn_event[t + 1]
+        is_open = c.is_open and t == c.txn_subject.size - 1
+        begin = n
+        n, m = atoms_of(
+            c.offset, c.size, c.role, c.subject, first, stop, is_open, w.atoms, n, w.lists, np.int64(ROOTS)
+        )
+        rows = np.int64(NEVER)
+        if is_open:
+            rows, m = _rows_before(c.role, c.subject, first, stop, w.lists, m)
+        sends_all = live if c.txn_subject[t] == R.KEPT else off
+        before = live if t == 0 and c.is_kept else _NONE
+        kept = _weigh_atoms(w, filters, n_filters, call, begin, n, m, sends_all, before)
+        w.call[ROWS_KEPT] = w.list_word[rows]
+        w.atom_first[t] = begin
+        w.atom_until[t] = n
+        w.transaction[T_PART, t] &= kept
+        w.transaction[T_BUSY, t] |= w.transaction[T_PART, t]

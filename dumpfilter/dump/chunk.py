@@ -136,8 +136,7 @@ class ChunkPlan:
         if self.replaced:
             return None
         gaps = self.gaps
-        arrays = [self.ranges, self.completed, gaps.offset, gaps.end, gaps.runs_until, gaps.runs]
-        arrays += [gaps.hits_until, gaps.hits]
+        arrays = self.ranges, self.completed, gaps.row, gaps.runs, gaps.hits
         counts = _COUNTS(self.counts)
         return self.end, self.resume, self.resume_bytes, counts, *(array.tobytes() for array in arrays)
 

@@ -89,20 +89,25 @@ D_CHUNKS, D_CARRY, D_IS_KEPT, D_ROWS_KEPT, D_POSITION, D_RESUME, D_BEGIN, D_EVEN
 HITS = D_KINDS + 1
 
 
-class Transactions(NamedTuple):
-    """The places and the GTIDs of a segment's transactions. The GTIDs are runs, of which one may follow another in its
-    numbers."""
+T_GTID, T_RUN, T_READ = range(3)
+"""The columns of a transaction's row of :class:`Transactions`.
 
-    until: np.ndarray
-    """For each transaction, the index of its first run. One entry more holds the number of runs."""
+- T_GTID: the number of GTIDs of the transactions before.
+- T_RUN: the run of the last GTID before, or 0.
+- T_READ: the number of transactions before, without events of the file.
+"""
+TRANSACTION_COLUMNS = 3
+
+
+class Transactions(NamedTuple):
+    """The GTIDs of a segment's transactions. Consecutive numbers of one source are one run, across transactions."""
+
+    row: np.ndarray
+    """The transactions, int64 of shape (n + 1, TRANSACTION_COLUMNS). The last row counts all of them."""
     run: np.ndarray
-    """The runs, int64 of shape (n, 3)."""
-    break_: np.ndarray
-    """For each run, the index of the first later run that does not follow the run before."""
-    start: np.ndarray
-    """For each transaction, the file offset at which the transaction begins. One entry more holds the segment's end."""
-    read: np.ndarray
-    """For each transaction, the number of transactions before it, without events of the file."""
+    """The runs, int64 of shape (n + 1, 3), with the columns ``RUN_...``. The last one stands for none."""
+    run_gtid: np.ndarray
+    """For each run, the number of GTIDs before the run."""
 
 
 class Done(NamedTuple):
@@ -128,59 +133,74 @@ class Written(NamedTuple):
     hit: np.ndarray
 
 
+@inlined
+def _list_run(g, n, gtids, source, first, last):
+    """Add consecutive GTIDs to the list of runs. Return the number of runs."""
+    if n and g.run[n - 1, RUN_SOURCE] == source and g.run[n - 1, RUN_LAST] + 1 == first:
+        g.run[n - 1, RUN_LAST] = last
+    else:
+        g.run[n, RUN_SOURCE] = source
+        g.run[n, RUN_FIRST] = first
+        g.run[n, RUN_LAST] = last
+        g.run_gtid[n] = gtids
+        n += 1
+    return n
+
+
 @kernel
 def _list_transactions(c, low, g):
-    """List the places and the GTIDs of the transactions from number ``low`` on."""
+    """List the GTIDs of the transactions from number ``low`` on."""
     gap_transaction, gap_until, gap_runs, _ = c.dropped
     gap = np.int64(0)
     n = np.int64(0)
+    gtids = np.int64(0)
     read = np.int64(0)
     n_txn = c.txn_source.size
     for t in range(low, n_txn):
-        g.until[t] = n
-        g.start[t] = c.offset[c.txn_event[t]]
-        g.read[t] = read
+        g.row[t, T_GTID] = gtids
+        g.row[t, T_RUN] = max(n - 1, 0)
+        g.row[t, T_READ] = read
         source = c.txn_source[t]
         read += source != R.KEPT
         if source >= 0:
-            g.run[n, RUN_SOURCE] = source
-            g.run[n, RUN_FIRST] = c.txn_number[t]
-            g.run[n, RUN_LAST] = c.txn_number[t]
-            n += 1
+            n = _list_run(g, n, gtids, source, c.txn_number[t], c.txn_number[t])
+            gtids += 1
             continue
         while gap < gap_transaction.size and gap_transaction[gap] < t:
             gap += 1
         if gap < gap_transaction.size and gap_transaction[gap] == t:
             for k in range(gap_until[gap - 1] if gap else np.int64(0), gap_until[gap]):
-                for column in range(RUN_COLUMNS):
-                    g.run[n, column] = gap_runs[k, column]
-                n += 1
-    g.until[n_txn] = n
-    g.start[n_txn] = c.end
-    g.read[n_txn] = read
-    following = n
-    for k in range(n - 1, -1, -1):
-        g.break_[k] = following
-        if k and (
-            g.run[k - 1, RUN_SOURCE] != g.run[k, RUN_SOURCE]
-            or g.run[k - 1, RUN_LAST] + 1 != g.run[k, RUN_FIRST]
-        ):
-            following = k
+                first, last = gap_runs[k, RUN_FIRST], gap_runs[k, RUN_LAST]
+                n = _list_run(g, n, gtids, gap_runs[k, RUN_SOURCE], first, last)
+                gtids += last + 1 - first
+    g.row[n_txn, T_GTID] = gtids
+    g.row[n_txn, T_READ] = read
+    g.run_gtid[n] = gtids
 
 
 @inlined
 def _add_runs(g, first, until, run, at):
-    """Write the GTIDs of some transactions, with neighbours joined. Return the index after the last run."""
-    k = g.until[first]
-    stop = g.until[until]
-    while k < stop:
-        last = min(g.break_[k], stop)
+    """Write the GTIDs of some transactions as runs. Return the index after the last run."""
+    gtid = g.row[first, T_GTID]
+    stop = g.row[until, T_GTID]
+    k = g.row[first, T_RUN]
+    while gtid < stop:
+        if g.run_gtid[k + 1] <= gtid:
+            k += 1
+        begin = g.run[k, RUN_FIRST] - g.run_gtid[k]
         run[at, RUN_SOURCE] = g.run[k, RUN_SOURCE]
-        run[at, RUN_FIRST] = g.run[k, RUN_FIRST]
-        run[at, RUN_LAST] = g.run[last - 1, RUN_LAST]
+        run[at, RUN_FIRST] = begin + gtid
+        gtid = min(g.run_gtid[k + 1], stop)
+        run[at, RUN_LAST] = begin + gtid - 1
         at += 1
-        k = last
     return at
+
+
+@inlined
+def _start(c, t):
+    """Return the file offset at which a transaction begins. The number after the last one stands for the end."""
+    event = c.txn_event[t]
+    return c.offset[event] if event < c.offset.size else np.int64(c.end)
 
 
 @inlined
@@ -251,7 +271,7 @@ def _send(done, k, offset, size, patch, events):
 
 
 @kernel
-def _finish_chunk(done, j, k, g, gap, until, event, end, resume_bytes):
+def _finish_chunk(c, done, j, k, g, gap, until, event, end, resume_bytes):
     """Complete a chunk, and begin the next one. Return the number of the next one.
 
     ``gap`` is the first transaction of the gap that is open, or -1. The chunk ends before event number ``event``, at
@@ -261,9 +281,9 @@ def _finish_chunk(done, j, k, g, gap, until, event, end, resume_bytes):
     head, state = done.chunk[k], done.filters[j]
     begin = state[D_BEGIN]
     if until > begin:
-        state[D_RESUME] = g.start[until]
+        state[D_RESUME] = _start(c, until)
         if gap >= 0:
-            _end_gap(done, j, k, g, gap, until, resume_bytes, g.start[until], True)
+            _end_gap(done, j, k, g, gap, until, resume_bytes, state[D_RESUME], True)
     else:
         resume_bytes = 0
     head[H_END] = end
@@ -274,7 +294,7 @@ def _finish_chunk(done, j, k, g, gap, until, event, end, resume_bytes):
     head[H_EVENTS_DROPPED] += head[H_EVENTS_READ] - head[H_EVENTS_SENT]
     head[H_BYTES_READ] += end - state[D_POSITION]
     head[H_BYTES_DROPPED] += head[H_BYTES_READ] - head[H_BYTES_SENT]
-    head[H_TRANSACTIONS_READ] += g.read[until] - g.read[begin]
+    head[H_TRANSACTIONS_READ] += g.row[until, T_READ] - g.row[begin, T_READ]
     head[H_TRANSACTIONS_DROPPED] += head[H_TRANSACTIONS_READ]
     head[H_RUNS] = _add_runs(g, begin, until, done.run, head[H_GAP_RUNS])
     state[D_BEGIN] = until
@@ -336,7 +356,7 @@ def _is_carried(w, atom, is_kept, flags, shift):
 
 
 @inlined
-def _cut_atoms(c, f, j, k, t, first_atom, is_kept, gap, flags, g, w, done):
+def _cut_atoms(c, f, j, k, t, is_kept, gap, flags, g, w, done):
     """Send the atoms of transaction ``t`` that a filter is sent.
 
     Return the gap that is open, the bytes of the chunk before the transaction, and the number of the chunk.
@@ -346,7 +366,7 @@ def _cut_atoms(c, f, j, k, t, first_atom, is_kept, gap, flags, g, w, done):
     chunk_size = f[A.F_CHUNK_SIZE]
     last = c.txn_event[t + 1]
     is_open = c.is_open and t == c.txn_subject.size - 1
-    for a in range(w.atom_until[t] - 1, first_atom - 1, -1):
+    for a in range(w.atom_until[t] - 1, w.atom_first[t] - 1, -1):
         event = w.atoms[a, A.A_FIRST]
         events = w.atoms[a, A.A_STOP] - event
         size = w.atoms[a, A.A_SIZE]
@@ -376,26 +396,26 @@ def _cut_atoms(c, f, j, k, t, first_atom, is_kept, gap, flags, g, w, done):
             events -= n
             size -= nbytes
             if done.chunk[k, H_BYTES_SENT] >= chunk_size and c.carried < event and event < last:
-                k = _finish_chunk(done, j, k, g, gap, t, event, c.offset[event], before)
+                k = _finish_chunk(c, done, j, k, g, gap, t, event, c.offset[event], before)
                 gap = np.int64(-1)
                 before = np.int64(0)
     return gap, before, k
 
 
 @inlined
-def _count_dropped(c, t, first_atom, shift, is_kept, flags, rules, w, state):
+def _count_dropped(c, t, shift, is_kept, flags, rules, w, state):
     """Count the uses of rules by the events of transaction ``t``, of which a filter is sent a part."""
     is_open = c.is_open and t == c.txn_subject.size - 1
-    for a in range(w.atom_until[t] - 1, first_atom - 1, -1):
+    for a in range(w.atom_until[t] - 1, w.atom_first[t] - 1, -1):
         if _has(w.atom[a, A.ATOM_SENT], shift) or (is_open and _is_carried(w, a, is_kept, flags, shift)):
             continue
         _count_hits(c.hit_role, c.subject, w.atoms[a, A.A_FIRST], w.atoms[a, A.A_STOP], flags, rules, state)
 
 
 @kernel
-def _carry(c, t, first_atom, shift, is_kept, flags, w, carry, at):
+def _carry(c, t, shift, is_kept, flags, w, carry, at):
     """Write the events of an open transaction that later events decide about. Return the index after the last one."""
-    for a in range(w.atom_until[t] - 1, first_atom - 1, -1):
+    for a in range(w.atom_until[t] - 1, w.atom_first[t] - 1, -1):
         if not _is_carried(w, a, is_kept, flags, shift):
             continue
         for i in range(w.atoms[a, A.A_FIRST], w.atoms[a, A.A_STOP]):
@@ -407,8 +427,31 @@ def _carry(c, t, first_atom, shift, is_kept, flags, w, carry, at):
     return at
 
 
+@inlined
+def _list_busy(words, first, shift, busy):
+    """List the transactions from number ``first`` on that are busy for a filter. Return their number.
+
+    A loop without branches is quick, since no processor foresees which transactions a filter drops.
+    """
+    n = np.int64(0)
+    for t in range(first, words.size):
+        busy[n] = t
+        n += np.int64((words[t] >> shift) & _ONE)
+    return n
+
+
+@inlined
+def _leave_out(c, head, first, until):
+    """Take transactions that the slave has from the sums of a chunk. They are among those that are not busy."""
+    for t in range(first, until if c.has.size else first):
+        if c.has[t]:
+            head[H_EVENTS_READ] -= c.txn_event[t + 1] - c.txn_event[t]
+            head[H_BYTES_READ] -= _start(c, t + 1) - _start(c, t)
+            head[H_TRANSACTIONS_READ] -= not (c.is_open and t == c.has.size - 1)
+
+
 @kernel
-def cut(c, f, j, k, low, g, w, done):
+def cut(c, f, j, k, g, w, done):
     """Write the chunks of one filter, from number ``k`` on. ``j`` is the number of the filter's bit in the words.
 
     Return the number after the filter's last chunk.
@@ -432,28 +475,26 @@ def cut(c, f, j, k, low, g, w, done):
     h = np.int64(0)
     gap = np.int64(-1)
     before = np.int64(0)
-    for t in range(first, n):
-        if not _has(w.transaction[A.T_BUSY, t], shift):
-            if gap < 0 and t < closed:
-                gap = t
-            if c.has.size and c.has[t]:
-                done.chunk[k, H_EVENTS_READ] -= c.txn_event[t + 1] - c.txn_event[t]
-                done.chunk[k, H_BYTES_READ] -= g.start[t + 1] - g.start[t]
-                done.chunk[k, H_TRANSACTIONS_READ] -= t < closed
-            continue
+    following = first
+    for b in range(_list_busy(w.transaction[A.T_BUSY, :n], first, shift, w.busy)):
+        t = w.busy[b]
+        if following < t:
+            if gap < 0:
+                gap = following
+            _leave_out(c, done.chunk[k], following, t)
+        following = t + 1
         next_event = c.txn_event[t + 1]
         if _has(w.transaction[A.T_WHOLE, t], shift):
-            start = g.start[t]
+            start = _start(c, t)
             before = done.chunk[k, H_BYTES_SENT]
             if gap >= 0:
                 _end_gap(done, j, k, g, gap, t, before, start, False)
                 gap = np.int64(-1)
-            _send(done, k, start, g.start[t + 1] - start, AS_IT_IS, next_event - c.txn_event[t])
+            _send(done, k, start, _start(c, following) - start, AS_IT_IS, next_event - c.txn_event[t])
         else:
-            first_atom = w.atom_until[t - 1] if t > low else np.int64(0)
             is_part = _has(w.transaction[A.T_PART, t], shift)
             if is_part or t == closed:
-                gap, before, k = _cut_atoms(c, f, j, k, t, first_atom, is_part, gap, flags, g, w, done)
+                gap, before, k = _cut_atoms(c, f, j, k, t, is_part, gap, flags, g, w, done)
             if t == closed:
                 break
             if not is_part:
@@ -463,27 +504,30 @@ def cut(c, f, j, k, low, g, w, done):
                 _count_hits(c.hit_role, c.subject, c.txn_event[t], next_event, flags, rules, state)
                 continue
             if gap >= 0:
-                _end_gap(done, j, k, g, gap, t, before, g.start[t], False)
+                _end_gap(done, j, k, g, gap, t, before, _start(c, t), False)
                 gap = np.int64(-1)
             if _has(w.transaction[A.T_HITS, t], shift):
-                _count_dropped(c, t, first_atom, shift, True, flags, rules, w, state)
+                _count_dropped(c, t, shift, True, flags, rules, w, state)
         head = done.chunk[k]
         head[H_TRANSACTIONS_DROPPED] -= c.txn_source[t] != R.KEPT
         h = _take_hits(c.hits, t, h, state)
         if state[D_KINDS]:
             _add_gap(done, j, k, before, OF_NEXT, np.int64(0))
-        if head[H_BYTES_SENT] >= chunk_size and t + 1 < n:
-            k = _finish_chunk(done, j, k, g, gap, t + 1, next_event, g.start[t + 1], head[H_BYTES_SENT])
+        if head[H_BYTES_SENT] >= chunk_size and following < n:
+            end = _start(c, following)
+            k = _finish_chunk(c, done, j, k, g, gap, following, next_event, end, head[H_BYTES_SENT])
+    if gap < 0 and following < closed:
+        gap = following
+    _leave_out(c, done.chunk[k], following, n)
     is_held = closed < n and _has(w.transaction[A.T_BUSY, closed], shift)
     resume_bytes = before if is_held else done.chunk[k, H_BYTES_SENT]
-    k = _finish_chunk(done, j, k, g, gap, closed, c.txn_event[n], c.end, resume_bytes)
+    k = _finish_chunk(c, done, j, k, g, gap, closed, c.txn_event[n], c.end, resume_bytes)
     if is_held:
-        first_atom = w.atom_until[closed - 1] if closed > low else np.int64(0)
         is_kept = _has(w.transaction[A.T_PART, closed], shift)
         _take_hits(c.hits, closed, h, state)
         if _has(w.transaction[A.T_HITS, closed], shift):
-            _count_dropped(c, closed, first_atom, shift, is_kept, flags, rules, w, state)
-        state[D_CARRY] = _carry(c, closed, first_atom, shift, is_kept, flags, w, done.carry, state[D_CARRY])
+            _count_dropped(c, closed, shift, is_kept, flags, rules, w, state)
+        state[D_CARRY] = _carry(c, closed, shift, is_kept, flags, w, done.carry, state[D_CARRY])
         state[D_ROWS_KEPT] = _has(w.call[A.ROWS_KEPT], shift)
         state[D_IS_KEPT] = is_kept
     if closed < n and c.is_kept:
@@ -521,7 +565,7 @@ def plan(c, filters, n_filters, begin, low, call, room, w, g, done):
         for column in range(state.size):
             state[column] = 0
         state[D_CARRY] = carry
-        k = cut(c, filters[j], j, k, low, g, w, done)
+        k = cut(c, filters[j], j, k, g, w, done)
         carry = state[D_CARRY]
     return n_filters
 

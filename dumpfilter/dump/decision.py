@@ -162,6 +162,9 @@ class _Scratch(threading.local):
             stamp=np.zeros(subjects, np.int64),
             subject=np.zeros((subjects, A.SUBJECT_WORDS), np.uint64),
             transaction=np.zeros((A.TRANSACTION_WORDS, events), np.uint64),
+            candidate=np.zeros(events, np.int64),
+            busy=np.zeros(events, np.int64),
+            atom_first=np.zeros(events, np.int64),
             atom_until=np.zeros(events, np.int64),
             atoms=np.zeros((events, A.ATOM_COLUMNS), np.int64),
             atom=np.zeros((events, A.ATOM_WORDS), np.uint64),
@@ -169,9 +172,10 @@ class _Scratch(threading.local):
             list_word=np.zeros(lists, np.uint64),
             call=np.zeros(A.CALL_WORDS, np.uint64),
         )
-        until, break_, start, read = np.zeros((4, events + 1), np.int64)
         self.transactions = K.Transactions(
-            until, np.zeros((events, K.RUN_COLUMNS), np.int64), break_, start, read
+            row=np.zeros((events + 1, K.TRANSACTION_COLUMNS), np.int64),
+            run=np.zeros((events + 1, K.RUN_COLUMNS), np.int64),
+            run_gtid=np.zeros(events + 1, np.int64),
         )
         # The system gives memory for the rows that are used only. Filters share the rows that the first one leaves.
         rows = room + room // 4
@@ -283,9 +287,7 @@ def _plan(
     end, resume, resume_bytes = chunk[: K.H_EVENTS_READ]
     of_gaps = NO_GAPS
     if gaps < gaps_until:
-        offset, end_of_gap, first, run_until, hit_until = written.gap[gaps:gaps_until].T
-        run_of_gap, hit_of_gap = written.run[runs:gap_runs], written.hit[hits:hits_until]
-        of_gaps = Gaps(offset, end_of_gap, first, run_until, hit_until, run_of_gap, hit_of_gap)
+        of_gaps = Gaps(written.gap[gaps:gaps_until], written.run[runs:gap_runs], written.hit[hits:hits_until])
     return ChunkPlan(
         file,
         written.range[ranges:ranges_until],

@@ -17,13 +17,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.dump.cut import OF_NEXT
+from dumpfilter.dump import cut as K
 from dumpfilter.filter.hits import KINDS, Hits
 from dumpfilter.index.segment import Segment
 
 Integers = npt.NDArray[np.int64]
-
-__all__ = ["NO_GAPS", "OF_NEXT", "Gaps"]
 
 
 @dataclass(slots=True, eq=False)
@@ -33,16 +31,8 @@ class Gaps:
     Nobody changes the fields. The class is not frozen, because a frozen one takes three times as long to make.
     """
 
-    offset: Integers
-    """The bytes of the chunk's events that come before each gap, int64 of shape (n,)."""
-    end: Integers
-    """The position in the binlog file after each gap's last transaction, or ``OF_NEXT``, int64 of shape (n,)."""
-    first: Integers
-    """The number of each gap's first transaction in the segment, int64 of shape (n,)."""
-    runs_until: Integers
-    """The index after each gap's last row of ``runs``, int64 of shape (n,)."""
-    hits_until: Integers
-    """The index after each gap's last row of ``hits``, int64 of shape (n,)."""
+    row: Integers
+    """The gaps, int64 of shape (n, 5), with the columns ``G_...`` of :mod:`dumpfilter.dump.cut`."""
     runs: Integers
     """The GTIDs of the dropped transactions, int64 of shape (m, 3).
 
@@ -52,7 +42,32 @@ class Gaps:
     """The hits of dropped events, int64 of shape (k, 2). The columns are the column of ``KINDS`` and the count."""
 
     def __len__(self) -> int:
-        return len(self.offset)
+        return len(self.row)
+
+    @property
+    def offset(self) -> Integers:
+        """The bytes of the chunk's events that come before each gap."""
+        return self.row[:, K.G_OFFSET]
+
+    @property
+    def end(self) -> Integers:
+        """The position in the binlog file after each gap's last transaction, or ``OF_NEXT``."""
+        return self.row[:, K.G_END]
+
+    @property
+    def first(self) -> Integers:
+        """The number of each gap's first transaction in the segment."""
+        return self.row[:, K.G_FIRST]
+
+    @property
+    def runs_until(self) -> Integers:
+        """The index after each gap's last row of ``runs``."""
+        return self.row[:, K.G_RUNS_UNTIL]
+
+    @property
+    def hits_until(self) -> Integers:
+        """The index after each gap's last row of ``hits``."""
+        return self.row[:, K.G_HITS_UNTIL]
 
     @property
     def counted(self) -> Hits:
@@ -67,35 +82,29 @@ class Gaps:
         if segment.writer is None or not len(self):
             return self
         # A gap without an end has 0, and moves no position.
-        return replace(self, end=np.where(self.end == 0, 0, segment.positions_of(self.end)))
+        return self._with(K.G_END, np.where(self.end == 0, 0, segment.positions_of(self.end)))
 
     def not_before(self, offset: int) -> Gaps:
         """Return the gaps, of which those before ``offset`` stand there."""
-        if not offset:
-            return self
-        return replace(self, offset=np.maximum(self.offset, offset))
+        return self._with(K.G_OFFSET, np.maximum(self.offset, offset)) if offset else self
+
+    def _with(self, column: int, values: Integers) -> Gaps:
+        row = self.row.copy()
+        row[:, column] = values
+        return replace(self, row=row)
 
     def between(self, begin: int, end: int) -> Gaps:
         """Return the gaps at offsets from ``begin`` up to, but without, ``end``. The result counts from ``begin``."""
         first, stop = np.searchsorted(self.offset, [begin, end]).tolist()
-        runs, more_runs = _bounds(self.runs_until, first, stop)
-        hits, more_hits = _bounds(self.hits_until, first, stop)
-        return Gaps(
-            self.offset[first:stop] - begin,
-            self.end[first:stop],
-            self.first[first:stop],
-            self.runs_until[first:stop] - runs,
-            self.hits_until[first:stop] - hits,
-            self.runs[runs:more_runs],
-            self.hits[hits:more_hits],
-        )
+        before = [0] * K.GAP_COLUMNS
+        before[K.G_OFFSET] = begin
+        runs = hits = 0
+        if first:
+            runs, hits = before[K.G_RUNS_UNTIL :] = self.row[first - 1, K.G_RUNS_UNTIL :].tolist()
+        row = self.row[first:stop] - before
+        more_runs, more_hits = row[-1, K.G_RUNS_UNTIL :].tolist() if first < stop else (0, 0)
+        return Gaps(row, self.runs[runs : runs + more_runs], self.hits[hits : hits + more_hits])
 
 
-def _bounds(until: Integers, first: int, stop: int) -> tuple[int, int]:
-    begin = int(until[first - 1]) if first else 0
-    return begin, int(until[stop - 1]) if stop else 0
-
-
-_NONE: Integers = np.empty(0, np.int64)
-NO_GAPS = Gaps(_NONE, _NONE, _NONE, _NONE, _NONE, np.empty((0, 3), np.int64), np.empty((0, 2), np.int64))
+NO_GAPS = Gaps(np.empty((0, K.GAP_COLUMNS), np.int64), np.empty((0, 3), np.int64), np.empty((0, 2), np.int64))
 """The gaps of a chunk in which the master drops nothing."""
