@@ -20,6 +20,8 @@ from dumpfilter.console.sql.columns import (
     replica_status_columns,
     replicas_columns,
 )
+from dumpfilter.console.sql.cursor import Cursor
+from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.result import OK, Column, ColumnType, Note, Result, Table
 from dumpfilter.console.sql.server_errors import (
     ER_BAD_REPLICA,
@@ -51,6 +53,52 @@ if TYPE_CHECKING:
 
 _LONGEST_NOTE = 512
 """The longest text of a warning in the servers' protocol, characters."""
+
+
+def _slave(cursor: Cursor) -> Who:
+    by, value = ("uuid", cursor.line()) if cursor.at_string() else ("server_id", cursor.integer())
+    return Who.of(by, value, C.for_channel(cursor))
+
+
+def _slaves(cursor: Cursor) -> Who:
+    if cursor.accept("ALL"):
+        cursor.expect("REPLICAS", "SLAVES")
+        return Who(channel=C.for_channel(cursor))
+    cursor.expect("REPLICA", "SLAVE")
+    if by := cursor.accept("USER", "HOST"):
+        return Who.of(by.lower(), cursor.line(), C.for_channel(cursor))
+    return _slave(cursor)
+
+
+C.GRAMMAR.readers.update(slave=_slave, slaves=_slaves)
+
+
+@C.statement("UNREGISTER REPLICA", Role.ALL, "UNREGISTER REPLICA|SLAVE who:slave", changes=True)
+class UnregisterReplica(C.Command):
+    """The statement ``UNREGISTER REPLICA {server_id | 'uuid'} [FOR CHANNEL 'name']``.
+
+    It ends the registrations of a slave with a master.
+    """
+
+    who: Who
+
+
+@C.statement("DRAIN", Role.ALL, "DRAIN who:slaves [REASON reason:line]", changes=True)
+class DrainReplicas(C.Command):
+    """The statement ``DRAIN {REPLICA … | ALL REPLICAS} [FOR CHANNEL 'name'] [REASON 'text']``.
+
+    The dumps of these replicas end between two transactions, and the master refuses the replicas until UNDRAIN.
+    """
+
+    who: Who
+    reason: str = ""
+
+
+@C.statement("UNDRAIN", Role.ALL, "UNDRAIN who:slaves", changes=True)
+class UndrainReplicas(C.Command):
+    """The statement ``UNDRAIN {REPLICA … | ALL REPLICAS} [FOR CHANNEL 'name']``."""
+
+    who: Who
 
 
 class MasterConsole:
@@ -285,9 +333,8 @@ class MasterConsole:
         return OK
 
     @execute.register
-    def _unregister(self, command: C.UnregisterReplica) -> Result:
-        by, value = ("uuid", command.uuid) if command.uuid is not None else ("server_id", command.server_id)
-        who = Who.of(by, value or 0, command.channel)
+    def _unregister(self, command: UnregisterReplica) -> Result:
+        who = command.who
 
         def reason(slave: RegisteredSlave) -> DumpfilterError | None:
             if not who.fits(slave.as_peer):
@@ -300,16 +347,15 @@ class MasterConsole:
         gone |= {slave.record.key for slave in ended}
         gone |= {slave.key for slave in refused}
         if not gone:
-            name = f"server id {command.server_id}" if command.uuid is None else f"uuid {command.uuid!r}"
             raise ER_UNKNOWN_ERROR(
-                f"The master has served no slave with {name}, or no longer waits for that slave: see SELECT * FROM "
+                f"The master has served no slave with {who}, or no longer waits for that slave: see SELECT * FROM "
                 "dumpfilter.slaves"
             )
         return Result(affected=len(gone))
 
     @execute.register
-    def _drain(self, command: C.DrainReplicas) -> Result:
-        who = _who(command.choice)
+    def _drain(self, command: DrainReplicas) -> Result:
+        who = command.who
         try:
             drain = self._drains.drain(who, command.reason)
         except OptionError as error:
@@ -321,8 +367,8 @@ class MasterConsole:
         return Result(notes=[ER_UNKNOWN_ERROR.note(note)])
 
     @execute.register
-    def _undrain(self, command: C.UndrainReplicas) -> Result:
-        who = _who(command.choice)
+    def _undrain(self, command: UndrainReplicas) -> Result:
+        who = command.who
         if who == Who():
             return Result(affected=self._drains.undrain_all())
         if not self._drains.undrain(who):
@@ -413,10 +459,6 @@ class MasterConsole:
         if self._mysql:
             raise ER_REPLICA_CHANNEL_DOES_NOT_EXIST(channel)
         raise SqlError(1617, "HY000", f"There is no master connection '{channel}'")
-
-
-def _who(choice: C.ReplicaChoice) -> Who:
-    return Who.of(choice.by, choice.value, choice.channel)
 
 
 def _lost(old: ReplicationFilter | None) -> list[Note]:

@@ -10,6 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+import dumpfilter.master.console  # noqa: F401 — It declares statements.
 from dumpfilter.analyse.report.parquet import Column, ParquetTable
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import KINDS, EventKind, Symbol

@@ -142,12 +142,12 @@ GRAMMAR.call("UNLOCK TABLES", _accept)
 
 _KNOWN = frozenset(
     """
-    ALTER ANALYZE BINLOG CACHE CALL CHECK CHECKSUM CLONE CREATE DEALLOCATE DELETE DROP EXECUTE FLUSH GET GRANT
+    ALTER ANALYZE BINLOG CACHE CALL CHECK CHECKSUM CLONE CREATE DEALLOCATE DELETE DRAIN DROP EXECUTE FLUSH GET GRANT
     HANDLER HELP IMPORT INSERT INSTALL LOAD LOCK OPTIMIZE PREPARE RELEASE RENAME REPAIR REPLACE RESET RESIGNAL
-    RESTART REVOKE SAVEPOINT SHUTDOWN SIGNAL STOP TRUNCATE UNINSTALL UPDATE XA
+    RESTART REVOKE SAVEPOINT SHUTDOWN SIGNAL STOP TRUNCATE UNDRAIN UNINSTALL UNREGISTER UPDATE XA
     """.split()  # noqa: SIM905 — a table of words
 )
-"""The first words of the statements that a server knows and a console refuses with error 1235 ("not supported").
+"""The first words of the statements that a server or a master knows and this console refuses with error 1235.
 
 A statement with an unknown first word is a syntax error.
 """

@@ -19,7 +19,7 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass
 from datetime import datetime
-from typing import Any, Literal, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 from dumpfilter.binlog.statement.tokens import TokenKind
 from dumpfilter.console.sql.cursor import Cursor
@@ -63,15 +63,6 @@ class Until:
     gtids: str = ""
     before_gtids: bool = False
     after_gaps: bool = False
-
-
-@dataclass(frozen=True)
-class ReplicaChoice:
-    """The replicas that a DRAIN or UNDRAIN statement names: all, or those with one server id, UUID, user or host."""
-
-    by: Literal["all", "server_id", "uuid", "user", "host"] = "all"
-    value: str | int = ""
-    channel: str | None = None
 
 
 _THREADS = {"IO_THREAD": Threads.IO, "RELAY_THREAD": Threads.IO, "SQL_THREAD": Threads.SQL}
@@ -150,25 +141,8 @@ def _effective(cursor: Cursor) -> tuple[FilterClause, ...]:
     return rules.clauses
 
 
-def _replica_id(cursor: Cursor) -> Mapping[str, Any]:
-    return {"uuid": cursor.line()} if cursor.at_string() else {"server_id": cursor.integer()}
-
-
-def _choice(cursor: Cursor) -> ReplicaChoice:
-    if cursor.accept("ALL"):
-        cursor.expect("REPLICAS", "SLAVES")
-        return ReplicaChoice(channel=_for_channel(cursor))
-    cursor.expect("REPLICA", "SLAVE")
-    match cursor.accept("USER", "HOST"):
-        case "USER":
-            return ReplicaChoice("user", cursor.line(), _for_channel(cursor))
-        case "HOST":
-            return ReplicaChoice("host", cursor.line(), _for_channel(cursor))
-    ((by, value),) = _replica_id(cursor).items()
-    return ReplicaChoice("uuid" if by == "uuid" else "server_id", value, _for_channel(cursor))
-
-
-def _for_channel(cursor: Cursor) -> str | None:
+def for_channel(cursor: Cursor) -> str | None:
+    """Consume ``FOR CHANNEL 'name'`` if it is next, and return the name, or None."""
     if not cursor.accept("FOR"):
         return None
     cursor.expect("CHANNEL")
@@ -177,7 +151,6 @@ def _for_channel(cursor: Cursor) -> str | None:
 
 GRAMMAR = Grammar(
     {
-        "choice": _choice,
         "effective": _effective,
         "filters": filter_clauses,
         "integer": Cursor.integer,
@@ -186,7 +159,6 @@ GRAMMAR = Grammar(
         "moment": _moment,
         "name": lambda cursor: cursor.line().lower(),
         "position": Cursor.position,
-        "replica_id": _replica_id,
         "source": _source,
         "string": Cursor.string,
         "threads": _threads,
@@ -200,7 +172,7 @@ T = TypeVar("T")
 
 
 @dataclass_transform(frozen_default=True)
-def _statement(name: str, role: Role, *forms: str, changes: bool = False) -> Callable[[type[T]], type[T]]:
+def statement(name: str, role: Role, *forms: str, changes: bool = False) -> Callable[[type[T]], type[T]]:
     """Declare a statement at the class of its values, which becomes a frozen dataclass."""
     declare = GRAMMAR.statement(name, role, *forms, changes=changes)
     return lambda made: declare(dataclass(frozen=True)(made))
@@ -215,7 +187,7 @@ class Command:
     """The base class of all commands that a client's statement can be parsed into."""
 
 
-@_statement(
+@statement(
     "CHANGE REPLICATION FILTER",
     Role.REPLICATE_ADMIN,
     f"CHANGE REPLICATION FILTER clauses:filters {_FOR_CHANNEL}",
@@ -232,7 +204,7 @@ class ChangeReplicationFilter(Command):
     channel: str | None = None
 
 
-@_statement(
+@statement(
     "CHANGE REPLICATION FILTER … FOR REPLICA",
     Role.ALL,
     "CHANGE REPLICATION FILTER clauses:filters FOR REPLICA|SLAVE user:line [SERVER_ID server_id:integer] "
@@ -252,7 +224,7 @@ class ChangeReplicaFilter(Command):
     channel: str | None = None
 
 
-@_statement(
+@statement(
     "CHANGE REPLICATION SOURCE TO",
     Role.REPLICATE_ADMIN,
     f"CHANGE REPLICATION SOURCE TO *:source {_FOR_CHANNEL}",
@@ -284,7 +256,7 @@ class ChangeSource(Command):
     old: bool = False
 
 
-@_statement(
+@statement(
     "CHANGE BINLOG",
     Role.ALL,
     "CHANGE BINLOG name:line TO clauses:effective",
@@ -300,7 +272,7 @@ class ChangeBinlog(Command):
     clauses: tuple[FilterClause, ...]
 
 
-@_statement(
+@statement(
     "START REPLICA",
     Role.REPLICATE_ADMIN,
     "START REPLICA|SLAVE [channel:name] [threads:threads] [UNTIL until:until] [USER = user:line] "
@@ -332,7 +304,7 @@ class StartReplica(Command):
             raise ER_NOT_SUPPORTED_YET("START REPLICA UNTIL SQL_AFTER_MTS_GAPS")
 
 
-@_statement(
+@statement(
     "STOP REPLICA",
     Role.REPLICATE_ADMIN,
     f"STOP REPLICA|SLAVE [channel:name] [threads:threads] {_FOR_CHANNEL}",
@@ -350,7 +322,7 @@ class StopReplica(Command):
     every: bool = False
 
 
-@_statement(
+@statement(
     "RESET REPLICA",
     Role.REPLICATE_ADMIN,
     f"RESET REPLICA|SLAVE [channel:name] [all:ALL] {_FOR_CHANNEL}",
@@ -366,7 +338,7 @@ class ResetReplica(Command):
     channel: str | None = None
 
 
-@_statement(
+@statement(
     "SHOW REPLICA STATUS",
     Role.READ,
     f"SHOW REPLICA [channel:name] STATUS {_FOR_CHANNEL}",
@@ -385,7 +357,7 @@ class ShowReplicaStatus(Command):
     every: bool = False
 
 
-@_statement(
+@statement(
     "SHOW REPLICAS",
     Role.READ,
     "SHOW REPLICAS",
@@ -398,7 +370,7 @@ class ShowReplicas(Command):
     old: bool = False
 
 
-@_statement(
+@statement(
     "SHOW BINARY LOG STATUS",
     Role.READ,
     "SHOW BINARY LOG STATUS",
@@ -411,7 +383,7 @@ class ShowBinaryLogStatus(Command):
     old: bool = False
 
 
-@_statement(
+@statement(
     "SHOW BINARY LOGS",
     Role.READ,
     "SHOW BINARY|MASTER LOGS",
@@ -420,7 +392,7 @@ class ShowBinaryLogs(Command):
     """The statement ``SHOW {BINARY|MASTER} LOGS``."""
 
 
-@_statement(
+@statement(
     "SHOW BINLOG EVENTS, SHOW RELAYLOG EVENTS",
     Role.REPLICATE_ADMIN,
     f"SHOW BINLOG {_EVENTS}",
@@ -440,7 +412,7 @@ class ShowBinlogEvents(Command):
     channel: str | None = None
 
 
-@_statement(
+@statement(
     "PURGE BINARY LOGS",
     Role.ALL,
     "PURGE BINARY|MASTER LOGS TO to:string",
@@ -466,7 +438,7 @@ class PurgeBinaryLogs(Command):
     """The parser's warnings about the datetime in ``before``. The client sees them before any warnings of the purge."""
 
 
-@_statement(
+@statement(
     "FLUSH PRIVILEGES",
     Role.ALL,
     "FLUSH [LOCAL|NO_WRITE_TO_BINLOG] PRIVILEGES",
@@ -474,52 +446,6 @@ class PurgeBinaryLogs(Command):
 )
 class FlushPrivileges(Command):
     """The statement ``FLUSH [LOCAL | NO_WRITE_TO_BINLOG] PRIVILEGES``, which reads the configuration of users again."""
-
-
-@_statement(
-    "UNREGISTER REPLICA",
-    Role.ALL,
-    f"UNREGISTER REPLICA|SLAVE *:replica_id {_FOR_CHANNEL}",
-    changes=True,
-)
-class UnregisterReplica(Command):
-    """The statement ``UNREGISTER REPLICA {server_id | 'uuid'} [FOR CHANNEL 'name']`` of this product.
-
-    It ends the registrations of a slave with a master. Either ``server_id`` or ``uuid`` is set. A channel of None means
-    all channels.
-    """
-
-    server_id: int | None = None
-    uuid: str | None = None
-    channel: str | None = None
-
-
-@_statement(
-    "DRAIN",
-    Role.ALL,
-    "DRAIN choice:choice [REASON reason:line]",
-    changes=True,
-)
-class DrainReplicas(Command):
-    """The statement ``DRAIN {REPLICA … | ALL REPLICAS} [FOR CHANNEL 'name'] [REASON 'text']`` of this product.
-
-    The dumps of these replicas end between two transactions, and the master refuses the replicas until UNDRAIN.
-    """
-
-    choice: ReplicaChoice
-    reason: str = ""
-
-
-@_statement(
-    "UNDRAIN",
-    Role.ALL,
-    "UNDRAIN choice:choice",
-    changes=True,
-)
-class UndrainReplicas(Command):
-    """The statement ``UNDRAIN {REPLICA … | ALL REPLICAS} [FOR CHANNEL 'name']`` of this product."""
-
-    choice: ReplicaChoice
 
 
 @dataclass(frozen=True)

@@ -65,14 +65,15 @@ Reader = Callable[[Cursor], Any]
 class Grammar:
     """The declared statements.
 
-    ``readers`` has the functions that read values, by name. ``optional`` has the keywords with which an optional
-    value begins, for readers of values that do not begin with a string.
+    ``optional`` has the keywords with which an optional value begins, for readers of values that do not begin with a
+    string.
     """
 
     def __init__(self, readers: Mapping[str, Reader], optional: Mapping[str, Sequence[str]]) -> None:
         self.needs: dict[type[Any], Need] = {}
         """The need of each kind of statement."""
-        self._readers = readers
+        self.readers = dict(readers)
+        """The functions that read values, by name. A module with statements of its own adds its readers."""
         self._optional = optional
         self._forms: dict[str, list[tuple[Sequence[str], Callable[..., Any]]]] = {}
         """The forms of syntax, by first word. A form is its words and the function or class that gets the values."""
@@ -151,9 +152,9 @@ class Grammar:
                 cursor.expect(reader)
                 values[field] = True
             elif field == "*":
-                values |= self._readers[reader](cursor)
+                values |= self.readers[reader](cursor)
             else:
-                values[field] = self._readers[reader](cursor)
+                values[field] = self.readers[reader](cursor)
         return values
 
     def _begins(self, word: str, cursor: Cursor) -> bool:

@@ -12,12 +12,10 @@ from dumpfilter.console.sql.commands import (
     ChangeReplicationFilter,
     ChangeSource,
     Command,
-    DrainReplicas,
     FilterClause,
     FlushPrivileges,
     PurgeBinaryLogs,
     Query,
-    ReplicaChoice,
     ResetReplica,
     ShowBinaryLogs,
     ShowBinaryLogStatus,
@@ -27,8 +25,6 @@ from dumpfilter.console.sql.commands import (
     StartReplica,
     StopReplica,
     Threads,
-    UndrainReplicas,
-    UnregisterReplica,
     Until,
 )
 from dumpfilter.console.sql.parser import parse_statement
@@ -39,6 +35,8 @@ from dumpfilter.console.sql.server_errors import (
     SqlError,
 )
 from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, RuleKind, make_rule
+from dumpfilter.master.console import DrainReplicas, UndrainReplicas, UnregisterReplica
+from dumpfilter.master.who import Who
 
 DO, IGNORE, REWRITE = EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE, EffectiveRuleKind.REWRITE
 NOW = datetime(2026, 3, 31, 12, 30, 15, 500)
@@ -204,24 +202,22 @@ THREADS: dict[str, Command] = {
     "flush no_write_to_binlog privileges;": FlushPrivileges(),
     "FLUSH PRIVILEGES, STATUS": Query("FLUSH PRIVILEGES, STATUS"),
     "FLUSH TABLES": Query("FLUSH TABLES"),
-    "UNREGISTER REPLICA 101": UnregisterReplica(101),
-    "unregister slave 'A-b' for channel 'Ch1'": UnregisterReplica(uuid="A-b", channel="ch1"),
+    "UNREGISTER REPLICA 101": UnregisterReplica(Who.of("server_id", 101)),
+    "unregister slave 'A-b' for channel 'Ch1'": UnregisterReplica(Who.of("uuid", "A-b", "ch1")),
     "change replication filter replicate_do_db=(a) for slave 'Repl'": ChangeReplicaFilter(
         (clause(RuleKind.DO_DB, "a"),), "Repl"
     ),
     "CHANGE REPLICATION FILTER REPLICATE_DO_DB=() FOR REPLICA 'r' SERVER_ID 7 FOR CHANNEL 'C'": ChangeReplicaFilter(
         (clause(RuleKind.DO_DB),), "r", 7, "c"
     ),
-    "DRAIN REPLICA 101": DrainReplicas(ReplicaChoice("server_id", 101)),
-    "drain slave 'A-b' for channel 'Ch1' reason 'soon'": DrainReplicas(
-        ReplicaChoice("uuid", "A-b", "ch1"), "soon"
-    ),
-    "DRAIN REPLICA USER 'repl' REASON ''": DrainReplicas(ReplicaChoice("user", "repl")),
-    "DRAIN REPLICA HOST '10.0.0.7'": DrainReplicas(ReplicaChoice("host", "10.0.0.7")),
-    "drain all slaves": DrainReplicas(ReplicaChoice()),
-    "DRAIN ALL REPLICAS FOR CHANNEL 'x' REASON 'r';": DrainReplicas(ReplicaChoice(channel="x"), "r"),
-    "UNDRAIN REPLICA 101": UndrainReplicas(ReplicaChoice("server_id", 101)),
-    "undrain all replicas": UndrainReplicas(ReplicaChoice()),
+    "DRAIN REPLICA 101": DrainReplicas(Who.of("server_id", 101)),
+    "drain slave 'A-b' for channel 'Ch1' reason 'soon'": DrainReplicas(Who.of("uuid", "A-b", "ch1"), "soon"),
+    "DRAIN REPLICA USER 'repl' REASON ''": DrainReplicas(Who.of("user", "repl")),
+    "DRAIN REPLICA HOST '10.0.0.7'": DrainReplicas(Who.of("host", "10.0.0.7")),
+    "drain all slaves": DrainReplicas(Who()),
+    "DRAIN ALL REPLICAS FOR CHANNEL 'x' REASON 'r';": DrainReplicas(Who(channel="x"), "r"),
+    "UNDRAIN REPLICA 101": UndrainReplicas(Who.of("server_id", 101)),
+    "undrain all replicas": UndrainReplicas(Who()),
     "reset replica for channel ''": ResetReplica(channel=""),
     "reset slave 'A' all": ResetReplica(all=True, channel="a"),
 }
