@@ -254,4 +254,4 @@ def _version(server_version: str) -> tuple[int, ...]:
     for part in server_version.split("-")[0].split(".")[:3]:
         digits = "".join(c for c in part if c.isdigit())
         numbers.append(int(digits) if digits else 0)
-    return tuple(numbers)
+    return tuple((*numbers, 0, 0)[:3])

@@ -175,7 +175,6 @@ class Selection:
                 return taken
             first, self._started = int(late[0]), True
         if self._wanted.stop_time is not None:
-            transactions[:first] = False
             late = np.flatnonzero(transactions & (times >= self._wanted.stop_time))
             if len(late):
                 end, self._past_time = int(late[0]), True

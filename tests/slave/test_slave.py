@@ -179,6 +179,18 @@ def test_a_refused_source_changes_nothing(data: Path, tmp_path: Path) -> None:
         assert slave.slave.get("ch1").info == before
 
 
+def test_another_masters_files_are_read_from_the_first(tmp_path: Path) -> None:
+    with driven(tmp_path / "s") as slave:
+        change = "CHANGE REPLICATION SOURCE TO {} FOR CHANNEL 'ch1'"
+        slave.sql(change.format("SOURCE_HOST='127.0.0.1', SOURCE_LOG_FILE='bin.000007', SOURCE_LOG_POS=120"))
+        slave.sql(change.format("SOURCE_CONNECT_RETRY=3"))
+        info = slave.slave.get("ch1").info
+        assert (info.log_file, info.log_pos) == ("bin.000007", 120)
+        slave.sql(change.format("SOURCE_HOST='127.0.0.2'"))
+        info = slave.slave.get("ch1").info
+        assert (info.log_file, info.log_pos) == ("", 4)
+
+
 def test_two_slaves_in_one_directory(tmp_path: Path) -> None:
     with driven(tmp_path / "s"), pytest.raises(DirectoryBusy):
         Slave(SlaveOptions(relay_dir=tmp_path / "s", server_id=2), ChannelFilters())

@@ -214,3 +214,21 @@ def test_saves_no_place_in_a_file_that_was_cut_inside_its_head(tmp_path, channel
             c.thread(Recorder()).run()
         place = RelayLogInfo.read(tmp_path).relay_position
         assert place is None or place.file != path.name
+
+
+@pytest.mark.parametrize("end", ["stop", "damage"])
+def test_a_thread_that_waits_for_events_ends_at_once(tmp_path, channel, monkeypatch, end):
+    monkeypatch.setattr(sql_thread, "SAVE_PERIOD", 4000.0)
+    c = channel("mysql-row")
+    wait, waits = c.relay_end.wait, threading.Event()
+    monkeypatch.setattr(c.relay_end, "wait", lambda *given: (waits.set(), wait(*given))[1])
+    thread = c.thread(Recorder(), refetch=lambda damage: thread.stop())
+    running = threading.Thread(target=thread.run, daemon=True)
+    running.start()
+    assert waits.wait(60)
+    if end == "stop":
+        thread.stop()
+    else:
+        thread.report_damage(RelayLogDamaged("damaged"))
+    running.join(60)
+    assert not running.is_alive()

@@ -68,7 +68,7 @@ class GtidSynthesis:
         self._tail = CHECKSUM_LENGTH if fd.checksum else 0
         self._server_id = fd.header.server_id
         version = fd.version
-        self._version = version[0] * 10_000 + version[1] * 100 + version[2] if len(version) == 3 else 0
+        self._version = version[0] * 10_000 + version[1] * 100 + version[2]
         self._has_sequence = version >= _WITH_SEQUENCE
         self._has_commit_time = version >= _WITH_COMMIT_TIME
         self._has_server_version = version >= _WITH_SERVER_VERSION
