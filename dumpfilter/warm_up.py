@@ -44,6 +44,7 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.receiver.binlog_file import find_end
 from dumpfilter.receiver.deframing import Deframer
 from dumpfilter.simulation.hop import MICROSECOND, Hop, cross, looks
+from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 _COMPRESSED = 1 << 15
 """The size of the set with compressed transactions, bytes."""
@@ -91,7 +92,7 @@ def _write_relay_log(directory: Path, plan: ChunkPlan, segment: Segment, reader:
     """Prove events, write them with their gaps as the receiver thread of a slave does, and read them again."""
     fd = segment.format_description
     events = bytes(render(plan, reader.data, reader.data_offset, reader.file.read, fd))
-    gaps = gaps_from_proto(gaps_to_proto(plan.gaps, lambda _: (bytes(16), "")))
+    gaps = gaps_from_proto(pb.Gaps.FromString(gaps_to_proto(plan.gaps, lambda _: (bytes(16), ""))))
     EventProof(checksum=fd.checksum).check(events)
     with BinlogSetWriter(directory, "relay", overwrite=True) as writer:
         writer.begin(fd)

@@ -98,10 +98,11 @@ class GrpcPlan(PlacedPlan):
             is_here = not is_before and (begin < plan.resume_bytes or (is_last and not plan.resume_bytes))
             resume = told.resume_before if is_before else told.resume
             end = told.end if is_last else max(before, resume)
-            here = None
+            here = b""
             if len(gaps) and (is_before or is_here):
                 # The gap after the last complete transaction belongs to the chunk that has the resume point.
-                here = gaps.between(begin, begin + size if is_before else len(events) + 1)
+                some = gaps.between(begin, begin + size if is_before else len(events) + 1)
+                here = gaps_to_proto(some, key_of) if len(some) else b""
             chunk = pb.Chunk(
                 file=told.file,
                 begin_position=before,
@@ -110,9 +111,8 @@ class GrpcPlan(PlacedPlan):
                 resume_bytes=plan.resume_bytes - begin if is_here and plan.resume_bytes else 0,
                 counts=counts if is_last else None,
                 completed=completed if is_here else None,
-                gaps=gaps_to_proto(here, key_of) if here else None,
             )
-            yield with_events(chunk, piece)
+            yield with_events(chunk, piece, here)
             before = end
 
 

@@ -10,7 +10,7 @@ import bisect
 import functools
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -162,6 +162,10 @@ class IndexedFile:
         of an XA COMMIT or XA ROLLBACK whose transaction was prepared in an earlier file. Raises BinlogError where the
         file is damaged, and PositionError for a position past the end.
         """
+        segment = self.in_memory(position)
+        if segment is not None:
+            # Another thread may be scanning what follows.
+            return segment
         with self._lock:
             number = self._place(position)
             while number is None:
@@ -175,6 +179,13 @@ class IndexedFile:
                     return None
                 number = self._place(position)
             return self._load(number)
+
+    def in_memory(self, position: int) -> Segment | None:
+        """Return the segment with the event at ``position`` if the cache has it. The method does not wait."""
+        places = self._places
+        number = self._place(position, places)
+        key = None if number is None else (self.number, places[number].start)
+        return self._cache.get(key) if key is not None and key in self._cache else None
 
     @property
     def gone(self) -> bool:
@@ -278,10 +289,14 @@ class IndexedFile:
             self._reader.release()
             self._recent = Window(self._recent.data[-_TAIL:].copy(), self.scanned_to - _TAIL)
 
-    def _place(self, position: int) -> int | None:
-        """Return the index of the segment that contains ``position``, or None when that position is not scanned yet."""
-        found = bisect.bisect_right(self._places, position, key=lambda place: place.end)
-        return found if found < len(self._places) else None
+    def _place(self, position: int, places: Sequence[_Place] | None = None) -> int | None:
+        """Return the index of the segment that contains ``position``, or None when that position is not scanned yet.
+
+        ``places`` has the scanned segments, if the caller does not hold the lock.
+        """
+        places = self._places if places is None else places
+        found = bisect.bisect_right(places, position, key=lambda place: place.end)
+        return found if found < len(places) else None
 
     def _check_scanned(self) -> None:
         """Check that the scanned part of the file still begins and ends with the same events, as :meth:`check`."""
@@ -323,7 +338,8 @@ class IndexedFile:
         if segment is None:
             return False
         if merged and segment.start == merged[0].start:
-            del self._places[-len(merged) :]
+            # Another thread may be looking for a place in the old list.
+            self._places = self._places[: -len(merged)]
             for place in merged:
                 self._cache.remove((self.number, place.start))
         events, rotated = len(segment.offset), ends_with_rotation(segment)

@@ -283,7 +283,7 @@ class SharedReader:
             return
         with self._queue_lock:
             self._queue.extend(requests)
-        if self._is_little(requests):
+        if self._is_little(requests) or self._is_quick(requests[0].place):
             # The dumps that ask have begun to wait for the answer by then.
             self._loop.call_soon(self._plan_here)
         else:
@@ -297,6 +297,11 @@ class SharedReader:
         with contextlib.suppress(DumpfilterError):
             return place.source.file.size - place.position <= _SMALL
         return False
+
+    def _is_quick(self, place: DumpPlace) -> bool:
+        """Tell whether one dump runs alone, and the scanned segment at its place is in memory and is soon decided."""
+        segment = place.source.in_memory(place.position) if self._is_alone else None
+        return segment is not None and not segment.payloads and not segment.unknown_ends
 
     def _plan_here(self) -> None:
         """Plan what the queue has in this turn of the loop, which takes less time than handing it to a worker."""
@@ -574,6 +579,8 @@ class SharedReader:
             elif after not in self._requests and not self._is_end(after):
                 self._request(after)
         if after.source.cold_until <= step.before.position:
+            if self._is_alone:
+                self._loop.call_soon(self._make_next, step, number, chunk_size)
             return
         wanted = [
             piece
@@ -585,6 +592,17 @@ class SharedReader:
         ]
         if wanted and 2 * len(wanted) >= len(coming):
             self._begin(wanted, chunk_size)
+
+    def _make_next(self, step: Step, number: int, chunk_size: int) -> None:
+        """Make the messages of the next chunk in this turn of the loop, while gRPC sends the chunk before."""
+        following = step if number < len(step.pieces) else self._steps.peek(step.after)
+        piece = None if following is None else following.pieces[number % len(step.pieces)]
+        if isinstance(piece, PlacedPlan) and piece not in self._messages:
+            # The dump that asks for the messages meets an error again.
+            with contextlib.suppress(Exception):
+                messages = self._make_here(piece, chunk_size)
+                if messages is not None:
+                    self._messages.add(piece, messages)
 
     def _make_here(self, piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...] | None:
         """Make a chunk's messages in this turn of the loop, which takes less time than handing them to a worker.

@@ -50,9 +50,9 @@ class Reach:
     def of(cls, segment: Segment, position: int = 0) -> Reach:
         """Return the reach of the transactions of a segment from a position on."""
         first = int(np.searchsorted(segment.txn_start, position)) if position > segment.start else 0
-        found = cls(set(segment.txn_server[first:].tolist()))
+        found = cls(set(np.unique(segment.txn_server[first:]).tolist()))
         source, number = segment.txn_source[first:], segment.txn_number[first:]
-        for each in set(source[source >= 0].tolist()):
+        for each in np.unique(source[source >= 0]).tolist():
             of_source = number[source == each]
             found.add_run(each, int(of_source.min()), int(of_source.max()))
         for each, low, high in segment.dropped.runs.tolist():

@@ -25,7 +25,7 @@ from dumpfilter.filter import Filter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.master import placed, sharing
-from dumpfilter.master.advance import Step, step_from
+from dumpfilter.master.advance import DumpPlace, First, Step, step_from
 from dumpfilter.master.chunks import GrpcPlan
 from dumpfilter.master.commits import OtherEvents, cut_commits
 from dumpfilter.master.dump import Dump, DumpOptions, Reached
@@ -421,6 +421,34 @@ def test_messages_of_one_dump_alone_are_not_kept() -> None:
             assert reader.caches()["chunks"].bytes == 0
 
     run(follow())
+
+
+def test_one_dump_of_a_scanned_binlog_needs_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Handing each step to a worker took a third of a dump's processor time."""
+    threads: dict[str, set[threading.Thread]] = {"step": set(), "messages": set()}
+    messages, step = GrpcPlan.messages, sharing.step_from
+
+    def noting_messages(self: GrpcPlan, *given: Any, **more: Any) -> Iterator[bytes]:
+        threads["messages"].add(threading.current_thread())
+        return messages(self, *given, **more)
+
+    def noting_step(store: BinlogStore, place: DumpPlace, first: First | None = None) -> Step | None:
+        if first is not None:
+            threads["step"].add(threading.current_thread())
+        return step(store, place, first)
+
+    monkeypatch.setattr(GrpcPlan, "messages", noting_messages)
+    monkeypatch.setattr(sharing, "step_from", noting_step)
+
+    async def follow() -> int:
+        async with shared(ORACLE / "mysql-row") as reader:
+            store = reader.store
+            assert all(list(store.segments(name)) for name in store.binlogs.names)
+            dump, _ = Wanted(chunk_size=2000).dump(reader, Register(store.subjects))
+            return len([message async for message in dump.messages()])
+
+    assert run(follow()) > 20
+    assert threads["step"] == threads["messages"] == {threading.current_thread()}
 
 
 @pytest.mark.parametrize("cached", ["all", "nothing", "some"])

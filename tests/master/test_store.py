@@ -313,3 +313,15 @@ def test_small_segments_of_a_file_that_this_process_writes_are_joined(
     assert found[-1].end == ends[-1]
     assert store.scanned[0] == ends[-1] - found[0].start
     store.close()
+
+
+def test_a_segment_in_memory_is_found_while_another_thread_scans() -> None:
+    name = "bin.000001"
+    store = BinlogStore(ORACLE / "mysql-row")
+    segment = store.segment_at(name, store.first_position(name))
+    assert segment is not None
+    indexed = store.open_file(name)
+    with indexed._lock:
+        assert indexed.segment_at(segment.start) is segment
+        assert indexed.in_memory(segment.end) is None
+    store.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from dumpfilter.base.errors import StreamDamaged
 from dumpfilter.binlog.gap_events import GapColumns, source_bytes
 from dumpfilter.binlog.gtid_sources import SourceKey
+from dumpfilter.dump.stream._kernels import read_lists, write_lists
 from dumpfilter.filter.convert import kind_from_number, kind_number
 from dumpfilter.filter.hits import KINDS, Hits
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -20,28 +22,40 @@ if TYPE_CHECKING:
 
 Integers = npt.NDArray[np.int64]
 
+_LONGEST_VARINT = 10
+"""The longest number of variable length, bytes."""
+
+_FIRST_LIST = pb.Gaps.OFFSET_FIELD_NUMBER
+"""The number of the first of the fields with lists of numbers. The others follow without a gap."""
+
 _KIND_NUMBERS = np.array([kind_number(kind) for kind in KINDS], np.int64)
 
 
-def gaps_to_proto(gaps: Gaps, key_of: Callable[[int], SourceKey]) -> pb.Gaps:
-    """Return the gRPC message for a chunk's gaps. ``key_of`` returns the GTID source with a number."""
+def gaps_to_proto(gaps: Gaps, key_of: Callable[[int], SourceKey]) -> bytes:
+    """Return the gRPC message for a chunk's gaps, serialized. ``key_of`` returns the GTID source with a number.
+
+    A chunk has thousands of numbers, which take many times as long through the generated code.
+    """
     source, first, last = gaps.runs.T
-    numbers = source.tolist()
-    places = {number: place for place, number in enumerate(dict.fromkeys(numbers))}
+    sources = sorted(set(source.tolist()))
+    first_steps = _steps(first, last)
     # An end of 0 is not known, and the next step begins at the last known end.
-    end_steps = np.where(gaps.end > 0, _steps(np.maximum.accumulate(gaps.end)), 0)
-    return pb.Gaps(
-        source=[source_bytes(key_of(number)) for number in places],
-        offset=_steps(gaps.offset).tolist(),
-        end=end_steps.tolist(),
-        runs=_steps(gaps.runs_until).tolist(),
-        run_source=map(places.__getitem__, numbers),
-        run_first=_steps(first, last).tolist(),
-        run_length=(last - first + 1).tolist(),
-        hits=_steps(gaps.hits_until).tolist(),
-        hit_kind=_KIND_NUMBERS[gaps.hits[:, 0]].tolist() if len(gaps.hits) else (),
-        hit_count=gaps.hits[:, 1].tolist(),
+    lists = (
+        _steps(gaps.offset),
+        np.where(gaps.end > 0, _steps(np.maximum.accumulate(gaps.end)), 0),
+        _steps(gaps.runs_until),
+        np.searchsorted(sources, source),
+        first_steps << 1 ^ first_steps >> 63,
+        last - first + 1,
+        _steps(gaps.hits_until),
+        _KIND_NUMBERS[gaps.hits[:, 0]],
+        gaps.hits[:, 1],
     )
+    numbers = np.concatenate(lists)
+    out = np.empty(_LONGEST_VARINT * (len(numbers) + len(lists)), np.uint8)
+    size = write_lists(numbers.view(np.uint64), np.array([*accumulate(map(len, lists))]), _FIRST_LIST, out)
+    names = pb.Gaps(source=[source_bytes(key_of(number)) for number in sources])
+    return names.SerializeToString() + out[:size].tobytes()
 
 
 def _steps(numbers: Integers, before: Integers | None = None) -> Integers:
@@ -59,10 +73,12 @@ def gaps_from_proto(message: pb.Gaps) -> GapColumns:
 
     Raises StreamDamaged for a message whose lists contradict each other.
     """
-    try:
-        columns = {name: np.array(getattr(message, name), np.int64) for name in _COLUMNS}
-    except OverflowError:
-        raise StreamDamaged("the gaps of a chunk have impossible numbers") from None
+    data = np.frombuffer(message.SerializeToString(), np.uint8)
+    numbers, until = np.empty(len(data), np.int64), np.zeros(len(_COLUMNS), np.int64)
+    read_lists(data, _FIRST_LIST, until, numbers)
+    columns = dict(zip(_COLUMNS, np.split(numbers, until), strict=False))
+    # Numbers with a sign end in it.
+    columns["run_first"] = columns["run_first"] >> 1 ^ -(columns["run_first"] & 1)
     n = len(columns["offset"])
     runs_until, hits_until = np.cumsum(columns["runs"]), np.cumsum(columns["hits"])
     steps = columns["end"]

@@ -22,7 +22,10 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 _DUMP = f"/{pb.DESCRIPTOR.services_by_name['DumpFilter'].full_name}/Dump"
 
 _EVENTS_KEY = pb.Chunk.EVENTS_FIELD_NUMBER << 3 | 2
-"""The first byte of the field ``events``: its number, and the wire type of bytes."""
+"""The first number of the field ``events``: the field's number, and the wire type of bytes."""
+
+_GAPS_KEY = pb.Chunk.GAPS_FIELD_NUMBER << 3 | 2
+"""The first number of the field ``gaps``."""
 
 _LONGEST_VARINT = 10
 """The longest number of variable length, bytes."""
@@ -30,12 +33,13 @@ _LONGEST_VARINT = 10
 _NUMBERS = struct.Struct("<7Q3?")
 
 
-def chunk_crc32(chunk: pb.Chunk, events: int | None = None) -> int:
+def chunk_crc32(chunk: pb.Chunk, events: int | None = None, gaps: bytes | None = None) -> int:
     """Return the CRC32 of a chunk's fields, at least 1.
 
     The CRC32 is taken over the numbers, the names, the format description event, and the messages ``completed``,
     ``gaps`` and ``counts``, in this order. ``kept_bytes`` follows if that is not 0. A field that later releases add
-    is not covered. ``events`` is the length of the chunk's events, bytes, if ``chunk`` itself does not hold them.
+    is not covered. ``events`` is the length of the chunk's events, bytes, and ``gaps`` the message with the
+    gaps, if ``chunk`` itself does not hold them.
     """
     crc = zlib.crc32(
         _NUMBERS.pack(
@@ -56,7 +60,7 @@ def chunk_crc32(chunk: pb.Chunk, events: int | None = None) -> int:
         chunk.previous_file.encode(),
         chunk.format_description,
         chunk.completed.SerializeToString(deterministic=True),
-        chunk.gaps.SerializeToString(deterministic=True),
+        chunk.gaps.SerializeToString(deterministic=True) if gaps is None else gaps,
         chunk.counts.SerializeToString(deterministic=True),
     ]
     if chunk.kept_bytes:
@@ -95,13 +99,15 @@ def client(channel: grpc.Channel) -> rpc.DumpFilterStub:
     return stub
 
 
-def with_events(chunk: pb.Chunk, events: bytes | memoryview) -> bytes:
-    """Return the message of a chunk with its events, which are copied only once. Set the chunk's CRC32."""
-    chunk.crc32 = chunk_crc32(chunk, len(events))
-    rest = chunk.SerializeToString()
-    if not len(events):
-        return rest
-    return b"".join((bytes([_EVENTS_KEY]), _varint(len(events)), events, rest))
+def with_events(chunk: pb.Chunk, events: bytes | memoryview, gaps: bytes | None = None) -> bytes:
+    """Return the message of a chunk with its events, which are copied only once. Set the chunk's CRC32.
+
+    ``gaps`` is the message with the chunk's gaps, if ``chunk`` itself does not hold them.
+    """
+    chunk.crc32 = chunk_crc32(chunk, len(events), gaps)
+    first = (_varint(_EVENTS_KEY), _varint(len(events)), events) if len(events) else ()
+    last = (_varint(_GAPS_KEY), _varint(len(gaps)), gaps) if gaps else ()
+    return b"".join((*first, chunk.SerializeToString(), *last))
 
 
 def _varint(number: int) -> bytes:

@@ -34,7 +34,7 @@ def relayed(dumped: Dumped, fd: FormatDescription) -> bytes:
     parts = [MAGIC, fd.raw]
     for plan, events in zip(dumped.plans, dumped.chunks, strict=True):
         message = gaps_to_proto(plan.gaps, dumped.key_of)
-        columns = gaps_from_proto(pb.Gaps.FromString(message.SerializeToString()))
+        columns = gaps_from_proto(pb.Gaps.FromString(message))
         made = with_gaps(events, columns, server_id=fd.header.server_id, checksum=fd.checksum)
         assert made == plainly_with_gaps(events, columns, fd)
         parts.append(made)

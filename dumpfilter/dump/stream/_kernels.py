@@ -1,0 +1,77 @@
+# mypy: ignore-errors
+"""Compiled loops over the lists of numbers in a message of protocol buffers, in the packed form of the wire."""
+
+from __future__ import annotations
+
+from dumpfilter.base.compiler.kernels import inlined, kernel
+
+_PACKED = 2
+"""The wire type of a packed list, and of other values with a length."""
+
+
+@inlined
+def _write(number, out, at):
+    """Write a number (uint64) in the variable-length form at an offset, and return the offset after it."""
+    while number > 0x7F:
+        out[at] = number & 0x7F | 0x80
+        number >>= 7
+        at += 1
+    out[at] = number
+    return at + 1
+
+
+@inlined
+def _read(data, at):
+    """Return the number of variable length at an offset, and the offset after it."""
+    number, shift, byte = 0, 0, 0x80
+    while byte >= 0x80:
+        byte = int(data[at])
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        at += 1
+    return number, at
+
+
+@kernel
+def write_lists(numbers, until, first, out):
+    """Write lists as the fields of a message from number ``first`` on, and return the size of the fields, bytes.
+
+    ``until`` has the index after each list's last number. ``out`` must have 10 bytes for each number and list.
+    """
+    at = begin = 0
+    for i in range(until.size):
+        size = 0
+        for k in range(begin, until[i]):
+            number = numbers[k]
+            size += 1
+            while number > 0x7F:
+                number >>= 7
+                size += 1
+        if size:
+            at = _write((first + i) << 3 | _PACKED, out, at)
+            at = _write(size, out, at)
+            for k in range(begin, until[i]):
+                at = _write(numbers[k], out, at)
+        begin = until[i]
+    return at
+
+
+@kernel
+def read_lists(data, first, until, out):
+    """Read the lists that :func:`write_lists` wrote from a message whose fields all have a length.
+
+    ``data`` is the message, which the library of protocol buffers has written.
+    """
+    at = found = 0
+    while at < data.size:
+        key, at = _read(data, at)
+        size, at = _read(data, at)
+        i = (key >> 3) - first
+        if 0 <= i < until.size:
+            end = at + size
+            while at < end:
+                out[found], at = _read(data, at)
+                found += 1
+            until[i:] = found
+        else:
+            at += size
