@@ -66,7 +66,7 @@ def binlog_command(
         **selection.model_dump(),
         skip_gtids=output.skip_gtids,
         may_fail=output.may_fail,
-        target_has=output.target_has or (),
+        target_has=output.target_objects(),
         verbosity=rows.verbose,
         row_events=rows.row_events,
         local_load=output.local_load,

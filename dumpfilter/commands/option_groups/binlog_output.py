@@ -34,7 +34,17 @@ class BinlogOutputOptions(Settings, panel="Output"):
     always comments. print: as they are."""
     target_has: list[str] | None = setting(None, metavar="PATTERN", show_default=False)
     """Tables that the target has although the filter drops their CREATE, as a LIKE pattern for db.table, so that
-    what needs them is printed. 'db.' is a database. Repeat the option for several patterns."""
+    what needs them is printed. 'db.' is a database. Repeat the option for several patterns. mysql://USER@HOST/ asks the
+    target."""
+
+    def target_objects(self) -> list[str]:
+        """Return LIKE patterns of what the target has. An address is asked. Raises the errors of SourceConnection."""
+        from dumpfilter.receiver.objects import objects_of
+        from dumpfilter.receiver.url import is_source_url
+
+        given = self.target_has or []
+        return [name for text in given for name in (objects_of(text) if is_source_url(text) else [text])]
+
     local_load: Path | None = setting(None, metavar="DIR")
     """Directory for the files of LOAD DATA. Without it a new temporary directory."""
 

@@ -1,0 +1,33 @@
+"""The objects that a running server has, for a text that is to run there."""
+
+from __future__ import annotations
+
+from dumpfilter.analyse.lint.reasons import escaped
+from dumpfilter.receiver.login import SourceConnection
+from dumpfilter.receiver.url import parse_source_url
+
+_NAMES = {
+    "schemata": "schema_name, ''",
+    "tables": "table_schema, table_name",
+    "triggers": "trigger_schema, trigger_name",
+    "routines": "routine_schema, routine_name",
+    "events": "event_schema, event_name",
+}
+"""The columns with the names of objects, by the table of information_schema."""
+
+
+def objects_of(address: str) -> list[str]:
+    """Return the objects that a server shows to an account, each as a LIKE pattern of ``db.name``.
+
+    A database is ``db.``. ``address`` is a mysql:// URL. Raises OptionError for a wrong address, and the errors of
+    SourceConnection.
+    """
+    connection = SourceConnection(parse_source_url(address))
+    try:
+        return [
+            f"{escaped(database)}.{escaped(name)}"
+            for table, columns in _NAMES.items()
+            for database, name in connection.ask(f"SELECT {columns} FROM information_schema.{table}")
+        ]
+    finally:
+        connection.close()
