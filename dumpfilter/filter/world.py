@@ -67,6 +67,10 @@ class Known(Generic[C]):
     source: Key | None = None
     """The source's name of the object, if the set tells. Rewrite rules can give objects of several names one name."""
 
+    def is_of_another(self, ref: Ref) -> bool:
+        """Tell whether the table is that of another name of the source."""
+        return ref.source[0] is Thing.TABLE and self.source not in (None, ref.source)
+
 
 @dataclass(frozen=True)
 class Body:
@@ -317,7 +321,7 @@ class World(Generic[C]):
             for parent in self._parents.get(ref.source, ()):
                 if not self._rules.rows_ok(*parent.source[1:]):
                     yield Fault(FaultKind.PARENT_ROWS, parent, None, is_sure=False, through=ref.replica)
-        self._met(ref)
+        self._met(ref, passes=passes)
 
     def statement(
         self, facts: StatementFacts, current: str | None, session: int, cause: C, *, passes: bool
@@ -329,7 +333,7 @@ class World(Generic[C]):
         if facts.verb is None and facts.kind not in _NEVER_FAILS:
             for table in self._refs(Thing.TABLE, facts.body.tables, self.place(current)):
                 if not self.is_temporary(table.replica, session):
-                    self._met(table)
+                    self._met(table, passes=passes)
 
     def faults(self, facts: StatementFacts, current: str | None, session: int) -> Iterator[Fault[C]]:
         """Yield the faults of a statement that passes, and follow nothing."""
@@ -357,9 +361,9 @@ class World(Generic[C]):
             if not facts.temporary:
                 self._follow_code(facts, place, cause, passes=passes)
 
-    def _met(self, ref: Ref) -> None:
+    def _met(self, ref: Ref, *, passes: bool) -> None:
         """Note an object that the set uses and has not made."""
-        self._objects.setdefault(ref.replica, Known(has=True, source=ref.source))
+        self._objects.setdefault(ref.replica, Known(has=True, source=ref.source if passes else None))
 
     def add(self, key: Key) -> None:
         """Note that somebody has made an object on the replica."""
@@ -390,8 +394,7 @@ class World(Generic[C]):
     ) -> Iterator[Fault[C]]:
         temporary = self._temporary.get((session, ref.replica))
         known = temporary or self._objects.get(ref.replica)
-        is_other = known is not None and known.has and known.source not in (None, ref.source)
-        if is_other and or_stale and ref.source[0] is Thing.TABLE:
+        if known is not None and known.has and or_stale and known.is_of_another(ref):
             yield Fault(FaultKind.STALE, ref, None, is_sure=False)
             return
         if known is None or (known.has and not (known.is_stale and or_stale)):
@@ -421,7 +424,7 @@ class World(Generic[C]):
         )
         if known is None or not known.has:
             return
-        if known.cause is not None or ref.is_rewritten or self._is_strict:
+        if known.cause is not None or ref.is_rewritten or self._is_strict or known.is_of_another(ref):
             yield Fault(
                 FaultKind.LEFT, ref, known.cause, is_sure=not known.is_stale, is_temporary=is_temporary
             )
