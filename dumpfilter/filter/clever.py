@@ -15,6 +15,7 @@ from typing import Literal
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import QueryEvent
 from dumpfilter.binlog.statement import Statement, StatementFacts, StatementKind, TableName, read_text
+from dumpfilter.binlog.statement.reads import tables_read
 from dumpfilter.binlog.statement.statement import Thing
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.decision import Step, Verdict
@@ -101,9 +102,6 @@ class CleverFilter:
         verdict = self.rules.statement(statement)
         sources: tuple[TableName, ...] | None = parsed.sources
         if parsed.kind is StatementKind.CREATE_TABLE_SELECT:
-            # This import loads sqlglot, which no other filter needs.
-            from dumpfilter.binlog.statement.reads import tables_read
-
             sources = tables_read(query.text, family=fd.family, sql_mode=query.status.sql_mode or 0)
             if sources is None and query.tables_info:
                 sources = query.tables_info[1:]

@@ -1,7 +1,8 @@
 """The tables that a statement reads but does not update, found by the SQL parser sqlglot.
 
-A server's filter does not look at these tables. WL#40's tables info (a list of all tables in the event) names them,
-and a clever filter (WL#40, section 5) follows CREATE TABLE … SELECT by them.
+A server's filter does not look at these tables. WL#40's tables info (a list of all tables in the event) names them, and
+a clever filter (WL#40, section 5) follows CREATE TABLE … SELECT by them. An imposed filter must know every table that
+the text of a row-based statement names. sqlglot is imported when the first text is parsed.
 """
 
 from __future__ import annotations
@@ -10,22 +11,31 @@ import functools
 import logging
 import re
 from dataclasses import dataclass, field
-
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from typing import TYPE_CHECKING
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.parse import parse_statement
-from dumpfilter.binlog.statement.shape import statement_shape
+from dumpfilter.binlog.statement.shape import read_text, statement_shape
 from dumpfilter.binlog.statement.statement import StatementKind
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 K = StatementKind
 
 # sqlglot logs a warning for each statement that it does not understand. Such statements are usual here, so the log is
 # silenced.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
+
+_QUERY = re.compile(r"\b(?:SELECT|WITH|FROM|JOIN|USING)\b", re.IGNORECASE)
+"""A word without which an INSERT or REPLACE reads no table."""
+_TABLE = re.compile(r"\bTABLE\b", re.IGNORECASE)
+"""The word TABLE, which begins a query that the SQL parser does not understand (``INSERT INTO a TABLE b``)."""
+_INSERTS = frozenset({K.INSERT, K.REPLACE})
+_CHANGES = _INSERTS | {K.UPDATE, K.DELETE}
+_LITERAL = "?"
+"""The sign in a statement's shape for a literal. A literal in place of a name is a name in another SQL mode."""
 
 _QUERYING = frozenset(
     {K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.LOAD_DATA, K.CREATE_TABLE_SELECT, K.VIEW, K.SELECT}
@@ -68,6 +78,8 @@ class _Text:
 
 @functools.lru_cache(4096)
 def _read(statement: _Text, family: Family) -> tuple[TableName, ...] | None:
+    from sqlglot import exp
+
     parsed = parse_statement(statement.shape, family)
     if parsed.kind is K.CREATE_TABLE_LIKE:
         return parsed.sources
@@ -100,19 +112,24 @@ def _read(statement: _Text, family: Family) -> tuple[TableName, ...] | None:
 
 
 def _parse(text: str) -> exp.Expr | None:
+    import sqlglot
+    from sqlglot import exp
+
     code = _VERSION_COMMENTS.sub(lambda found: found[1] or " ", text)
     # sqlglot does not know modifiers such as LOW_PRIORITY. They are removed, since they do not change the tables.
     code = _REPLACE.sub("INSERT", _MODIFIERS.sub(r"\1", _SET_STATEMENT.sub("", code)))
     code = _DUPLICATES.sub("", _OR_REPLACE.sub(r"\1", code))
     try:
         tree = sqlglot.parse_one(code, dialect="mysql")
-    except (SqlglotError, RecursionError):
+    except (sqlglot.errors.SqlglotError, RecursionError):
         return None
     return None if isinstance(tree, exp.Command) else tree
 
 
 def _is_cte(table: exp.Table, family: Family) -> bool:
     """Tell whether a table's name stands for a common table expression that the name's place can see."""
+    from sqlglot import exp
+
     if table.db:
         return False
     wanted = table.name.lower()
@@ -136,3 +153,48 @@ def _is_cte(table: exp.Table, family: Family) -> bool:
         if any(cte.alias.lower() == wanted for cte in visible):
             return True
     return False
+
+
+@dataclass(frozen=True)
+class NamedTables:
+    """The tables that a statement's text names. A name without a database is in the session's current database."""
+
+    written: tuple[TableName, ...]
+    """The tables that the statement inserts into, deletes from or may update."""
+    read: tuple[TableName, ...]
+
+    @property
+    def all(self) -> tuple[TableName, ...]:
+        return tuple(dict.fromkeys((*self.written, *self.read)))
+
+
+def tables_named(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> NamedTables | None:
+    """Return all tables that an INSERT, REPLACE, UPDATE or DELETE names; None when they cannot surely be told.
+
+    Other statements, such as LOAD DATA or a call of a stored function, have the result None.
+
+    >>> tables_named("INSERT INTO shop.t SELECT pay FROM hr.salaries").all
+    (TableName(database='shop', table='t'), TableName(database='hr', table='salaries'))
+    >>> tables_named("SELECT f(1)") is None
+    True
+    """
+    parsed = read_text(text, family=family, sql_mode=sql_mode)
+    if parsed.kind not in _CHANGES:
+        return None
+    if parsed.updated is not None:
+        written = tuple(name for names in parsed.updated for name in names)
+    elif parsed.listed is not None and parsed.listed_whole:
+        written = parsed.listed
+    else:
+        return None
+    shape = statement_shape(text, family=family, sql_mode=sql_mode)
+    if _TABLE.search(shape):
+        return None
+    read: tuple[TableName, ...] | None = ()
+    if parsed.kind not in _INSERTS or _QUERY.search(shape):
+        # The shape names the same tables as the text, and the SQL parser reads it much faster.
+        read = tables_read(shape, family=family, sql_mode=sql_mode)
+    if read is None or any(_LITERAL in name for name in read):
+        return None
+    # A derived table (a subquery) has an empty database name here. The tables inside it are among those read.
+    return NamedTables(tuple(name for name in written if name.database != ""), read)
