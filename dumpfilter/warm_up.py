@@ -191,8 +191,10 @@ def warm_up_row_images(directory: Path) -> None:
 
     These kernels work on Arrow, whose import starts a thread. A process that forks must not run this function.
     """
-    from dumpfilter.analyse.printing.row_text import RowText
+    from dumpfilter.analyse.printing.load_files import LoadFiles
+    from dumpfilter.analyse.printing.text import TextPrinter
     from dumpfilter.binlog.rows import RowImageReader
+    from dumpfilter.dump.event_stream import kept_pieces
 
     file = generate(directory, 1 << 16).files[0]
     with file.open("rb") as source:
@@ -208,12 +210,10 @@ def warm_up_row_images(directory: Path) -> None:
         offsets,
         found[0].fd,
     )
-    table, rows = found[:2]
-    header = decode_rows_header(rows.type, rows.body)
-    text = RowText(1).lines(
-        decode_table_map(table.body), header, rows.body[header.rows_offset :], table.fd.family
-    )
-    list(text)
+    printer = TextPrinter(lambda text: None, load_files=LoadFiles(None), verbosity=1)
+    for kept in kept_pieces(BinlogSet.open([file]), Filter()):
+        printer.events(kept)
+    printer.end()
 
 
 def _main() -> None:

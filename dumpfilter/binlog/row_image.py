@@ -146,6 +146,10 @@ class Layouts(NamedTuple):
     """The images that a row of each layout has: the sum of BEFORE and AFTER."""
     partial_bytes: Int32
     """The size of ``partial_bits`` in a partial update of JSON values, bytes; -1 for other changes."""
+    column: Int64
+    """The number of each column, which its cells get."""
+    head: Int64
+    """Two numbers for each layout: the columns of the head that each image has before its cells, or -1 for no head."""
 
 
 @dataclass(frozen=True)
@@ -168,11 +172,17 @@ class ImageLayout:
     @functools.cached_property
     def arrays(self) -> Layouts:
         """The arrays of this layout alone."""
-        return as_arrays([self])
+        return as_arrays([self], range(len(self.sizes)), (-1, -1))
 
 
-def as_arrays(layouts: Sequence[ImageLayout], *, fill_unchanged: bool = True) -> Layouts:
-    """Return the arrays of some layouts.
+def as_arrays(
+    layouts: Sequence[ImageLayout],
+    columns: Sequence[int],
+    heads: Sequence[int],
+    *,
+    fill_unchanged: bool = True,
+) -> Layouts:
+    """Return the arrays of some layouts. ``columns`` and ``heads`` are their members of this kind.
 
     With ``fill_unchanged``, a JSON value that a partial update leaves unchanged is that of the before-image. Otherwise
     the value is an empty list of changes.
@@ -193,6 +203,8 @@ def as_arrays(layouts: Sequence[ImageLayout], *, fill_unchanged: bool = True) ->
         np.array(json, np.int32),
         np.array([layout.images for layout in layouts], np.uint8),
         np.array([layout.partial_bytes for layout in layouts], np.int32),
+        np.array(columns, np.int64),
+        np.array(heads, np.int64),
     )
 
 

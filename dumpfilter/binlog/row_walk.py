@@ -1,8 +1,8 @@
 """The walk over the rows of rows events: the places of rows, of their images and of the values.
 
 A *cell* is one value of one row image: a place in the data, or NULL. The cells of a row's image before the change
-stand before those of its image after the change. One compiled function reads many events of different tables in one
-pass. Tests compare it with plain Python.
+stand before those of its image after the change. An image may have a *head*, which is a NULL before its cells. One
+compiled function reads many events of different tables in one pass. Tests compare it with plain Python.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ class FoundRows(NamedTuple):
     cell: Int64
     start: Int64
     length: Int64
+    column: Int64
+    """The number of each cell's column (:attr:`Layouts.column`)."""
 
 
 class RowsError(Exception):
@@ -97,15 +99,14 @@ def find_rows(
     at = int(start[0]) if start.size else 0
     while True:
         stop, event, at, rows = _walk(
-            mode, _read_only(data), start, end, layout_of, layouts, found, _NO_COUNTS, event, at, rows
+            mode, read_only(data), start, end, layout_of, layouts, found, _NO_COUNTS, event, at, rows
         )
         if stop == _Stop.DONE:
             used = int(found.cell[rows])
             return FoundRows(
                 *(one[:rows] for one in found[:3]),
                 found.cell[: rows + 1],
-                found.start[:used],
-                found.length[:used],
+                *(one[:used] for one in found[4:]),
             )
         if stop != _Stop.FULL:
             row = rows - int(np.searchsorted(found.event[:rows], event))
@@ -122,7 +123,7 @@ def count_rows(data: Bytes, start: Int64, end: Int64, layout_of: Int64, layouts:
     counts = np.empty(start.size, np.int32)
     at = int(start[0]) if start.size else 0
     _walk(
-        int(_Mode.COUNT), _read_only(data), start, end, layout_of, layouts, _new_rows(0, 0), counts, 0, at, 0
+        int(_Mode.COUNT), read_only(data), start, end, layout_of, layouts, _new_rows(0, 0), counts, 0, at, 0
     )
     return counts
 
@@ -169,8 +170,8 @@ def row_images(plan: ColumnPlan, rows: RowsHeader, data: bytes | bytearray | mem
 _NO_COUNTS: Int32 = np.empty(0, np.int32)
 
 
-def _read_only(data: Bytes) -> Bytes:
-    # numba compiles separate versions of a function for read-only and writable buffers.
+def read_only(data: Bytes) -> Bytes:
+    """Return a view for compiled functions. numba compiles other versions of a function for writable buffers."""
     data = data.view()
     data.flags.writeable = False
     return data
@@ -178,20 +179,22 @@ def _read_only(data: Bytes) -> Bytes:
 
 def _new_rows(rows: int, cells: int) -> FoundRows:
     event, middle, end = (np.empty(rows, np.int64) for _ in range(3))
-    return FoundRows(
-        event, middle, end, np.zeros(rows + 1, np.int64), np.empty(cells, np.int64), np.empty(cells, np.int64)
-    )
+    places = (np.empty(cells, np.int64) for _ in range(3))
+    return FoundRows(event, middle, end, np.zeros(rows + 1, np.int64), *places)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _image(data, at, end, sizes, first, last, writes_cells, out_start, out_length, k):
+def _image(data, at, end, layouts, first, last, writes_cells, out, k):
     """Return the end of a row image that begins at ``at``, or -1, and write its cells."""
+    sizes, out_start, out_length, out_column = layouts.size, out.start, out.length, out.column
     nulls = at
     at += (last - first + 7) >> 3
     if at > end:
         return np.int64(-1)
     bits = np.int64(0)
     for c in range(last - first):
+        if writes_cells:
+            out_column[k + c] = layouts.column[first + c]
         if c & 7 == 0:
             bits = np.int64(data[nulls + (c >> 3)])
         is_null = bits & 1
@@ -230,28 +233,38 @@ def _walk(mode, data, starts, ends, layout_of, layouts, out, counts, e, at, rows
 
     ``rows`` is the number of rows that ``out`` (FoundRows) already has. Returns ``(stop, event, offset, rows)``.
     """
-    firsts, seconds, sizes, documents, jsons, images, partials = layouts
-    row_event, row_middle, row_end, row_cell, cell_start, cell_length = out
+    firsts, seconds, images = layouts.first, layouts.second, layouts.images
+    row_event, row_middle, row_end, row_cell = out.event, out.middle, out.end, out.cell
+    cell_start, cell_length = out.start, out.length
     writes_cells = mode == _Mode.CELLS
     k = row_cell[rows]
     while e < starts.size:
         end, layout = ends[e], layout_of[e]
         first, second, last = firsts[layout], seconds[layout], firsts[layout + 1]
-        partial = np.int64(partials[layout])
+        partial = np.int64(layouts.partial_bytes[layout])
+        has_before, has_after = images[layout] & BEFORE != 0, images[layout] & AFTER != 0
+        # The cells of each image stand behind its head.
+        before = np.int64(has_before and layouts.head[2 * layout] >= 0)
+        has_middle = has_after and layouts.head[2 * layout + 1] >= 0
+        after = before + second - first + np.int64(has_middle)
+        width = after + last - second
         count = 0
         while at < end:
             if mode != _Mode.COUNT and rows >= row_event.size:
                 return np.int64(_Stop.FULL), e, at, rows
-            if writes_cells and k + last - first > cell_start.size:
+            if writes_cells and k + width > cell_start.size:
                 return np.int64(_Stop.FULL), e, at, rows
+            if writes_cells and before:
+                cell_start[k], cell_length[k], out.column[k] = 0, NULL, layouts.head[2 * layout]
+            if writes_cells and has_middle:
+                head = k + after - 1
+                cell_start[head], cell_length[head], out.column[head] = 0, NULL, layouts.head[2 * layout + 1]
             stop = np.int64(_Stop.DONE)
             middle = here = at
-            if images[layout] & BEFORE:
-                middle = here = _image(
-                    data, at, end, sizes, first, second, writes_cells, cell_start, cell_length, k
-                )
+            if has_before:
+                middle = here = _image(data, at, end, layouts, first, second, writes_cells, out, k + before)
             bits = np.int64(-1)
-            if here >= 0 and images[layout] & AFTER:
+            if here >= 0 and has_after:
                 if partial >= 0:
                     if here >= end:
                         here = np.int64(-1)
@@ -264,23 +277,20 @@ def _walk(mode, data, starts, ends, layout_of, layouts, out, counts, e, at, rows
                         if has_bits:
                             bits = here
                             here += partial
-                after = k + second - first
                 if here >= 0 and stop == _Stop.DONE:
-                    here = _image(
-                        data, here, end, sizes, second, last, writes_cells, cell_start, cell_length, after
-                    )
+                    here = _image(data, here, end, layouts, second, last, writes_cells, out, k + after)
                 if here >= 0 and bits >= 0 and writes_cells and stop == _Stop.DONE:
                     for c in range(last - second):
-                        bit = jsons[second + c]
+                        bit = layouts.json[second + c]
                         if bit < 0 or not data[bits + (bit >> 3)] >> (bit & 7) & 1:
                             continue
-                        document = documents[second + c]
-                        if cell_length[after + c] == 0 and document >= 0:
+                        document, cell = layouts.document[second + c], k + after + c
+                        if cell_length[cell] == 0 and document >= 0:
                             # A JSON value without changes is the value of the before-image.
-                            cell_start[after + c] = cell_start[k + document]
-                            cell_length[after + c] = cell_length[k + document]
-                        elif cell_length[after + c] >= 0:
-                            cell_length[after + c] = -2 - cell_length[after + c]
+                            cell_start[cell] = cell_start[k + before + document]
+                            cell_length[cell] = cell_length[k + before + document]
+                        elif cell_length[cell] >= 0:
+                            cell_length[cell] = -2 - cell_length[cell]
             if here < 0:
                 stop = np.int64(_Stop.CUT)
             elif here == at and stop == _Stop.DONE:
@@ -296,7 +306,7 @@ def _walk(mode, data, starts, ends, layout_of, layouts, out, counts, e, at, rows
                 row_event[rows], row_middle[rows], row_end[rows] = e, middle, here
                 rows += 1
                 if writes_cells:
-                    k += last - first
+                    k += width
                 row_cell[rows] = k
         if mode == _Mode.COUNT:
             counts[e] = count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Unpack
 
@@ -9,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.events import EventHeader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.dump.chunk import ChunkPlan, Counts, ReadAt, render
 from dumpfilter.dump.set_pass import PassOptions, SetPass
@@ -17,6 +17,9 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.segment import Segment
+
+SIZE_AT = 9
+"""The offset of an event's size in its header."""
 
 
 class KeptEvent(NamedTuple):
@@ -29,8 +32,32 @@ class KeptEvent(NamedTuple):
     offset: int
     """The byte offset in ``file`` at which the original event begins."""
     event: bytes
+
+
+class KeptEvents(NamedTuple):
+    """Consecutive events with the bytes that a slave would be sent. The members are those of :class:`KeptEvent`."""
+
+    file: str
+    fd: FormatDescription
+    data: npt.NDArray[np.uint8]
+    """The bytes of the events. Event k has ``size[k]`` bytes from ``start[k]`` on."""
+    start: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int64]
+    offset: npt.NDArray[np.int64]
     undecided: bool = False
-    """Whether the event is a statement about which the filter cannot decide."""
+    """Whether the one event is a statement about which the filter cannot decide."""
+
+    def part(self, first: int, last: int) -> KeptEvents:
+        """Return some of the events."""
+        if last - first == self.start.size:
+            return self
+        begin = self.start[first]
+        return self._replace(
+            data=self.data[begin : self.start[last - 1] + self.size[last - 1]],
+            start=self.start[first:last] - begin,
+            size=self.size[first:last],
+            offset=self.offset[first:last],
+        )
 
 
 class PassedStatement(NamedTuple):
@@ -44,15 +71,16 @@ class PassedStatement(NamedTuple):
     """Whether the filter passes the statement, so that only the selection of transactions leaves the statement out."""
 
 
-def kept_events(
+def kept_pieces(
     binlogs: BinlogSet,
     rules: ReplicationFilter,
     *,
     counts: Counts | None = None,
     left_out: Callable[[PassedStatement], None] | None = None,
     **options: Unpack[PassOptions],
-) -> Iterator[KeptEvent]:
-    """Yield the events that a slave with this filter would be sent. Each file begins with its format description event.
+) -> Iterator[KeptEvents]:
+    """Yield the events that a slave with this filter would be sent. Each file begins with its format description event,
+    which is alone.
 
     The Gap events of a relay log are there, too, since they are of use to people who read the log.
 
@@ -61,12 +89,13 @@ def kept_events(
     Parameters:
         rules: the slave's filter.
         counts: receives the numbers of events and bytes that were read, sent and dropped.
-        left_out: called for each statement that is not yielded, in the binlog's order among the yielded events.
+        left_out: called for each statement that is not yielded, in the binlog's order among the yielded events. Each
+            statement that is yielded is alone then.
         options: what is taken of the set (:class:`~dumpfilter.dump.set_pass.PassOptions`).
     """
     one = SetPass(binlogs, rules, options, sends_gaps=True)
     for file, segments in one.files():
-        yield KeptEvent(file.name, file.format_description, 4, file.format_description.raw)
+        yield one_event(file.name, file.format_description, 4, file.format_description.raw)
         for segment, plans, reader in segments:
             fd = segment.format_description
             statements = _Statements(segment, one.flags.array())
@@ -74,16 +103,44 @@ def kept_events(
                 if counts is not None:
                     counts.add(plan.counts)
                 data = render(plan, reader.data, reader.data_offset, file.read, fd)
-                for kept in _events(plan, data, fd):
-                    if left_out is None:
-                        yield kept
-                        continue
-                    for passed in statements.before(kept.offset, file.read):
+                kept = _events(plan, data, fd)
+                if not kept.start.size:
+                    continue
+                if left_out is None:
+                    yield kept
+                    continue
+                begins, ends = (
+                    np.searchsorted(kept.offset, statements.offsets, side) for side in ("left", "right")
+                )
+                bounds = np.unique(np.concatenate(([0], begins, ends, [kept.start.size]))).tolist()
+                for first, last in itertools.pairwise(bounds):
+                    offset = int(kept.offset[first])
+                    for passed in statements.before(offset, file.read):
                         left_out(passed)
-                    yield kept._replace(undecided=statements.is_undecided(kept.offset))
+                    yield kept.part(first, last)._replace(undecided=statements.is_undecided(offset))
             if left_out is not None:
                 for passed in statements.before(segment.end, file.read):
                     left_out(passed)
+
+
+def kept_events(
+    binlogs: BinlogSet, rules: ReplicationFilter, **options: Unpack[PassOptions]
+) -> Iterator[KeptEvent]:
+    """Yield the events of :func:`kept_pieces` one by one."""
+    for kept in kept_pieces(binlogs, rules, **options):
+        data = kept.data.tobytes()
+        for at, size, offset in zip(
+            kept.start.tolist(), kept.size.tolist(), kept.offset.tolist(), strict=True
+        ):
+            yield KeptEvent(kept.file, kept.fd, offset, data[at : at + size])
+
+
+def one_event(
+    file: str, fd: FormatDescription, offset: int, event: bytes, *, undecided: bool = False
+) -> KeptEvents:
+    """Return one event as a piece."""
+    start, size, place = (np.array([one], np.int64) for one in (0, len(event), offset))
+    return KeptEvents(file, fd, np.frombuffer(event, np.uint8), start, size, place, undecided)
 
 
 class _Statements:
@@ -93,6 +150,7 @@ class _Statements:
         self._segment = segment
         is_statement = (segment.role & R.ROLE_MASK == R.STATEMENT) & (segment.subject >= 0)
         self._events = np.flatnonzero(is_statement).tolist()
+        self.offsets = segment.offset[self._events]
         self._flags = flags[segment.subject[self._events]].tolist()
         self._next = 0
 
@@ -116,12 +174,17 @@ class _Statements:
         return bool(self._flags[self._next - 1] & FILTER_UNDECIDED_F)
 
 
-def _events(plan: ChunkPlan, data: bytes, fd: FormatDescription) -> Iterator[KeptEvent]:
+def _events(plan: ChunkPlan, data: bytes, fd: FormatDescription) -> KeptEvents:
+    start, size, offset = [], [], []
     at = 0
-    for offset, size, _ in plan.ranges.tolist():
-        end = at + size
+    for place, length, _ in plan.ranges.tolist():
+        end = at + length
         while at < end:
-            length = EventHeader.unpack(data, at).size
-            yield KeptEvent(plan.file, fd, offset, data[at : at + length])
-            at += length
-            offset += length
+            one = int.from_bytes(data[at + SIZE_AT : at + SIZE_AT + 4], "little")
+            start.append(at)
+            size.append(one)
+            offset.append(place)
+            at += one
+            place += one
+    starts, sizes, offsets = (np.array(column, np.int64) for column in (start, size, offset))
+    return KeptEvents(plan.file, fd, np.frombuffer(data, np.uint8), starts, sizes, offsets)

@@ -19,12 +19,12 @@ from dumpfilter.analyse.printing.load_files import LoadFiles
 from dumpfilter.analyse.printing.may_fail import MayFail
 from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.base.byte_bar import byte_bar
-from dumpfilter.base.errors import OptionError
+from dumpfilter.base.errors import BinlogError, OptionError
 from dumpfilter.base.files import writing
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from dumpfilter.dump.chunk import Counts
-from dumpfilter.dump.event_stream import kept_events
+from dumpfilter.dump.event_stream import kept_pieces
 from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.dump.selection import Range, on_boundaries
 from dumpfilter.dump.set_pass import PassOptions
@@ -99,11 +99,12 @@ def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log:
         rows_ok=work.rows_ok if options.filter.has_database_rules else None,
         verbosity=options.verbosity,
         row_events=options.row_events,
+        is_verified=options.verify,
     )
     begun = False
     with work.progress("printing", quiet=out.isatty()) as advance:
         try:
-            for kept in kept_events(
+            for kept in kept_pieces(
                 binlogs,
                 work.rules,
                 counts=counts,
@@ -113,9 +114,12 @@ def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log:
                 if not begun:
                     printer.begin(kept.fd)
                     begun = True
-                printer.event(kept.event, kept.offset, kept.fd, file=kept.file, undecided=kept.undecided)
+                printer.events(kept)
             if begun:
                 printer.end()
+        except BinlogError:
+            printer.flush()
+            raise
         finally:
             buffered.flush()
     work.report(counts, decided=printer.decided)

@@ -6,33 +6,22 @@ text follows ``print_verbose_one_row`` and ``log_event_print_value`` of ``sql/lo
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterator
-from tempfile import SpooledTemporaryFile
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from dumpfilter.analyse.printing.literals import quoted_name
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog import row_image as T
-from dumpfilter.binlog.compression import rows_data
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.row_image import AFTER, BEFORE, ColumnPlan, ImageLayout, Layouts, as_arrays
-from dumpfilter.binlog.row_walk import NULL, RowsError, find_rows
 from dumpfilter.binlog.rows import Column, Table, describe_table
 from dumpfilter.binlog.rows.json_binary import changes_expression, json_changes, json_value, sql_quoted
+from dumpfilter.binlog.rows.layouts import LayoutTable
 from dumpfilter.binlog.rows.table import bit_count, char_length
-from dumpfilter.binlog.rows.texts import ByteMap, CellError, Form, Style, StyledColumns, cell_texts
-from dumpfilter.binlog.rows_events import RowsHeader, TableMap, encode_table_map, is_pre_ga
-
-_SPOOLED = 16 << 20
-"""The most bytes of lines of one statement that stay in memory. More bytes go to a temporary file."""
-_PIECE = 1 << 20
-"""The bytes of rows that become one piece of lines, at least one row."""
-_TABLE_ID_LENGTH = 6
-_MOST_COLUMNS = 1 << 18
-"""The number of columns of all tables at which the printer forgets them."""
+from dumpfilter.binlog.rows.texts import ByteMap, Form, Style
+from dumpfilter.binlog.rows_events import RowsHeader, TableMap
 
 TYPES = 2
 """The verbosity from which on each value has its column's type and metadata behind it."""
@@ -40,6 +29,7 @@ TYPES = 2
 _CHANGES_LINE = "\n###      "
 """The text between the lines of a JSON value's changes."""
 
+_FLOAT_BYTES = 4
 _PARTITIONS = 1
 """The kind of extra data of rows events that names partitions (``enum_extra_row_info_typecode``)."""
 
@@ -73,148 +63,23 @@ _BLOB_NAMES = {
 _ENUM_NAMES = {1: "ENUM(1 byte)", 2: "ENUM(2 bytes)"}
 
 
-class StatementRows:
-    """The lines for the rows of one statement, collected until its end, as the servers' programs print them."""
+def row_layouts(
+    verbosity: int, rewrite_db: Callable[[str], str], styles: Sequence[Style] = ()
+) -> LayoutTable:
+    """Return the layouts of printed row images. ``verbosity`` is 1, or 2 for types behind the values.
 
-    def __init__(self, verbosity: int) -> None:
-        self._text = RowText(verbosity)
-        self._maps: dict[int, TableMap] = {}
-        self._lines: SpooledTemporaryFile[bytes] | None = None
-
-    def map(self, table: TableMap) -> None:
-        """Take a table map of the statement. Its names are those to print."""
-        self._maps[table.table_id] = table
-
-    def add(self, rows: RowsHeader, body: bytes | memoryview, family: Family) -> None:
-        """Collect the lines for the rows of an event. Raises BinlogError for malformed rows."""
-        if rows.is_dummy:
-            return
-        table = self._maps.get(rows.table_id)
-        if table is None:
-            raise BinlogCorrupt(
-                f"rows event: no Table_map event tells the columns of table id {rows.table_id}"
-            )
-        if self._lines is None:
-            self._lines = SpooledTemporaryFile(max_size=_SPOOLED)  # noqa: SIM115 (closed by flush)
-        if is_pre_ga(rows.type):
-            self._lines.write(b"### rows of a server before MySQL 5.1.18, which cannot be told apart\n")
-        else:
-            self._lines.writelines(self._text.lines(table, rows, rows_data(rows, body), family))
-
-    def flush(self, write: Callable[[bytes], object]) -> None:
-        """Print the lines collected so far, and forget the statement's table maps."""
-        self._maps.clear()
-        if self._lines is None:
-            return
-        with self._lines as lines:
-            self._lines = None
-            lines.seek(0)
-            while piece := lines.read(_PIECE):
-                write(piece)
-
-
-class _Lines(NamedTuple):
-    """The lines of the rows of one layout."""
-
-    layouts: Layouts
-    """The arrays of the layout alone."""
-    styled: StyledColumns
-    empty: list[int]
-    """The places before which a cell that is NULL stands for an image without columns. Its text is the first lines."""
-
-
-class _Printed:
-    """A table, and the lines of its layouts that were met."""
-
-    def __init__(self, table: TableMap, family: Family) -> None:
-        self.table: Table = describe_table(table, family)
-        self.plan = ColumnPlan.from_table_map(table)
-        self.lines: dict[tuple[ImageLayout, bytes], _Lines] = {}
-        """The lines by layout, and by the first lines of the first image."""
-
-
-class RowText:
-    """A printer of the rows of rows events as comment lines. ``verbosity`` is 1, or 2 for types behind the values.
-
-    It remembers the tables that it met.
+    ``rewrite_db`` returns the name of a database in the text. ``styles`` are those of columns before all others.
     """
 
-    def __init__(self, verbosity: int) -> None:
-        self._verbosity = verbosity
-        self._tables: dict[tuple[Family, bytes], _Printed] = {}
-        self._column_count = 0
+    def described(table: TableMap, family: Family) -> Table:
+        one = describe_table(table, family)
+        # The programs print the columns' numbers, also when the binlog tells names.
+        columns = tuple(replace(column, name=f"@{k + 1}") for k, column in enumerate(one.columns))
+        return replace(one, database=rewrite_db(one.database), columns=columns)
 
-    def lines(
-        self, table: TableMap, rows: RowsHeader, data: bytes | memoryview, family: Family
-    ) -> Iterator[bytes]:
-        """Yield the lines for the rows of a rows event, in pieces of whole rows.
-
-        ``table`` is the event's table map with the names to print. ``data`` are its uncompressed rows. Raises
-        BinlogError for malformed rows.
-        """
-        if rows.is_dummy:
-            return
-        name = _in_one_line(quoted_name(table.database) + b"." + quoted_name(table.table))
-        found = self._lines(table, rows, _extra_line(rows) + _HEADS[rows.kind] % name, family)
-        raw = np.frombuffer(data, np.uint8)
-        begin, end = np.zeros(1, np.int64), np.array([raw.size], np.int64)
-        try:
-            cells = find_rows(raw, begin, end, begin, found.layouts)
-        except RowsError as error:
-            raise error.error from None
-        start, length = cells.start, cells.length
-        width, count = len(found.styled.styles), cells.event.size
-        if found.empty:
-            shape = (count, width - len(found.empty))
-            start, length = (
-                np.insert(one.reshape(shape), found.empty, NULL, axis=1).ravel() for one in (start, length)
-            )
-        step = max(1, count * _PIECE // max(1, raw.size))
-        for first in range(0, count, step):
-            some = slice(first * width, (first + step) * width)
-            column = np.tile(np.arange(width), min(step, count - first))
-            try:
-                text, _ = cell_texts(raw, start[some], length[some], column, found.styled)
-            except CellError as error:
-                raise error.error from None
-            yield text.tobytes()
-
-    def _lines(self, table: TableMap, rows: RowsHeader, head: bytes, family: Family) -> _Lines:
-        key = (family, encode_table_map(table)[_TABLE_ID_LENGTH:])
-        known = self._tables.get(key)
-        if known is None:
-            if self._column_count > _MOST_COLUMNS:
-                self._tables.clear()
-                self._column_count = 0
-            known = self._tables[key] = _Printed(table, family)
-        layout = known.plan.layout(rows)
-        lines = known.lines.get((layout, head))
-        if lines is None:
-            lines = known.lines[layout, head] = self._new_lines(known, layout, head, family)
-            self._column_count += len(lines.styled.styles)
-        return lines
-
-    def _new_lines(self, known: _Printed, layout: ImageLayout, head: bytes, family: Family) -> _Lines:
-        heads = (head, b"### SET\n") if layout.images & BEFORE else (b"", head)
-        styles: list[Style] = []
-        empty: list[int] = []
-        for bit, first, columns in zip((BEFORE, AFTER), heads, (layout.before, layout.after), strict=True):
-            if not layout.images & bit:
-                continue
-            made = [self._style(number + 1, known.table.columns[number], family) for number in columns]
-            if made:
-                before, behind, null = made[0].around
-                made[0] = made[0]._replace(around=(first + before, behind, first + null))
-            else:
-                empty.append(len(styles) - len(empty))
-                made = [Style(Form.PENDING, around=(b"", b"", first))]
-            styles += made
-        layouts = as_arrays([layout], fill_unchanged=False)
-        return _Lines(layouts, StyledColumns.of(styles), empty)
-
-    def _style(self, number: int, column: Column, family: Family) -> Style:
+    def style(column: Column, family: Family) -> Style:
         types = not_null = null = b""
-        if self._verbosity >= TYPES:
+        if verbosity >= TYPES:
             types = b" /* %s meta=%d nullable=%d is_null=" % (
                 _type_name(column, family).encode(),
                 column.metadata,
@@ -223,20 +88,24 @@ class RowText:
             not_null, null = b"%d */" % False, b"%d */" % True
         style = _style(column, family)
         quote = b"'" if style.form in _QUOTED else b""
-        name = b"###   @%d=" % number
+        name = b"###   " + column.name.encode() + b"="
         return style._replace(
-            changes=lambda data, _: changes_expression(f"@{number}", list(json_changes(data)), _CHANGES_LINE),
+            changes=lambda data, _: changes_expression(column.name, list(json_changes(data)), _CHANGES_LINE),
             around=(name + quote, quote + types + not_null + b"\n", name + b"NULL" + types + null + b"\n"),
         )
 
+    return LayoutTable(described, style=style, heads=_heads, fill_unchanged=False, styles=styles)
+
+
+def _heads(table: Table, rows: RowsHeader) -> tuple[bytes, bytes]:
+    """Return the lines before the images of a row before and after the change."""
+    name = (quoted_name(table.database) + b"." + quoted_name(table.name)).translate(_ONE_LINE)
+    first = _extra_line(rows) + _HEADS[rows.kind] % name
+    return first, b"### SET\n" if rows.kind == "update" else first
+
 
 _ONE_LINE = bytes.maketrans(b"\n\r\0", b"   ")
-
-
-def _in_one_line(name: bytes) -> bytes:
-    # A line end in a table's name would end the comment, and the client would run the rest as a statement.
-    return name.translate(_ONE_LINE)
-
+"""A line end in a table's name would end the comment, and the client would run the rest as a statement."""
 
 _HEADS = {
     "insert": b"### INSERT INTO %s\n### SET\n",
@@ -299,6 +168,10 @@ def _style(column: Column, family: Family) -> Style:
         return Style(Form.BITS, 8 * (metadata & 0xFF))
     if kind in _PENDING_PRINTERS:
         return Style(Form.PENDING, 0, (), _PENDING_PRINTERS[kind])
+    if kind in (T.FLOAT, T.DOUBLE):
+        return Style(
+            Form.REAL, metadata, numbers=_formatted("%-20g\0" if metadata == _FLOAT_BYTES else "%.20g\0")
+        )
     if kind in _FORMS:
         return Style(_FORMS[kind], _PARAMETERS.get(kind, metadata))
     return Style(Form.MAPPED, ByteMap.MYSQL if family == "mysql" else ByteMap.MARIADB)
@@ -308,14 +181,9 @@ def _json(data: bytes) -> str:
     return sql_quoted(json_value(data).text)
 
 
-def _float(data: bytes) -> str:
-    value: float = struct.unpack("<f", data)[0]
-    return f"{value:<20g}"
-
-
-def _double(data: bytes) -> str:
-    value: float = struct.unpack("<d", data)[0]
-    return f"{value:.20g}"
+def _formatted(form: str) -> Callable[[npt.NDArray[np.floating]], list[str]]:
+    """Return a function that formats numbers with ``form``, which ends in a zero byte."""
+    return lambda numbers: (form * numbers.size % tuple(numbers.tolist())).split("\0")[:-1]
 
 
 def _vector(data: bytes) -> str:
@@ -341,8 +209,6 @@ _PARAMETERS = {T.YEAR: 1900, T.DATE: ord(":"), T.NEWDATE: ord(":")}
 """The parameters of the forms that do not depend on the column's metadata."""
 _QUOTED = frozenset({Form.DATE, Form.OLD_TIME, Form.OLD_DATETIME, Form.TIME, Form.DATETIME, Form.MAPPED})
 _PENDING_PRINTERS: dict[int, Callable[[bytes], str]] = {
-    T.FLOAT: _float,
-    T.DOUBLE: _double,
     T.JSON: _json,
     T.VECTOR: _vector,
     T.NULL: lambda data: "NULL",

@@ -131,6 +131,10 @@ class Session:
                 self._one(lines, "explicit_defaults_for_timestamp", status.explicit_defaults_for_timestamp)
         return lines
 
+    def is_new_thread(self, thread_id: int) -> bool:
+        """Tell whether a statement's thread is another than the last statement's, which it then is no more."""
+        return self._changed("pseudo_thread_id", thread_id)
+
     def _use(self, query: QueryEvent, header: EventHeader, database: str) -> list[bytes]:
         if header.flags & LOG_EVENT_SUPPRESS_USE_F and not _NAMELESS.match(query.text):
             # The logged statement may drop the default database. Therefore USE is printed again before the next

@@ -6,57 +6,55 @@ output of these programs. docs/binlog.md lists the differences.
 
 from __future__ import annotations
 
+import itertools
 import time
 from base64 import encodebytes
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from tempfile import SpooledTemporaryFile
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.analyse.printing.event_texts import DELIMITER, TYPE_AT, EventTexts, Place, Shape, shape
 from dumpfilter.analyse.printing.gap_text import gap_text
 from dumpfilter.analyse.printing.harmless import AS_IT_IS, Harmless, lacking, named
 from dumpfilter.analyse.printing.literals import quoted_name, quoted_text, user_variable
 from dumpfilter.analyse.printing.load_files import LoadFiles
 from dumpfilter.analyse.printing.may_fail import MayFail
-from dumpfilter.analyse.printing.row_text import StatementRows
 from dumpfilter.analyse.printing.session_variables import USE, Session, server_version
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog import context_events as C
-from dumpfilter.binlog.compression import TransactionPayload, rows_data
+from dumpfilter.binlog.compression import TransactionPayload
 from dumpfilter.binlog.decode import decode_event
-from dumpfilter.binlog.events import (
-    HEADER_LENGTH,
-    MYSQL_GTIDS,
-    ROWS,
-    STATEMENTS,
-    EventHeader,
-    EventType,
-)
+from dumpfilter.binlog.events import HEADER_LENGTH, MYSQL_GTIDS, STATEMENTS, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import FL_PREPARED_XA, MariadbGtidEvent, MysqlGtidEvent, Xid
-from dumpfilter.binlog.query import ExecuteLoadQueryEvent, QueryEvent
+from dumpfilter.binlog.query import QUERY_HEADER_LENGTH, ExecuteLoadQueryEvent, QueryEvent
 from dumpfilter.binlog.reader import Event
-from dumpfilter.binlog.rows_events import RowsHeader, TableMap, encode_table_map
-from dumpfilter.binlog.writer import make_event
-from dumpfilter.dump.event_stream import PassedStatement
+from dumpfilter.dump.event_stream import KeptEvents, PassedStatement, one_event
 from dumpfilter.dump.with_tables_info import announce_tables_info, has_tables_info
 from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.kinds import KindFilter
-from dumpfilter.filter.world import Key, World
+from dumpfilter.filter.world import World
 from dumpfilter.index.statements import decode_statement_event, statement_of
 from dumpfilter.index.xa import ended_xid
 
 T = EventType
 
-DELIMITER = b"/*!*/;"
-"""The delimiter that ends each printed statement, as a DELIMITER command sets it. The text is an SQL comment, harmless
-for a client that does not know DELIMITER."""
-
 _KEYWORDS = (b"BEGIN", b"COMMIT", b"ROLLBACK")
 _FRAMES = (b"SAVEPOINT ", b"ROLLBACK ", b"RELEASE SAVEPOINT ", b"XA ")
 _AUTOMATIC = b"/*!50616 SET @@SESSION.GTID_NEXT= 'AUTOMATIC'*/"
-_SPOOLED = 16 << 20
-"""The most bytes of printed row events of one statement that stay in memory. More bytes go to a temporary file."""
+_ENDS_OF_TRANSACTIONS = frozenset({b"BEGIN", b"COMMIT"})
+_IS_ALONE: npt.NDArray[np.bool_] = np.isin(np.arange(256), [T.FORMAT_DESCRIPTION, T.TRANSACTION_PAYLOAD])
+"""The events after which, or before which, the format of events changes."""
+
+# The offsets of fields in events: of a Query event, of MySQL's GTID events with times, and of MariaDB's GTID event.
+_DB_LENGTH_AT, _STATUS_AT = HEADER_LENGTH + 8, HEADER_LENGTH + QUERY_HEADER_LENGTH
+_TIMED_GTIDS = frozenset({T.GTID, T.ANONYMOUS_GTID})
+_UUID_AT, _GNO_AT, _TIME_TYPE_AT, _TIMED_LENGTH = (HEADER_LENGTH + at for at in (1, 17, 25, 42))
+_HAS_TIME = 2
+_DOMAIN_AT, _FLAGS_AT = HEADER_LENGTH + 8, HEADER_LENGTH + 12
 
 
 class TextPrinter:
@@ -75,6 +73,7 @@ class TextPrinter:
         row_events: whether BINLOG statements with the rows are printed. Without them the text does not repeat the rows.
         rows_ok: tells whether the filter passes row events of a table, by its name on the source. Callers give it when
             rules are about databases, since then the filter may drop some changes of a table and pass others.
+        is_verified: whether the checksums of the events are known to be right.
         kinds: the filter by kinds of statement. The target is expected to have the effects of the kinds that it drops.
     """
 
@@ -92,8 +91,12 @@ class TextPrinter:
         rows_ok: Callable[[str, str], bool] | None = None,
         verbosity: int = 0,
         row_events: bool = True,
+        is_verified: bool = True,
     ) -> None:
-        self._write = write
+        self._print = write
+        self._written: list[bytes] = []
+        """The text that the methods for single events have written."""
+        self._write = self._written.append
         self._may_fail = may_fail
         self._kinds = kinds
         self._rows_ok = rows_ok
@@ -102,10 +105,7 @@ class TextPrinter:
         self._world: World[QueryEvent] = World(rules, is_strict=True, there=target_has)
         self._context_settings: list[bytes] = []
         """The settings of Intvar, Rand and User_var events, which belong to the statement after them."""
-        self._missing_table: Key | None = None
-        """The first table that the target lacks of those that the row events' statement maps."""
-        self.comments = 0
-        """The number of statements, and of rows events, that are comments since they would fail."""
+        self._comments = 0
         self.decided = 0
         """The number of statements about which the filter cannot decide, but the statements before them can."""
         self._load_files = load_files
@@ -117,10 +117,20 @@ class TextPrinter:
         self._offset = 0
         self._fd: FormatDescription | None = None
         self._session: Session | None = None
-        self._row_text = StatementRows(verbosity) if verbosity else None
+        self._status: bytes | None = None
+        """The error code and status variables of the last statement's event. None: they may be its own alone."""
         self._row_events = row_events
-        self._rows: SpooledTemporaryFile[bytes] | None = None
-        """The BINLOG statement that is being collected."""
+        self._texts = EventTexts(
+            write,
+            verbosity=verbosity,
+            row_events=row_events,
+            as_they_are=is_verified,
+            rewrite_db=self._rewrite_db,
+            refusal=self._refusal,
+            before_rows=self._before_rows,
+        )
+        self._opened: KeptEvents | None = None
+        """The events of a compressed transaction, which are printed next."""
         self._undecided = False
         self._in_transaction = False
         self._xa_start: bytes | None = None
@@ -128,6 +138,11 @@ class TextPrinter:
         self._empty_xa: set[Xid] = set()
         """The prepared XA transactions of which nothing has been printed."""
         self._gtid_set = False
+
+    @property
+    def comments(self) -> int:
+        """The number of statements, and of rows events, that are comments since they would fail."""
+        return self._comments + self._texts.refused
 
     @property
     def drifted(self) -> list[str]:
@@ -147,14 +162,16 @@ class TextPrinter:
         self._write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\n")
         self._write(b"/*!50003 SET @OLD_COMPLETION_TYPE=@@COMPLETION_TYPE,COMPLETION_TYPE=0*/;\n")
         self._write(b"DELIMITER " + DELIMITER + b"\n")
+        self._print(self._taken())
 
     def end(self) -> None:
         """Print the statements that end the text, after all events, and restore the client's settings."""
-        self._flush_rows()
+        self._texts.finish()
         self._end_gtids()
         self._write(b"DELIMITER ;\n# End of log file\n")
         self._write(b"/*!50003 SET COMPLETION_TYPE=@OLD_COMPLETION_TYPE*/;\n")
         self._write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=0*/;\n")
+        self._print(self._taken())
 
     def left_out(self, statement: PassedStatement) -> None:
         """Follow a statement that is not printed. Raises BinlogError with file and position."""
@@ -173,33 +190,77 @@ class TextPrinter:
     def event(
         self, event: bytes, offset: int, fd: FormatDescription, *, file: str, undecided: bool = False
     ) -> None:
-        """Print one complete event, which begins at ``offset`` of ``file``.
+        """Print one complete event at once. The parameters are those of :meth:`events`."""
+        self.events(one_event(file, fd, offset, event, undecided=undecided))
+        self._texts.print()
 
-        ``fd`` is the file's format description event, even when ``event`` is that event. ``undecided`` tells that the
-        filter cannot decide about the event. Raises BinlogError with file and position, and OutputError.
+    def events(self, kept: KeptEvents) -> None:
+        """Print complete events, some of them perhaps with a later call.
+
+        Their format description event is the file's, even when they are that event. Raises BinlogError with file and
+        position, and OutputError.
         """
-        self._file = file
-        self._first_file = self._first_file or file
-        self._undecided = undecided
-        try:
-            self._event(Event(offset, EventHeader.unpack(event), event, fd))
-        except BinlogError as error:
-            raise error.located(file, offset) from error
+        alone = np.flatnonzero(_IS_ALONE[kept.data[kept.start + TYPE_AT]])
+        bounds = np.unique(np.concatenate(([0], alone, alone + 1, [kept.start.size]))).tolist()
+        for first, last in itertools.pairwise(bounds):
+            self._events(kept.part(first, last))
+
+    def flush(self) -> None:
+        """Print the text of all events but the rows of a statement that has not ended."""
+        self._texts.print()
+
+    def _events(self, kept: KeptEvents) -> None:
+        self._file, self._undecided, self._fd_of_events = kept.file, kept.undecided, kept.fd
+        self._first_file = self._first_file or kept.file
+        kind = int(kept.data[kept.start[0] + TYPE_AT])
+        if kind == T.FORMAT_DESCRIPTION:
+            self._texts.finish()
+            self._end_gtids()
+            self._print(self._taken())
+        self._texts.add(kept, self._text_of)
+        if self._opened is not None:
+            inner, self._opened = self._opened, None
+            self._texts.finish()
+            self.events(inner)
+            self._texts.finish()
+
+    def _taken(self) -> bytes:
+        """Return the text that the methods for single events have written, and forget it."""
+        text = b"".join(self._written)
+        self._written.clear()
+        return text
+
+    def _text_of(self, place: Place) -> bytes | tuple[object, Callable[[], Shape]]:
+        kind, raw, at, body_end, _, _ = place
+        if kind == T.XID and body_end - at == HEADER_LENGTH + 8:
+            self._in_transaction = False
+            return kind, _xid_shape
+        if kind in _TIMED_GTIDS and body_end - at >= _TIMED_LENGTH and raw[at + _TIME_TYPE_AT] == _HAS_TIME:
+            self._gtid_set = self._gtid_set or not self._skip_gtids
+            return (kind, raw[at + _UUID_AT : at + _GNO_AT]), lambda: self._mysql_gtid_shape(place)
+        if kind == T.MARIADB_GTID and at + _FLAGS_AT < body_end and not raw[at + _FLAGS_AT] & FL_PREPARED_XA:
+            key = raw[at + 5 : at + 9], raw[at + _DOMAIN_AT : at + _FLAGS_AT + 1]
+            return key, lambda: self._mariadb_gtid_shape(decode_event(place.event(self._fd_of_events)))
+        if kind == T.QUERY and self._status is not None and not self._xa_start and not self._context_settings:
+            status_end = (
+                at + _STATUS_AT + int.from_bytes(raw[at + _STATUS_AT - 2 : at + _STATUS_AT], "little")
+            )
+            word = raw[status_end + raw[at + _DB_LENGTH_AT] + 1 : body_end].upper()
+            if word in _ENDS_OF_TRANSACTIONS and raw[at + _DB_LENGTH_AT + 1 : status_end] == self._status:
+                assert self._session is not None
+                self._in_transaction = word == b"BEGIN"
+                thread = int.from_bytes(raw[at + HEADER_LENGTH : at + HEADER_LENGTH + 4], "little")
+                is_new = self._session.is_new_thread(thread)
+                return (kind, word, is_new), lambda: _frame_shape(word, is_new)
+        event = place.event(self._fd_of_events)
+        self._event(event)
+        return self._taken()
 
     def _event(self, event: Event) -> None:
-        kind = event.type
+        kind = self._kind = event.type
         self._offset = event.offset
-        if kind == T.FORMAT_DESCRIPTION:
-            self._format_description(event)
-            return
-        self._head(event)
-        is_rows = kind == T.TABLE_MAP or kind in ROWS
-        if not is_rows and kind not in (T.ROWS_QUERY, T.ANNOTATE_ROWS):
-            self._flush_rows()
         content = decode_event(event)
-        if is_rows:
-            self._row_event(content, event)
-        elif kind in _ABOUT_FILE:
+        if kind in _ABOUT_FILE:
             self._tail(_ABOUT_FILE[kind](content))
         elif kind in _PRINTERS:
             _PRINTERS[kind](self, content, event)
@@ -207,20 +268,8 @@ class TextPrinter:
             self._tail(f"type {kind}, {event.header.size} bytes")
             self._warn(f"{self._here}: {event.name} (type {kind}) cannot be printed, so replay lacks it")
 
-    def _head(self, event: Event) -> None:
-        header = event.header
-        when = time.strftime("%y%m%d %k:%M:%S", time.localtime(header.timestamp))
-        checksum = event.raw[HEADER_LENGTH + len(event.body) :]
-        sum_ = f" CRC32 0x{int.from_bytes(checksum, 'little'):08x}" if checksum else ""
-        self._write(
-            f"# at {event.offset}\n#{when} server id {header.server_id}  end_log_pos {header.end_log_pos}{sum_} "
-            f"\t{event.name}".encode()
-        )
-
     def _tail(self, text: str = "") -> None:
-        # A line end in the text would end the comment, and the client would run the rest as a statement.
-        text = "".join(" " if character in "\r\n\0" else character for character in text)
-        self._write((f"\t{text}\n" if text else "\n").encode("utf-8", "surrogateescape"))
+        self._write(shape(self._kind, text).texts[0])
 
     def _setting(self, text: bytes) -> None:
         self._write(text + DELIMITER + b"\n")
@@ -241,11 +290,7 @@ class TextPrinter:
         for line in lines.replace(b"\0", b" ").splitlines():
             self._write(mark + line + b"\n")
 
-    def _format_description(self, event: Event) -> None:
-        fd = event.fd
-        self._flush_rows()
-        self._end_gtids()
-        self._head(event)
+    def _format_description(self, fd: FormatDescription, event: Event) -> None:
         created = time.strftime("%y%m%d %k:%M:%S", time.localtime(fd.created))
         self._tail(
             f"Start: binlog v 4, server v {fd.server_version}" + (f" created {created}" if fd.created else "")
@@ -262,6 +307,8 @@ class TextPrinter:
                     rows_ok=self._rows_ok,
                 )
         self._fd = fd
+        self._status = None
+        self._texts.checksum = fd.checksum
         if fd.created:
             self._setting(b"ROLLBACK")
         # Tables info (WL#40) is a list of tables in Query events that real servers do not know. Real servers refuse a
@@ -274,87 +321,24 @@ class TextPrinter:
             # MySQL refuses statements after a BINLOG statement with a format description event, until GTID_NEXT is set.
             self._setting(_AUTOMATIC)
 
-    def _row_event(self, content: TableMap | RowsHeader, event: Event) -> None:
-        header, body = event.header, event.body
-        ends = False
-        if isinstance(content, TableMap):
-            table = content
-            self._tail(f"{_name(table.database)}.{_name(table.table)} mapped to number {table.table_id}")
-            database = self._rewrite_db(table.database)
-            if self._row_text is not None:
-                self._row_text.map(replace(table, database=database))
-            if self._harmless is not None and self._missing_table is None:
-                self._missing_table = self._harmless.missing_table(database, table.table)
-                if self._missing_table is not None:
-                    # A server opens all tables that a statement maps before it runs the first of the statement's rows.
-                    self._forget_rows()
-            if self._missing_table is not None:
-                return
-            if self._harmless is not None:
-                self._harmless.changes_rows(database, table.table)
-            if database != table.database:
-                length = event.fd.post_header_length(header.type)
-                body = memoryview(encode_table_map(replace(table, database=database), length))
-        else:
-            rows = content
-            ends = rows.statement_ends
-            self._tail(f"table id {rows.table_id}" + (" flags: STMT_END_F" if ends else ""))
-            if self._row_text is not None:
-                self._row_text.add(rows, body, event.fd.family)
-            if self._missing_table is not None:
-                self._rows_not_run(self._missing_table, ends=ends)
-                return
-            if rows.compressed:
-                body = memoryview(bytes(body[: rows.rows_offset]) + bytes(rows_data(rows, body)))
-                header = header._replace(type=T(header.type).opened)
-            self._run_xa_start()
-            self._end_context()
-        if not self._row_events:
-            if ends:
-                self._flush_rows()
-            return
-        if self._rows is None:
-            self._rows = SpooledTemporaryFile(max_size=_SPOOLED)  # noqa: SIM115 (closed by _flush_rows)
-        assert self._fd is not None
-        printed = make_event(
-            header.type,
-            bytes(body),
-            timestamp=header.timestamp,
-            server_id=header.server_id,
-            end_log_pos=header.end_log_pos,
-            flags=header.flags,
-            # The printed format description event tells the server whether the events have checksums.
-            checksum=self._fd.checksum,
-        )
-        self._rows.write(encodebytes(printed))
-        if ends:
-            self._flush_rows()
+    def _refusal(self, database: str, table: str) -> bytes:
+        """Return the comment on why the rows of a table cannot run on the target, or note that they run."""
+        missing = None if self._harmless is None else self._harmless.missing_table(database, table)
+        if missing is not None:
+            self._comment(
+                f"dumpfilter: not run: {lacking(missing).reason}".encode("utf-8", "surrogateescape")
+            )
+            return self._taken()
+        if self._harmless is not None:
+            self._harmless.changes_rows(database, table)
+        return b""
 
-    def _rows_not_run(self, missing: Key, *, ends: bool) -> None:
-        self.comments += 1
-        self._comment(f"dumpfilter: not run: {lacking(missing).reason}".encode("utf-8", "surrogateescape"))
-        if ends:
-            self._flush_rows()
-
-    def _forget_rows(self) -> None:
-        """Leave out the table maps of the statement that is being collected."""
-        if self._rows is not None:
-            self._rows.close()
-            self._rows = None
-
-    def _flush_rows(self) -> None:
-        # As in mysqlbinlog, all table maps and row events of one statement go into one BINLOG statement.
-        self._missing_table = None
-        if self._rows is not None:
-            with self._rows as pieces:
-                self._rows = None
-                pieces.seek(0)
-                self._write(b"BINLOG '\n")
-                while piece := pieces.read(1 << 20):
-                    self._write(piece)
-                self._write(b"'" + DELIMITER + b"\n")
-        if self._row_text is not None:
-            self._row_text.flush(self._write)
+    def _before_rows(self) -> bytes:
+        if self._xa_start is None and not self._context_settings:
+            return b""
+        self._run_xa_start()
+        self._end_context()
+        return self._taken()
 
     def _query(self, query: QueryEvent, event: Event) -> None:
         header = event.header
@@ -395,6 +379,8 @@ class TextPrinter:
             database=self._rewrite_db(query.db) if query.db else "",
             use=not frame,
         )
+        is_plain = not query.error_code and query.status.microseconds is None
+        self._status = _status(event) if is_plain else None
         if form.before:
             # The databases are made with the settings of the statement's session, and before USE.
             uses = [line for line in settings if line.startswith(USE)]
@@ -409,7 +395,7 @@ class TextPrinter:
 
     def _not_run(self, query: QueryEvent, reason: str) -> None:
         # The settings before the statement must not stay for the next statement, so that they are comments, too.
-        self.comments += 1
+        self._comments += 1
         self._comment(f"dumpfilter: not run: {reason}".encode("utf-8", "surrogateescape"))
         for setting in self._context_settings:
             self._comment(setting, b"#   ")
@@ -480,11 +466,6 @@ class TextPrinter:
     def _here(self) -> str:
         return f"{self._file}: at {self._offset}"
 
-    def _xid(self, number: int, event: Event) -> None:
-        self._tail(f"Xid = {number}")
-        self._in_transaction = False
-        self._setting(b"COMMIT")
-
     def _xa_prepare(self, prepare: C.XaPrepare, event: Event) -> None:
         self._tail()
         said = ("XA COMMIT {} ONE PHASE" if prepare.one_phase else "XA PREPARE {}").format(prepare.xid)
@@ -537,10 +518,16 @@ class TextPrinter:
 
     def _payload(self, payload: TransactionPayload, event: Event) -> None:
         self._tail(f"payload_size={len(payload.payload)}\tuncompressed_size={payload.uncompressed_size}")
-        inner = replace(event.fd, checksum=False)
-        for header, raw in payload.events():
-            self._event(Event(event.offset, header, raw, inner))
-        self._flush_rows()
+        events = [raw for _, raw in payload.events()]
+        size = np.array([*map(len, events)], np.int64)
+        self._opened = KeptEvents(
+            self._file,
+            replace(event.fd, checksum=False),
+            np.frombuffer(b"".join(events), np.uint8),
+            np.cumsum(size) - size,
+            size,
+            np.full(size.size, event.offset),
+        )
 
     def _end_gtids(self) -> None:
         # The server that runs the text then gives its own GTIDs to later statements.
@@ -555,26 +542,65 @@ class TextPrinter:
             self._gtid_set = True
             self._setting(f"SET @@SESSION.GTID_NEXT= '{gtid}'".encode())
 
+    def _mysql_gtid_shape(self, place: Place) -> Shape:
+        found: MysqlGtidEvent = decode_event(place.event(self._fd_of_events))
+        number = [] if found.gtid is None else [(_GNO_AT, 8)]
+        gtid = "ANONYMOUS" if found.gtid is None else str(found.gtid).rpartition(":")[0] + ":\0"
+        after = b"" if self._skip_gtids else b"SET @@SESSION.GTID_NEXT= '%s'%s\n" % (gtid.encode(), DELIMITER)
+        places = [*number, (_TIME_TYPE_AT + 1, 8), (_TIME_TYPE_AT + 9, 8), *(number if after else ())]
+        return shape(place.kind, f"{gtid}\tlast_committed=\0\tsequence_number=\0", after, places)
+
     def _mariadb_gtid(self, found: MariadbGtidEvent, event: Event) -> None:
-        words = [name for name, on in (("ddl", found.ddl), ("trans", not found.standalone)) if on]
-        self._tail(" ".join((str(found.gtid), *words)))
-        if not self._skip_gtids:
-            gtid = found.gtid
-            for name, value in (
-                ("gtid_domain_id", gtid.domain_id),
-                ("server_id", gtid.server_id),
-                ("gtid_seq_no", gtid.seq_no),
-            ):
-                self._setting(f"SET @@session.{name}={value}".encode())
+        self._write(str(found.gtid.seq_no).encode().join(self._mariadb_gtid_shape(found).texts))
         if found.flags & FL_PREPARED_XA:
             start = f"XA START {found.xid}".encode()
             if self._harmless is None:
                 self._setting(start)
             else:
                 self._xa_start = start
-        elif not found.standalone:
+
+    def _mariadb_gtid_shape(self, found: MariadbGtidEvent) -> Shape:
+        gtid, places = found.gtid, [(HEADER_LENGTH, 8)]
+        words = [name for name, on in (("ddl", found.ddl), ("trans", not found.standalone)) if on]
+        after = []
+        if not self._skip_gtids:
+            places *= 2
+            after += [
+                f"SET @@session.gtid_domain_id={gtid.domain_id}",
+                f"SET @@session.server_id={gtid.server_id}",
+                "SET @@session.gtid_seq_no=\0",
+            ]
+        if not found.flags & FL_PREPARED_XA and not found.standalone:
             # MariaDB's GTID event begins the transaction, and no BEGIN event follows.
-            self._setting(b"START TRANSACTION")
+            after.append("START TRANSACTION")
+        text = " ".join((f"{gtid.domain_id}-{gtid.server_id}-\0", *words))
+        lines = b"".join(one.encode() + DELIMITER + b"\n" for one in after)
+        return shape(T.MARIADB_GTID, text, lines, places)
+
+
+def _status(event: Event) -> bytes | None:
+    """Return the error code and the status variables of a Query event in the usual format, as its bytes."""
+    if event.type != T.QUERY or event.fd.post_header_length(T.QUERY) != QUERY_HEADER_LENGTH:
+        return None
+    end = _STATUS_AT + int.from_bytes(event.raw[_STATUS_AT - 2 : _STATUS_AT], "little")
+    return event.raw[_DB_LENGTH_AT + 1 : end]
+
+
+def _xid_shape() -> Shape:
+    return shape(T.XID, "Xid = \0", b"COMMIT" + DELIMITER + b"\n", [(HEADER_LENGTH, 8)])
+
+
+def _frame_shape(word: bytes, is_new_thread: bool) -> Shape:
+    """Return the shape of a BEGIN or COMMIT that ran with the settings of the statement before."""
+    settings = [b"SET TIMESTAMP=\0", *([b"SET @@session.pseudo_thread_id=\0"] if is_new_thread else ())]
+    lines = b"".join(one + DELIMITER + b"\n" for one in settings)
+    thread = (HEADER_LENGTH, 4)
+    return shape(
+        T.QUERY,
+        "thread_id=\0\texec_time=\0\terror_code=0",
+        lines + word + b"\n" + DELIMITER + b"\n",
+        [thread, (HEADER_LENGTH + 4, 4), (0, 4), *([thread] if is_new_thread else ())],
+    )
 
 
 def _is_first(file: str) -> bool:
@@ -600,10 +626,10 @@ _ABOUT_FILE: dict[int, Callable[[Any], str]] = {
 """The types of events that are about the binlog file, and the functions that make comments from their contents."""
 
 _PRINTERS: dict[int, Callable[[TextPrinter, Any, Event], None]] = {
+    T.FORMAT_DESCRIPTION: TextPrinter._format_description,
     **dict.fromkeys(STATEMENTS, TextPrinter._query),
     **dict.fromkeys(MYSQL_GTIDS, TextPrinter._mysql_gtid),
     T.MARIADB_GTID: TextPrinter._mariadb_gtid,
-    T.XID: TextPrinter._xid,
     T.XA_PREPARE: TextPrinter._xa_prepare,
     T.TRANSACTION_PAYLOAD: TextPrinter._payload,
     T.INTVAR: TextPrinter._intvar,

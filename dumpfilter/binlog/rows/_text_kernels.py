@@ -1,7 +1,7 @@
 """The compiled conversion of cells (values of row images) to text.
 
-A cell that these functions cannot convert is *pending*. Python code makes its text, and :func:`join_texts` puts the
-text in its place.
+A cell that these functions cannot convert is *pending*. Python code makes its text first, and :func:`write_texts` puts
+the text in its place.
 """
 
 from __future__ import annotations
@@ -57,6 +57,12 @@ class Form(enum.IntEnum):
     zero bytes."""
     REAL = 21
     """The form of FLOAT and DOUBLE, whose texts are made together; the parameter is the size of a value, bytes."""
+    COPY = 22
+    """The form of bytes that are their text."""
+    BASE64 = 23
+    """The form of lines of 76 characters in base64."""
+    CHECKSUM = 24
+    """The form of a CRC32, as hexadecimal digits."""
 
 
 class ByteMap(enum.IntEnum):
@@ -92,6 +98,11 @@ _DIGIT_BYTES = np.array(DIGIT_BYTES, np.int64)
 _BIG, _LITTLE = True, False
 _QUOTE, _OPEN, _CLOSE, _MINUS, _POINT, _COMMA, _ZERO, _COLON, _BLANK = np.frombuffer(b"'()-.,0: ", np.uint8)
 _LETTER_B, _LETTER_X = np.frombuffer(b"bx", np.uint8)
+_PAD, _LINE_END = np.frombuffer(b"=\n", np.uint8)
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
+_BASE64_LINE = 57
+"""The bytes in a line of base64."""
 
 
 class Columns(NamedTuple):
@@ -107,6 +118,10 @@ class Columns(NamedTuple):
     """Three texts for each column: before a value, behind a value, and instead of both when the value is NULL."""
     around_at: npt.NDArray[np.int64]
     """The offset of each text in ``around``, three for each column, and the end."""
+    room: npt.NDArray[np.int64]
+    """The most bytes of a text with those around the value, without the texts of pending cells."""
+    room_per_byte: npt.NDArray[np.int64]
+    """The most bytes of a text for each byte of the value, beyond ``room``."""
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -336,25 +351,66 @@ def _named(value, form, parameter, label, label_at, out, o):
 
 
 @njit(cache=True, nogil=True)
-def write_texts(data, start, length, column, columns, out, out_at, pending):
-    """Write the texts of all cells to ``out``, one after the other, and return the number of bytes written.
+def _base64(data, at, end, out, o):
+    """Write bytes as lines of base64, and return the offset behind the lines."""
+    while at < end:
+        line = min(at + _BASE64_LINE, end)
+        while at + 3 <= line:
+            bits = np.uint32(data[at]) << 16 | np.uint32(data[at + 1]) << 8 | np.uint32(data[at + 2])
+            out[o] = _BASE64[bits >> 18]
+            out[o + 1] = _BASE64[bits >> 12 & 63]
+            out[o + 2] = _BASE64[bits >> 6 & 63]
+            out[o + 3] = _BASE64[bits & 63]
+            at += 3
+            o += 4
+        if at < line:
+            bits = np.uint32(data[at]) << 16 | (
+                np.uint32(data[at + 1]) << 8 if at + 1 < line else np.uint32(0)
+            )
+            out[o] = _BASE64[bits >> 18]
+            out[o + 1] = _BASE64[bits >> 12 & 63]
+            out[o + 2] = _BASE64[bits >> 6 & 63] if at + 1 < line else _PAD
+            out[o + 3] = _PAD
+            at = line
+            o += 4
+        out[o] = _LINE_END
+        o += 1
+    return o
 
-    ``column`` has each cell's column. ``out_at[k]`` gets the offset at which the text of cell k begins. The last entry
-    gets the end. ``pending[k]`` becomes true for a cell whose text Python code makes.
+
+@njit(cache=True, nogil=True)
+def write_texts(data, start, length, column, columns, more, more_at, k, n, out, o, out_at):
+    """Write the texts of the cells from cell ``k`` on to ``out``, from offset ``o`` on, until ``out`` may be full.
+
+    ``column`` has each cell's column. The n-th text of ``more`` is that of the next pending cell. ``out_at``, unless it
+    is empty, gets the offset of each cell's text, and the end. Return the number of the first cell without text, the
+    number of the next text of ``more``, and the offset behind the texts.
     """
-    forms, parameters, label, label_at, _, _ = columns
-    o = np.int64(0)
-    for k in range(start.size):
-        out_at[k] = o
-        size = length[k]
-        if size == NULL:
-            continue
-        at, c = start[k], column[k]
+    forms, parameters, label, label_at, around, around_at, rooms, rooms_per_byte = columns
+    while k < start.size:
+        size, c = length[k], column[k]
         form, parameter = forms[c], parameters[c]
-        if size < NULL or form == Form.PENDING or form == Form.REAL:
-            pending[k] = True
-        elif form == Form.UTF8 and _is_utf8(data, at, at + size):
+        is_pending = size != NULL and (form == Form.PENDING or form == Form.REAL)
+        room = rooms[c] + max(size, 0) * rooms_per_byte[c]
+        if is_pending:
+            room += more_at[n + 1] - more_at[n]
+        if o + room > out.size:
+            break
+        if out_at.size:
+            out_at[k] = o
+        at = start[k]
+        k += 1
+        if size == NULL:
+            o = _copied(around, around_at[3 * c + 2], around_at[3 * c + 3], out, o)
+            continue
+        o = _copied(around, around_at[3 * c], around_at[3 * c + 1], out, o)
+        if is_pending:
+            o = _copied(more, more_at[n], more_at[n + 1], out, o)
+            n += 1
+        elif form == Form.COPY or (form == Form.UTF8 and _is_utf8(data, at, at + size)):
             o = _copied(data, at, at + size, out, o)
+        elif form == Form.MAPPED:
+            o = _mapped(data, at, at + size, parameter, out, o)
         elif form == Form.UTF8 or form == Form.HEX:
             out[o] = _ZERO
             out[o + 1] = _LETTER_X
@@ -362,10 +418,15 @@ def write_texts(data, start, length, column, columns, out, out_at, pending):
             for _ in range(2 * (parameter - size)):
                 out[o] = _ZERO
                 o += 1
-        elif form == Form.MAPPED:
-            o = _mapped(data, at, at + size, parameter, out, o)
         elif form == Form.DECIMAL:
             o = _decimal(data, at, parameter >> 8, parameter & 255, out, o)
+        elif form == Form.BASE64:
+            o = _base64(data, at, at + size, out, o)
+        elif form == Form.CHECKSUM:
+            for byte in range(size):
+                out[o + 2 * byte] = _HEX[data[at + size - 1 - byte] >> 4]
+                out[o + 2 * byte + 1] = _HEX[data[at + size - 1 - byte] & 15]
+            o += 2 * size
         elif form == Form.BITS or form == Form.SET_BITS:
             value = _number(data, at, size, form == Form.BITS)
             count = parameter if form == Form.BITS else 8 * size
@@ -395,31 +456,7 @@ def write_texts(data, start, length, column, columns, out, out_at, pending):
                     o = _digits(out, o + 2, value, 1)
                     out[o] = _CLOSE
                     o += 1
-    out_at[start.size] = o
-    return o
-
-
-@njit(cache=True, nogil=True)
-def join_texts(text, text_at, pending, more, more_at, length, column, columns, out, out_at):
-    """Write the text of each cell, with the texts around its column, to ``out``.
-
-    The n-th text of ``more`` is that of the n-th pending cell. ``out_at`` gets the offset of each cell's text, and the
-    end.
-    """
-    around, around_at = columns.around, columns.around_at
-    o = np.int64(0)
-    n = 0
-    for k in range(length.size):
+        o = _copied(around, around_at[3 * c + 1], around_at[3 * c + 2], out, o)
+    if out_at.size and k == start.size:
         out_at[k] = o
-        c = 3 * column[k]
-        if length[k] == NULL:
-            o = _copied(around, around_at[c + 2], around_at[c + 3], out, o)
-            continue
-        o = _copied(around, around_at[c], around_at[c + 1], out, o)
-        if pending[k]:
-            o = _copied(more, more_at[n], more_at[n + 1], out, o)
-            n += 1
-        else:
-            o = _copied(text, text_at[k], text_at[k + 1], out, o)
-        o = _copied(around, around_at[c + 1], around_at[c + 2], out, o)
-    out_at[length.size] = o
+    return k, n, o

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +12,8 @@ from dumpfilter.base.errors import BinlogCorrupt, BinlogError
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import rows_data
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, ROWS_V2, EventType
-from dumpfilter.binlog.format import Family, FormatDescription
-from dumpfilter.binlog.row_walk import UNKNOWN, count_rows
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.row_walk import UNKNOWN, count_rows, read_only
 from dumpfilter.binlog.rows._alike import (
     FLAGS_LENGTH,
     MAP,
@@ -25,7 +24,6 @@ from dumpfilter.binlog.rows._alike import (
     find_alike,
 )
 from dumpfilter.binlog.rows.layouts import KnownTable, LayoutTable
-from dumpfilter.binlog.rows.table import Table
 from dumpfilter.binlog.rows_events import (
     ROWS_HEADER_LENGTH_V0,
     ROWS_HEADER_LENGTH_V2,
@@ -79,15 +77,12 @@ class RowsEvents(NamedTuple):
 class RowsEventsFinder:
     """The search for the rows events of a stream, which begins between two transactions.
 
-    From one call to the next, the search remembers the Table_map events in force. The parameters are those of
-    :class:`LayoutTable`.
+    From one call to the next, the search remembers the Table_map events in force.
     """
 
-    def __init__(
-        self, names: Sequence[str] = (), check: Callable[[Table, Family], None] | None = None
-    ) -> None:
-        self._new_layouts = partial(LayoutTable, names, check)
-        self.layouts = self._new_layouts()
+    def __init__(self, new_layouts: Callable[[], LayoutTable] = LayoutTable) -> None:
+        self._new_layouts = new_layouts
+        self.layouts = new_layouts()
         self._maps: dict[bytes, _Map] = {}
         """The Table_map events in force, by table id."""
 
@@ -134,12 +129,28 @@ class RowsEventsFinder:
         self._maps.update(events.maps_in_force())
         return found._replace(event=watched[found.event])
 
+    @property
+    def maps_in_force(self) -> Maps:
+        """The Table_map events in force."""
+        return {**self._maps}
+
+    def restore_maps(self, maps: Maps) -> None:
+        """Let the Table_map events of :attr:`maps_in_force` be in force again."""
+        self._maps = {**maps}
+
+    def forget_maps(self) -> None:
+        """Let no Table_map event be in force."""
+        self._maps.clear()
+
 
 class _Map(NamedTuple):
     """A Table_map event: its content behind the table id, and its position."""
 
     content: bytes
     position: int
+
+
+Maps = dict[bytes, _Map]
 
 
 class _Watched:
@@ -160,11 +171,8 @@ class _Watched:
         """Events' types, the begin and end of their bodies in the data, and their positions."""
         map_length = fd.post_header_length(EventType.TABLE_MAP)
         self.id_length = 4 if map_length == ROWS_HEADER_LENGTH_V0 else 6
-        # numba would compile the function once for arrays that can be written to, and once for others.
-        unwritable = data.view()
-        unwritable.flags.writeable = False
         self.map_of, self.same_as, self.length, self._before, self.closed = find_alike(
-            unwritable, first, last, type, _CLASS_OF, _has_extra(fd), closes, self.id_length
+            read_only(data), first, last, type, _CLASS_OF, _has_extra(fd), closes, self.id_length
         )
 
     def body(self, event: int) -> bytes:
@@ -322,7 +330,7 @@ class RowCounter:
         closes = (role & R.ENDS != 0) | is_dummy
         found = self._finder.find(data, start, size, type, fd, closes=closes, wanted=~is_dummy)
         if found.event.size:
-            layouts, _ = self._finder.layouts.arrays()
+            layouts = self._finder.layouts.arrays()
             counts[found.event] = count_rows(found.data, found.start, found.end, found.layout, layouts)
         return counts
 

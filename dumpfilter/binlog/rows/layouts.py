@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.row_image import ColumnPlan, ImageLayout, Layouts, as_arrays
 from dumpfilter.binlog.rows.table import Column, Table, describe_table
-from dumpfilter.binlog.rows.texts import StyledColumns
-from dumpfilter.binlog.rows.typed import with_names
+from dumpfilter.binlog.rows.texts import Style, StyledColumns, head_style
 from dumpfilter.binlog.rows.values import text_style
 from dumpfilter.binlog.rows_events import RowsHeader, TableMap
 
@@ -27,7 +23,8 @@ class KnownTable:
     table: Table
     plan: ColumnPlan
     first_column: int
-    numbers: dict[ImageLayout, int] = field(default_factory=dict)
+    numbers: dict[tuple[ImageLayout, bytes], int] = field(default_factory=dict)
+    """The layouts, each with the extra data of the events."""
     by_header: dict[tuple[int, bytes], int] = field(default_factory=dict)
     """The layouts by the events' type and by the bytes between the flags and the rows."""
 
@@ -35,21 +32,30 @@ class KnownTable:
 class LayoutTable:
     """The layouts met so far. Each has a number, by which the compiled code finds its columns.
 
-    ``names`` name the columns of tables whose binlog does not (:func:`dumpfilter.binlog.rows.typed.with_names`).
-    ``check`` is called with each new table, and may raise a BinlogError.
+    ``describe`` returns the table of a new Table_map event, and may raise a BinlogError. ``style`` returns the style of
+    a column's texts, and ``heads`` those of a layout's images. With ``fill_unchanged``, a JSON value that a partial
+    update leaves unchanged is that of the before-image. ``styles`` are those of columns of no table.
     """
 
     def __init__(
-        self, names: Sequence[str] = (), check: Callable[[Table, Family], None] | None = None
+        self,
+        describe: Callable[[TableMap, Family], Table] = describe_table,
+        *,
+        style: Callable[[Column, Family], Style] = text_style,
+        heads: Callable[[Table, RowsHeader], tuple[bytes, bytes]] | None = None,
+        fill_unchanged: bool = True,
+        styles: Sequence[Style] = (),
     ) -> None:
-        self._names = names
-        self._check = check
+        self._describe, self._style, self._heads = describe, style, heads
+        self._fill_unchanged = fill_unchanged
         self.described: list[tuple[Column, Family]] = []
         """All columns, by number, and the family of the server of each."""
         self.tables: dict[TableKey, KnownTable] = {}
+        self._styles = [*styles]
         self._layouts: list[ImageLayout] = []
         self._columns: list[int] = []
-        self._arrays: tuple[Layouts, npt.NDArray[np.int64]] | None = None
+        self._head_columns: list[int] = []
+        self._arrays: Layouts | None = None
         self._styled: StyledColumns | None = None
 
     @property
@@ -58,35 +64,42 @@ class LayoutTable:
         return len(self.described) + len(self._columns)
 
     def add_table(self, key: TableKey, table: TableMap, family: Family) -> KnownTable:
-        """Add and return the table of a Table_map event. Raises BinlogCorrupt, and the errors of ``check``."""
-        described = with_names(describe_table(table, family), self._names)
-        if self._check is not None:
-            self._check(described, family)
-        known = KnownTable(described, ColumnPlan.from_table_map(table), len(self.described))
+        """Add and return the table of a Table_map event. Raises BinlogCorrupt, and the errors of ``describe``."""
+        described = self._describe(table, family)
+        known = KnownTable(described, ColumnPlan.from_table_map(table), len(self._styles))
         self.described += [(column, family) for column in described.columns]
         self.tables[key] = known
+        self._styles += [self._style(column, family) for column in described.columns]
         self._styled = None
         return known
 
     def layout(self, known: KnownTable, rows: RowsHeader) -> int:
         """Return the number of the layout of a rows event. Raises BinlogCorrupt and BinlogUnsupported."""
         layout = known.plan.layout(rows)
-        number = known.numbers.get(layout)
+        number = known.numbers.get((layout, rows.extra))
         if number is None:
-            number = known.numbers[layout] = len(self._layouts)
+            number = known.numbers[layout, rows.extra] = len(self._layouts)
             self._layouts.append(layout)
             self._columns += [known.first_column + column for column in (*layout.before, *layout.after)]
+            if self._heads is None:
+                self._head_columns += (-1, -1)
+            else:
+                self._head_columns += range(len(self._styles), len(self._styles) + 2)
+                self._styles += [head_style(text) for text in self._heads(known.table, rows)]
+                self._styled = None
             self._arrays = None
         return number
 
-    def arrays(self) -> tuple[Layouts, npt.NDArray[np.int64]]:
-        """Return the layouts as arrays, and the number in :attr:`described` of each of their columns."""
+    def arrays(self) -> Layouts:
+        """Return the layouts as arrays."""
         if self._arrays is None:
-            self._arrays = as_arrays(self._layouts), np.array(self._columns, np.int64)
+            self._arrays = as_arrays(
+                self._layouts, self._columns, self._head_columns, fill_unchanged=self._fill_unchanged
+            )
         return self._arrays
 
     def styled(self) -> StyledColumns:
         """Return the styles of all columns' texts."""
         if self._styled is None:
-            self._styled = StyledColumns.of(text_style(*described) for described in self.described)
+            self._styled = StyledColumns.of(self._styles)
         return self._styled

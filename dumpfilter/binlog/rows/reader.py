@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +16,12 @@ from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.row_image import AFTER, BEFORE
 from dumpfilter.binlog.row_walk import NULL, RowsError, find_rows
 from dumpfilter.binlog.rows.events import RowsEvents, RowsEventsFinder, at_position, with_map
+from dumpfilter.binlog.rows.layouts import LayoutTable
 from dumpfilter.binlog.rows.structs import Cells, Images, maps, structs
-from dumpfilter.binlog.rows.table import Table
+from dumpfilter.binlog.rows.table import Table, describe_table
 from dumpfilter.binlog.rows.texts import CellError, Documents
+from dumpfilter.binlog.rows.typed import with_names
+from dumpfilter.binlog.rows_events import TableMap
 
 _ENDS: npt.NDArray[np.bool_] = np.isin(np.arange(256), [*GTIDS, EventType.XID])
 """The events after which no Table_map event is in force."""
@@ -64,7 +68,14 @@ class RowImageReader:
     ) -> None:
         self._invalid_dates: Counter[str] = Counter() if invalid_dates is None else invalid_dates
         self._types = types
-        self._finder = RowsEventsFinder(names, check)
+
+        def described(table: TableMap, family: Family) -> Table:
+            one = with_names(describe_table(table, family), names)
+            if check is not None:
+                check(one, family)
+            return one
+
+        self._finder = RowsEventsFinder(partial(LayoutTable, described))
 
     def read(
         self,
@@ -90,7 +101,7 @@ class RowImageReader:
         return self._decode(found, position)
 
     def _decode(self, events: RowsEvents, position: Int64) -> ChangedRows:
-        layouts, columns = self._finder.layouts.arrays()
+        layouts = self._finder.layouts.arrays()
         of_event, layout_of, start, end, _, data = events
         try:
             found = find_rows(data, start, end, layout_of, layouts)
@@ -112,7 +123,7 @@ class RowImageReader:
             changed = {
                 int(np.searchsorted(chosen, cell)): place for cell, place in documents.items() if number
             }
-            images = Images(layouts.images[layout] & bit != 0, cells, columns[place[chosen]], changed)
+            images = Images(layouts.images[layout] & bit != 0, cells, found.column[chosen], changed)
             try:
                 made.append(self._images(data, images, number))
             except CellError as error:

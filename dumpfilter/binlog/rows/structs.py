@@ -14,7 +14,7 @@ from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.row_walk import NULL
 from dumpfilter.binlog.rows.table import Column
-from dumpfilter.binlog.rows.texts import NO_DOCUMENTS, CellError, Documents, StyledColumns, cell_texts
+from dumpfilter.binlog.rows.texts import NO_DOCUMENTS, CellError, CellTexts, Documents, StyledColumns
 from dumpfilter.binlog.rows.typed import column_type, typed_values
 
 Int64 = npt.NDArray[np.int64]
@@ -110,7 +110,7 @@ def _strings(
     data: npt.NDArray[np.uint8], cells: Cells, column: Int64, styled: StyledColumns, documents: Documents
 ) -> pa.StringArray:
     """Return the text of each cell, or null for NULL. Raises CellError."""
-    text, at = cell_texts(data, cells.start, cells.length, column, styled, documents)
+    text, at = CellTexts(data, cells.start, cells.length, column, styled, documents).joined()
     if text.size > MOST_TEXT:
         what = f"the values of the rows have {text.size} bytes, more than {MOST_TEXT}"
         raise CellError(0, BinlogUnsupported(what))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -10,18 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.base.errors import BinlogError
-from dumpfilter.binlog.row_walk import NULL
+from dumpfilter.binlog.row_walk import NULL, read_only
 from dumpfilter.binlog.rows import _text_kernels as K
 from dumpfilter.binlog.rows._text_kernels import ByteMap, Form
 from dumpfilter.binlog.rows.numbers import number_texts
 
-__all__ = ["ByteMap", "CellError", "Form", "Style", "StyledColumns", "cell_texts"]
+__all__ = ["ByteMap", "CellError", "CellTexts", "Form", "Style", "StyledColumns"]
 
 Bytes = npt.NDArray[np.uint8]
 Int64 = npt.NDArray[np.int64]
 
 _WIDEST = 48
 """More characters than any number, date or time has, also a malformed one."""
+_SHORT_LINE = 5
+"""The size of the shortest line of base64."""
 _SET_SPARE = 3 * 64
 """The most bytes of a SET's commas, and of the numbers of members without a name."""
 
@@ -56,6 +58,8 @@ class Style(NamedTuple):
     """The function that converts a value of the form PENDING."""
     changes: Callable[[bytes, bytes | None], str] = lambda data, document: _no_value(data)
     """The function that converts the changes of a partial update, given the JSON document before, if there is one."""
+    numbers: Callable[[npt.NDArray[np.floating]], list[str]] = number_texts
+    """The function that converts all values of the form REAL."""
     around: tuple[bytes, bytes, bytes] = (b"", b"", b"")
     """The texts before a value, behind a value, and instead of both when the value is NULL."""
 
@@ -68,9 +72,14 @@ class Style(NamedTuple):
         if self.form in (Form.ENUM, Form.SET):
             sizes = [*map(len, self.labels)]
             return (max(sizes) if self.form == Form.ENUM else sum(sizes)) + _SET_SPARE, 0
-        if self.form in (Form.UTF8, Form.HEX):
-            return 2 + 2 * self.parameter, 2
+        if self.form in (Form.UTF8, Form.HEX, Form.COPY, Form.BASE64, Form.CHECKSUM):
+            return _SHORT_LINE + 2 * self.parameter, 2
         return (0, K.MAPPED_BYTES) if self.form == Form.MAPPED else (_WIDEST, 0)
+
+
+def head_style(text: bytes) -> Style:
+    """Return the style of the heads of row images, which are NULL and have this text."""
+    return Style(Form.COPY, around=(b"", b"", text))
 
 
 class StyledColumns(NamedTuple):
@@ -78,68 +87,83 @@ class StyledColumns(NamedTuple):
 
     styles: list[Style]
     columns: K.Columns
-    room: Int64
-    """The most bytes of a text: a fixed number, and a number for each byte of the value. Shape (2, columns)."""
-    around_size: Int64
-    """The number of bytes around a value, and of those instead of NULL. Shape (2, columns)."""
-    is_plain: bool
-    """Whether no column has texts around its values."""
+    pending: npt.NDArray[np.bool_]
+    """Whether Python code makes the texts of each column."""
 
     @classmethod
-    def of(cls, styles: Iterable[Style]) -> StyledColumns:
+    def of(cls, styles: list[Style]) -> StyledColumns:
         """Return columns with these styles."""
-        styles = list(styles)
         labels = [label for style in styles for label in style.labels]
         first = np.cumsum([0, *(len(style.labels) for style in styles)]).tolist()
         parameters = [
             at << 16 | len(style.labels) if style.form in (Form.ENUM, Form.SET) else style.parameter
             for at, style in zip(first, styles, strict=False)
         ]
-        around = [text for style in styles for text in style.around]
+        around, around_at = _joined([text for style in styles for text in style.around])
+        form = np.array([style.form for style in styles], np.uint8)
+        before, behind, null = np.diff(around_at).reshape(-1, 3).T
+        room, per_byte = np.array([style.room() for style in styles], np.int64).reshape(-1, 2).T.copy()
+        room += np.maximum(before + behind, null)
         columns = K.Columns(
-            np.array([style.form for style in styles], np.uint8),
-            np.array(parameters, np.int64),
-            *_joined(labels),
-            *_joined(around),
+            form, np.array(parameters, np.int64), *_joined(labels), around, around_at, room, per_byte
         )
-        before, behind, null = np.diff(columns.around_at).reshape(-1, 3).T
-        room = np.array([style.room() for style in styles], np.int64).reshape(-1, 2).T.copy()
-        return cls(styles, columns, room, np.stack((before + behind, null)), not columns.around.size)
+        return cls(styles, columns, (form == Form.PENDING) | (form == Form.REAL))
 
 
-def cell_texts(
-    data: Bytes,
-    start: Int64,
-    length: Int64,
-    column: Int64,
-    styled: StyledColumns,
-    documents: Documents = NO_DOCUMENTS,
-) -> tuple[Bytes, Int64]:
-    """Return the texts of all cells one after the other, and the offset of each text, and the end.
+class CellTexts:
+    """The texts of cells, which are made in pieces.
 
     ``start`` and ``length`` are the places of the cells in ``data``, and ``column`` has the number of each cell's
     column. The text of NULL is the one that its column has instead. ``documents`` are the JSON documents before the
     partial updates. Raises CellError for a malformed value.
     """
-    fixed, per_byte = styled.room
-    room = int((fixed[column] + per_byte[column] * np.maximum(length, 0)).sum())
-    text, text_at, pending = (
-        np.empty(room, np.uint8),
-        np.empty(start.size + 1, np.int64),
-        np.zeros(start.size, np.bool_),
-    )
-    size = K.write_texts(data, start, length, column, styled.columns, text, text_at, pending)
-    found = np.flatnonzero(pending)
-    if styled.is_plain and not found.size:
-        return text[:size], text_at
-    more, more_at = _NO_TEXTS
-    if found.size:
-        more, more_at = _joined(_pending_texts(data, start, length, column, styled, documents, found))
-    around = styled.around_size[(length == NULL).view(np.int8), column]
-    out = np.empty(size + more.size + int(around.sum()), np.uint8)
-    out_at = np.empty_like(text_at)
-    K.join_texts(text, text_at, pending, more, more_at, length, column, styled.columns, out, out_at)
-    return out, out_at
+
+    def __init__(
+        self,
+        data: Bytes,
+        start: Int64,
+        length: Int64,
+        column: Int64,
+        styled: StyledColumns,
+        documents: Documents = NO_DOCUMENTS,
+    ) -> None:
+        self._cells = read_only(data), start, length, column, styled.columns
+        self._more = _NO_TEXTS
+        if styled.pending.any():
+            found = np.flatnonzero(styled.pending[column] & (length != NULL))
+            self._more = _joined(_pending_texts(data, start, length, column, styled, documents, found))
+        self._next = 0
+        """The number of the next pending cell."""
+
+    def pieces(self, first: int, last: int, size: int) -> Iterator[bytes]:
+        """Yield the texts of some cells, in pieces of about ``size`` bytes. The caller takes all cells in order."""
+        data, start, length, column, columns = self._cells
+        cells = start[:last], length[:last], column[:last]
+        out = np.empty(size, np.uint8)
+        while first < last:
+            first, self._next, end = K.write_texts(
+                data, *cells, columns, *self._more, first, self._next, out, 0, _NO_OFFSETS
+            )
+            if end:
+                yield out[:end].tobytes()
+            else:
+                out = np.empty(2 * out.size, np.uint8)
+
+    def joined(self) -> tuple[Bytes, Int64]:
+        """Return the texts of all cells one after the other, and the offset of each text, and the end."""
+        data, start, length, column, columns = self._cells
+        out = np.empty(data.size + _WIDEST * start.size, np.uint8)
+        out_at = np.empty(start.size + 1, np.int64)
+        done = number = end = 0
+        while True:
+            done, number, end = K.write_texts(
+                data, start, length, column, columns, *self._more, done, number, out, end, out_at
+            )
+            if done == start.size:
+                return out[:end], out_at
+            larger = np.empty(2 * out.size, np.uint8)
+            larger[:end] = out[:end]
+            out = larger
 
 
 def _pending_texts(
@@ -154,13 +178,10 @@ def _pending_texts(
     of_cell = column[pending]
     real = styled.columns.form[of_cell] == Form.REAL
     texts = np.empty(pending.size, object)
-    for kind in (np.float32, np.float64):
-        width = np.dtype(kind).itemsize
-        chosen = real & (styled.columns.parameter[of_cell] == width)
-        if not chosen.any():
-            continue
-        raw = data[start[pending[chosen]][:, None] + np.arange(width)]
-        texts[chosen] = [text.encode() for text in number_texts(raw.view(kind).ravel())]
+    for one in np.unique(of_cell[real]).tolist():
+        chosen, style = of_cell == one, styled.styles[one]
+        raw = data[start[pending[chosen]][:, None] + np.arange(style.parameter)]
+        texts[chosen] = [*map(str.encode, style.numbers(raw.view(f"<f{style.parameter}").ravel()))]
     for k in np.flatnonzero(~real).tolist():
         cell = int(pending[k])
         at, size, style = int(start[cell]), int(length[cell]), styled.styles[of_cell[k]]
@@ -186,3 +207,4 @@ def _joined(texts: list[bytes]) -> tuple[Bytes, Int64]:
 
 
 _NO_TEXTS = _joined([])
+_NO_OFFSETS: Int64 = np.empty(0, np.int64)

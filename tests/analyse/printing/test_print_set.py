@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from dumpfilter.binlog.events import ROWS, EventHeader, EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.rows_events import TableMap, encode_table_map
 from dumpfilter.binlog.writer import make_event
+from dumpfilter.dump.event_stream import kept_pieces, one_event
 from dumpfilter.filter import Filter
+from dumpfilter.index.fileset import BinlogSet
 from tests.analyse.printing.printed import BINLOG, events_in, printed, recording
 from tests.analyse.printing.running import text_of
 
@@ -131,3 +134,41 @@ def test_damage_is_told_with_file_and_position(tmp_path: Path) -> None:
     printer.event(description.raw, 4, description.fd, file="bin.000001")
     with pytest.raises(BinlogCorrupt, match=r"bin\.000001: at 127: Intvar event"):
         printer.event(make_event(EventType.INTVAR, b"x"), 127, description.fd, file="bin.000001")
+
+
+@pytest.mark.parametrize("name", ["mysql-row", "mysql-mixed", "mariadb-row", "mariadb-mixed"])
+@pytest.mark.parametrize("skip_gtids", [True, False])
+def test_events_printed_together_have_the_text_of_each_alone(
+    name: str, skip_gtids: bool, tmp_path: Path
+) -> None:
+    """Statements end in other calls, and the settings of one statement hold for the next."""
+    pieces = list(kept_pieces(BinlogSet.open(recording(name).files), Filter()))
+    texts = []
+    for number, size in enumerate((1, 3, 1 << 30)):
+        out: list[bytes] = []
+        loads = LoadFiles(tmp_path / str(number))
+        printer = TextPrinter(out.append, load_files=loads, skip_gtids=skip_gtids, verbosity=2)
+        for kept in pieces:
+            for first in range(0, kept.start.size, size):
+                printer.events(kept.part(first, min(first + size, kept.start.size)))
+                if size < 1 << 30:
+                    printer.flush()
+        printer.end()
+        texts.append(b"".join(out).replace(os.fsencode(tmp_path / str(number)), b""))
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_events_before_a_damaged_one_are_printed(tmp_path: Path) -> None:
+    first, *rest = events_in(recording("mysql-row").files)
+    out: list[bytes] = []
+    printer = TextPrinter(out.append, load_files=LoadFiles(tmp_path), verbosity=1)
+    table = next(k for k, event in enumerate(rest) if event.type == EventType.TABLE_MAP)
+    maps, rows = rest[table : table + 2]
+    broken = make_event(rows.type, bytes(rows.body)[:-1], checksum=rows.fd.checksum)
+    for event in (first, *rest[:table], maps):
+        printer.events(one_event("bin.000001", event.fd, event.offset, event.raw))
+    with pytest.raises(BinlogCorrupt, match=rf"bin\.000001: at {rows.offset}: rows event: the rows data end"):
+        printer.event(broken, rows.offset, rows.fd, file="bin.000001")
+    text = b"".join(out)
+    assert b"# at %d\n" % maps.offset in text
+    assert b"# at %d\n" % rows.offset not in text

@@ -3,44 +3,54 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pytest
 
-from dumpfilter.analyse.printing.row_text import RowText
-from dumpfilter.binlog.compression import rows_data
+from dumpfilter.analyse.printing.load_files import LoadFiles
+from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.binlog.events import ROWS, EventType
-from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.rows_events import RowsHeader, TableMap, decode_rows_header, decode_table_map
-from tests.binlog.rows.recorded import NAMES, events, printed_lines
+from dumpfilter.binlog.rows_events import decode_table_map, encode_table_map
+from dumpfilter.binlog.writer import make_event
+from dumpfilter.dump.event_stream import one_event
+from tests.binlog.rows.recorded import NAMES, RecordedEvent, all_pairs, events, printed_lines
 
+WANTED = ROWS | {EventType.FORMAT_DESCRIPTION, EventType.TABLE_MAP}
 BLOCK = re.compile(rb"^(?=###(?: Extra[^\n]*\n###)? (?:INSERT|UPDATE|DELETE))", re.M)
 
 
-def row_events(name: str) -> Iterator[tuple[Family, TableMap, RowsHeader, bytes]]:
-    maps = {}
+def text_of(found: Iterable[RecordedEvent], verbosity: int) -> bytes:
+    """Return the lines about rows. The events are printed together, as a set's are."""
+    out: list[bytes] = []
+    printer = TextPrinter(out.append, load_files=LoadFiles(None), verbosity=verbosity, row_events=False)
+    for event in found:
+        printer.events(one_event("f", event.fd, event.position, event.raw))
+    printer.end()
+    lines = b"".join(out).splitlines(keepends=True)
+    return b"".join(line for line in lines if line.startswith(b"###"))
+
+
+def lines(name: str, verbosity: int) -> bytes:
+    return text_of(opened(name), verbosity)
+
+
+def opened(name: str) -> Iterator[RecordedEvent]:
+    """Yield the format description event and the row events, also those inside of compressed transactions."""
     for event in events(name):
-        body = event.fd.body(event.raw)
-        if event.type == EventType.TABLE_MAP:
-            table = decode_table_map(body, event.fd.post_header_length(event.type))
-            maps[table.table_id] = table
-        elif event.type in ROWS:
-            rows = decode_rows_header(event.type, body, event.fd.post_header_length(event.type))
-            yield event.fd.family, maps[rows.table_id], rows, rows_data(rows, body)
-
-
-def lines(name: str, verbosity: int) -> Iterator[bytes]:
-    text = RowText(verbosity)
-    for family, table, rows, data in row_events(name):
-        yield from text.lines(table, rows, data, family)
+        if event.type in WANTED:
+            yield event
 
 
 def test_a_line_end_in_a_name_does_not_end_the_comment() -> None:
-    family, table, rows, data = next(row_events("mariadb1011-full"))
-    table = replace(table, table="t\nDROP TABLE t;")
-    for line in b"".join(RowText(1).lines(table, rows, data, family)).splitlines():
-        assert line.startswith(b"###")
+    description, *found = opened("mariadb1011-full")
+    table, rows = found[:2]
+    body = table.fd.body(table.raw)
+    renamed = replace(decode_table_map(body), table="t\nDROP TABLE t;")
+    changed = table._replace(
+        raw=make_event(table.type, encode_table_map(renamed), checksum=table.fd.checksum)
+    )
+    assert b"`t DROP TABLE t;`" in text_of([description, changed, rows], 1)
 
 
 def without_geometries(text: bytes) -> bytes:
@@ -50,7 +60,7 @@ def without_geometries(text: bytes) -> bytes:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_are_printed_as_the_servers_programs_print_them(name: str) -> None:
-    ours, theirs = b"".join(lines(name, 2)), printed_lines(name)
+    ours, theirs = lines(name, 2), printed_lines(name)
     if name.startswith("mysql"):
         ours, theirs = without_geometries(ours), without_geometries(theirs)
     assert ours.splitlines() == theirs.splitlines()
@@ -59,10 +69,16 @@ def test_rows_are_printed_as_the_servers_programs_print_them(name: str) -> None:
 @pytest.mark.parametrize("name", ["mysql97-full", "mariadb1011-full"])
 def test_types_need_a_verbosity_of_two(name: str) -> None:
     types = re.compile(rb" /\* [A-Z/]+[^\n]*? meta=\d+ nullable=[01] is_null=[01] \*/$", re.M)
-    assert b"".join(lines(name, 1)) == types.sub(b"", b"".join(lines(name, 2)))
+    assert lines(name, 1) == types.sub(b"", lines(name, 2))
 
 
 def test_mysqls_geometries_are_printed_as_mariadbs() -> None:
-    ours = b"".join(lines("mysql97-minimal", 2))
+    ours = lines("mysql97-minimal", 2)
     assert rb"###   @2='\x00\x00\x00\x00\x01\x01" in ours
     assert b"/* GEOMETRY meta=4 nullable=1 is_null=0 */" in ours
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_as_many_rows_are_printed_as_read(name: str) -> None:
+    heads = re.findall(rb"^### (?:INSERT|UPDATE|DELETE)", lines(name, 1), re.M)
+    assert len(heads) == len(all_pairs(name)) > 0

@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.analyse.printing.row_text import RowText
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError
-from dumpfilter.binlog.compression import rows_data
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, EventType
 from dumpfilter.binlog.rows import RowImageReader, describe_table
 from dumpfilter.binlog.rows.typed import struct_of
-from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map
+from dumpfilter.binlog.rows_events import decode_table_map
 from tests.binlog.rows.recorded import NAMES, RecordedEvent, all_pairs, events, pairs, path_of, read
 
 FULL = ["mariadb1011-full", "mysql97-full"]
@@ -188,22 +186,6 @@ def test_a_table_map_is_in_force_to_the_end_of_its_statement_or_transaction() ->
     end = next(event for event in events("mysql97-full") if event.type == EventType.XID)
     with pytest.raises(BinlogCorrupt, match="no Table_map event tells the columns"):
         read(RowImageReader(), [table, more, end, rows])
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_as_many_rows_are_printed_as_read(name: str) -> None:
-    text, maps, counts = RowText(1), {}, 0
-    for event in events(name):
-        body = event.fd.body(event.raw)
-        if event.type == EventType.TABLE_MAP:
-            table = decode_table_map(body, event.fd.post_header_length(event.type))
-            maps[table.table_id] = table
-        elif event.type in ROWS:
-            rows = decode_rows_header(event.type, body, event.fd.post_header_length(event.type))
-            data = rows_data(rows, body)
-            lines = b"".join(text.lines(maps[rows.table_id], rows, data, event.fd.family)).splitlines()
-            counts += sum(line.startswith((b"### INSERT", b"### UPDATE", b"### DELETE")) for line in lines)
-    assert counts == len(all_pairs(name)) > 0
 
 
 def one_statement(name: str, wanted: str) -> list[RecordedEvent]:
