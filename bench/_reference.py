@@ -1,49 +1,74 @@
-"""The events that each follower must have received, by the plain pass over the finished binlog set."""
+"""The check of simulated slaves: each must have received the events that the plain pass over the finished set gives."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 
-from bench._filters import definition_of
+from bench import _filters
+from bench._follower import Start
+from bench._growing import GrowingSet
+from bench._slaves import Result
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.dump.event_stream import kept_events
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.index.fileset import BinlogSet
 
-_GTID = EventType.GTID
+Pieces = tuple[tuple[int, tuple[str, int]], ...]
+"""The number of each filter of a slave, and the place up to which this filter chose the events. The first piece names
+the place at which the slave begins, with any filter."""
 
 
-class Reference:
-    """The filtered events of a binlog set, computed once for each filter."""
+def check(results: Iterable[Result], growing: GrowingSet, start: Start, *, digests: bool = True) -> None:
+    """Check that slaves received exactly their events, in order, up to the end of the set. Raises SystemExit.
 
-    def __init__(self, index: Path) -> None:
-        self._binlogs = BinlogSet.open(index)
-        self._events = cache(self._filtered)
+    Without ``digests`` the events of the set are not read. Position, transactions and marks are checked all the same.
+    """
+    binlogs = BinlogSet.open(growing.index)
+    first = (start.file, start.position if start.file else 0)
 
-    def digest(self, pieces: list[tuple[int, tuple[str, int]]]) -> tuple[str, int, int]:
-        """Return the SHA-256 of the events that a slave receives, their bytes, and the number of their transactions.
+    @cache
+    def events(number: int) -> list[tuple[tuple[str, int], bytes]]:
+        kept = kept_events(binlogs, filter_from_proto(_filters.definition_of(number)), verify=True)
+        found = (((each.file, each.offset), each.event) for each in kept)
+        return [one for one in found if EventHeader.unpack(one[1]).type != EventType.FORMAT_DESCRIPTION]
 
-        Each piece is a filter's number, and the place up to which this filter chose the events. The first piece names
-        the place at which the slave begins, with any filter.
-        """
-        digest, size, transactions = hashlib.sha256(), 0, 0
+    @cache
+    def expected(pieces: Pieces) -> dict[str, object]:
         (_, begin), *rest = pieces
-        for number, end in rest:
-            for place, event in self._events(number):
-                if begin <= place < end:
-                    digest.update(event)
-                    size += len(event)
-                    transactions += event[4] == _GTID
-            begin = end
-        return digest.hexdigest(), size, transactions
+        wanted: dict[str, object] = {
+            "place": growing.end,
+            "transactions": growing.transactions,
+            # By the rules of the filters alone.
+            "marks": [
+                mark.number
+                for mark in growing.marks
+                if _filters.sends(
+                    next(number for number, end in rest if (mark.file, mark.position) < end),
+                    mark.schema,
+                    mark.table,
+                )
+            ],
+        }
+        if digests:
+            digest, size, sent = hashlib.sha256(), 0, 0
+            for number, end in rest:
+                for place, event in events(number):
+                    if begin <= place < end:
+                        digest.update(event)
+                        size += len(event)
+                        sent += event[4] == EventType.GTID
+                begin = end
+            dropped = growing.transactions - start.transactions - sent
+            wanted |= {"digest": digest.hexdigest(), "size": size, "dropped": dropped}
+        return wanted
 
-    def _filtered(self, number: int) -> list[tuple[tuple[str, int], bytes]]:
-        rules = filter_from_proto(definition_of(number))
-        kept = kept_events(self._binlogs, rules, verify=True)
-        return [
-            ((each.file, each.offset), each.event)
-            for each in kept
-            if EventHeader.unpack(each.event).type != EventType.FORMAT_DESCRIPTION
-        ]
+    for result in results:
+        pieces = ((0, first), *result.pieces, (result.filter, growing.end))
+        for name, value in expected(pieces).items():
+            if (found := getattr(result, name)) != value:
+                raise SystemExit(
+                    f"{result.life} slave {result.number}: {name} is {str(found)[:200]}, not {str(value)[:200]} "
+                    f"({len(result.pieces)} changes of filter)"
+                )

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
 import grpc
@@ -20,7 +19,7 @@ from bench._follower import Start, dump, registration
 from bench._growing import GrowingSet
 from bench._process import Usage, usage
 from bench._raw import grpc_server
-from bench._reference import Reference
+from bench._reference import check
 from bench._slaves import Job, Life, Result
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
@@ -117,7 +116,6 @@ def _latencies(results: list[Result], at: dict[int, float]) -> dict[int, float]:
 def _follow(options: Options, tree: Path, *, bad: int = 0) -> _Figures:
     """Return the figures of the master of a checkout. ``bad`` slaves are stuck, and as many are slow."""
     growth = _Growth(history=_BAD_HISTORY if bad else 4 << 20)
-    reference = None if bad else Reference(growth.set.index)
     with (
         master(growth.set.index, "--max-dumps", str(options.followers), tree=tree) as (address, pid),
         asking_for_health(address) as health,
@@ -128,7 +126,7 @@ def _follow(options: Options, tree: Path, *, bad: int = 0) -> _Figures:
         time.sleep(_SETTLE_SECONDS)
         results = followers.finish(Life.STEADY)
     growth.set.close()
-    _check(results, growth, reference)
+    check(results, growth.set, growth.start, digests=not bad)
     sizes = [each.bytes / each.messages for each in results if each.arrivals]
     latency = _latencies(results, growth.at)
     return _Figures(connected, used, idle, commit, latency, round(sum(sizes) / len(sizes)), health)
@@ -166,28 +164,6 @@ def _follow_bare(options: Options, size: int) -> _Figures:
     return _Figures(connected, used, idle, cost, _latencies(results, at), size, Health())
 
 
-def _check(results: list[Result], growth: _Growth, reference: Reference | None) -> None:
-    """Check that each slave received exactly the events that it should have, in order, up to the end of the set."""
-    expected = [mark.number for mark in growth.set.marks]
-    start, end = (growth.start.file, growth.start.position), growth.set.end
-    digest_of = cache(lambda number: reference and reference.digest([(number, start), (number, end)]))
-    for result in results:
-        who = f"follower {result.number}"
-        if result.place != end or result.transactions != growth.set.transactions:
-            raise SystemExit(
-                f"{who}: reached {result.place} and transaction {result.transactions}, "
-                f"not {end} and {growth.set.transactions}"
-            )
-        marks = expected if _filters.sends(result.filter, SCHEMA, TABLE) else []
-        if result.marks != marks:
-            raise SystemExit(f"{who}: {len(result.marks)} marks, not {len(marks)}")
-        if reference is not None:
-            digest, size, sent = digest_of(result.filter)
-            dropped = growth.set.transactions - growth.start.transactions - sent
-            if (result.digest, result.size, result.dropped) != (digest, size, dropped):
-                raise SystemExit(f"{who}: other events than the plain pass over the set")
-
-
 def _many(number: int) -> tuple[float, float, str, Usage, Health]:
     """Return the times in which so many slaves connect and receive a commit, the refusal of one more, and the costs."""
     growth = _Growth(history=1 << 20)
@@ -205,7 +181,7 @@ def _many(number: int) -> tuple[float, float, str, Usage, Health]:
         used = usage(pid)
         results = followers.finish()
     growth.set.close()
-    _check(results, growth, Reference(growth.set.index))
+    check(results, growth.set, growth.start)
     return connected, served, refusal, used, health
 
 

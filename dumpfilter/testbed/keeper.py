@@ -91,10 +91,6 @@ class _Keeper:
         """Undo :meth:`remove_at_end`."""
         self._directories.remove(directory)
 
-    def ping(self, number: int) -> None:
-        """Answer a request, which tells that all imports are done."""
-        self.tell("answer", number)
-
     def signal(self, pid: int, number: int) -> None:
         """Send a signal to a child. SIGKILL is for the child's whole group."""
         if pid not in self._children:

@@ -87,7 +87,7 @@ class Keeper:
         self._numbers = itertools.count(1)
         self._sending = threading.Lock()
         self._changed = threading.Condition()
-        self._answers: dict[int, tuple[Child | None, str]] = {}
+        self._answers: dict[int, tuple[Child, str]] = {}
         """For each request, the child that was started, and the reason why its program could not be executed."""
         self._children: dict[int, Child] = {}
         self._gone = False
@@ -120,10 +120,16 @@ class Keeper:
         With ``is_executed`` the arguments are the command line of another program, such as a real server.
         """
         program = Program(name, list(arguments), log, dict(environment or {}), is_executed)
-        child, failure = self._ask("start", program)
+        number = next(self._numbers)
+        self._send("start", number, program)
+        with self._changed:
+            if not self._changed.wait_for(lambda: number in self._answers or self._gone, _ANSWER_TIMEOUT):
+                raise TestbedError(f"the keeper (process {self.pid}) does not answer")
+            if number not in self._answers:
+                raise self._is_gone()
+            child, failure = self._answers.pop(number)
         if failure:
             raise StartFailed(f"{name}: {arguments[0]} cannot be started: {failure}")
-        assert child is not None
         return child
 
     def signal(self, pid: int, number: int) -> None:
@@ -138,10 +144,6 @@ class Keeper:
         """Undo :meth:`remove_at_end`. A keeper that was killed removes nothing."""
         with contextlib.suppress(TestbedError):
             self._send("keep", directory)
-
-    def ready(self) -> None:
-        """Wait until the keeper has imported everything. Raises TestbedError."""
-        self._ask("ping")
 
     def end_if_importing(self) -> None:
         """End a keeper that still imports or compiles, for which callers of other methods may wait."""
@@ -161,16 +163,6 @@ class Keeper:
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._thread.join()
         self._connection.close()
-
-    def _ask(self, verb: str, *arguments: object) -> tuple[Child | None, str]:
-        number = next(self._numbers)
-        self._send(verb, number, *arguments)
-        with self._changed:
-            if not self._changed.wait_for(lambda: number in self._answers or self._gone, _ANSWER_TIMEOUT):
-                raise TestbedError(f"the keeper (process {self.pid}) does not answer")
-            if number not in self._answers:
-                raise self._is_gone()
-            return self._answers.pop(number)
 
     def _send(self, *request: object) -> None:
         try:
@@ -208,12 +200,10 @@ class Keeper:
         self._has_answered = True
         if what == "exited":
             self._children.pop(number).ended(*values)
-        elif what == "started":
+        else:
             name, pid, failure = values
             child = self._children[pid] = Child(self, name, pid)
             self._answers[number] = child, failure
-        else:
-            self._answers[number] = None, ""
 
 
 _shared: Keeper | None = None

@@ -49,7 +49,7 @@ def test_a_keeper_that_compiles_tells_it_and_can_be_ended(
         assert told.wait(WAIT)
         compiles.end_if_importing()
         with pytest.raises(TestbedError, match="has ended"):
-            compiles.ready()
+            compiles.start("late", SLEEP, tmp_path / "log", is_executed=True)
     finally:
         compiles.close()
 
@@ -92,7 +92,6 @@ def test_signals_reach_children_and_grandchildren(keeper: Keeper, tmp_path: Path
 
 def test_children_end_with_the_keeper(tmp_path: Path) -> None:
     keeper = Keeper()
-    keeper.ready()
     log = tmp_path / "log"
     children = [keeper.start(f"sleep {number}", SLEEP, log, is_executed=True) for number in range(2)]
     running = [(child.pid, start_time(child.pid)) for child in children]
@@ -112,10 +111,9 @@ def test_children_and_directories_end_with_a_killed_caller(tmp_path: Path) -> No
     (victim / "file").write_text("x")
     script = (
         "import sys, time; from pathlib import Path; from dumpfilter.testbed.keeping import Keeper\n"
-        "keeper = Keeper(); log = Path(sys.argv[1])\n"
+        "keeper = Keeper(); log = Path(sys.argv[1]); keeper.remove_at_end(Path(sys.argv[2]))\n"
         "sleep = [sys.executable, '-c', 'import time; time.sleep(1000)']\n"
         "children = [keeper.start('sleep', sleep, log, is_executed=True) for _ in 'ab']\n"
-        "keeper.remove_at_end(Path(sys.argv[2])); keeper.ready()\n"
         "print(keeper.pid, *(one.pid for one in children), flush=True); time.sleep(1000)\n"
     )
     caller = subprocess.Popen(
