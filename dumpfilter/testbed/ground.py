@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dumpfilter.testbed.keeping import Child, Keeper
+from dumpfilter.testbed.servers.server import write_secret
 from dumpfilter.topology.model import Topology
 
 HOST = "127.0.0.1"
@@ -96,9 +96,3 @@ class Ground:
             if child.poll() is None:
                 child.kill()
                 child.wait(_END_TIMEOUT)
-
-
-def write_secret(path: Path, text: str) -> None:
-    """Write a file that only its owner can read."""
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)

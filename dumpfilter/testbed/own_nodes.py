@@ -19,11 +19,12 @@ from dumpfilter.slave.state import CHANNELS
 from dumpfilter.slave.state.infos import CountersInfo, MasterInfo, RelayLogInfo
 from dumpfilter.testbed.binlogs import WatchedSet, lag_behind
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
-from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground, write_secret
+from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground
 from dumpfilter.testbed.keeping import Child
 from dumpfilter.testbed.node import PAUSED, Counted, Feed, Goal, TestbedNode, most
 from dumpfilter.testbed.server_nodes import RunningServerNode, StartedServer
 from dumpfilter.testbed.servers import Account, ReplicaStatus, SqlServer, free_port, replica_status
+from dumpfilter.testbed.servers.server import write_secret
 from dumpfilter.testbed.values import ChannelState, NodeStatus, Place, sum_known
 from dumpfilter.topology.model import Node, semantics_of
 

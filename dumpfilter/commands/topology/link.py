@@ -84,15 +84,8 @@ def link_command(given: LinkSettings, output: JsonOption) -> None:
 
         dumpfilter topology link m:web --heal --plain
     """
-    from dumpfilter.analyse.report.terminal import print_json
+    from dumpfilter.commands.topology.tables import links_table
 
     fault, arguments = given.fault()
     status = given.ask("link", link=given.link, shape=given.shape(), fault=fault, arguments=arguments)
-    if output.as_json:
-        print_json(status, indent=None)
-        return
-    from rich.console import Console
-
-    from dumpfilter.commands.topology.tables import links_table
-
-    Console(highlight=False).print(links_table([status]))
+    output.print(status, lambda one: links_table([one]), indent=None)

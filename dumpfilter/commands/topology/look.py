@@ -28,9 +28,6 @@ def status_command(place: TopologyOptions, output: JsonOption, given: WatchOptio
 
         dumpfilter topology status --json | jq -r .nodes.web.url
     """
-    from rich.console import Console
-
-    from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.commands.topology.tables import status_view
     from dumpfilter.commands.topology.views import watch_status
 
@@ -38,10 +35,7 @@ def status_command(place: TopologyOptions, output: JsonOption, given: WatchOptio
         watch_status(lambda: place.ask("status"), given.watch)
         return
     status = place.ask("status")
-    if output.as_json:
-        print_json(status)
-    else:
-        Console(highlight=False).print(status_view(status))
+    output.print(status, status_view)
     if status["problems"]:
         raise typer.Exit(4)
 
@@ -55,13 +49,6 @@ def report_command(place: TopologyOptions, output: JsonOption) -> None:
 
         dumpfilter topology report --json > report.json
     """
-    from rich.console import Console
-
-    from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.commands.topology.views import report_view
 
-    report = place.ask("report")
-    if output.as_json:
-        print_json(report)
-    else:
-        Console(highlight=False).print(report_view(report))
+    output.print(place.ask("report"), report_view)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.options.settings import Settings, setting
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 DIRECTORY = Path("dumpfilter-topology")
 """The directory of a topology whose user names none."""
-
-WAIT = 30.0
-"""The default limit of a wait, seconds."""
 
 
 class TopologyOptions(Settings):
@@ -36,6 +37,17 @@ class JsonOption(Settings):
 
     as_json: bool = setting(False, "--json")
     """Print JSON instead of tables."""
+
+    def print(self, told: Any, view: Callable[[Any], RenderableType], *, indent: int | None = 1) -> None:
+        """Print what a topology has told as JSON, or as the tables of ``view``. Without ``indent`` JSON is one line."""
+        from rich.console import Console
+
+        from dumpfilter.analyse.report.terminal import print_json
+
+        if self.as_json:
+            print_json(told, indent=indent)
+        else:
+            Console(highlight=False).print(view(told))
 
 
 def complete_node(ctx: typer.Context, incomplete: str) -> list[str]:

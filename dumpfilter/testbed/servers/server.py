@@ -176,9 +176,9 @@ class Server(SqlServer):
             self.directory.mkdir(parents=True, exist_ok=True)
             (self.directory / "tmp").mkdir(exist_ok=True)
             for path in (self._admin_password_file, self.replication_password_file):
-                _write_secret(path, secrets.token_urlsafe(12))
+                write_secret(path, secrets.token_urlsafe(12))
             self._read_passwords()
-            _write_secret(self._first_statements, "".join(f"{each};\n" for each in self._accounts()))
+            write_secret(self._first_statements, "".join(f"{each};\n" for each in self._accounts()))
             # A copy that somebody interrupts is no data directory.
             making = self.directory / "data.new"
             shutil.rmtree(making, ignore_errors=True)
@@ -417,6 +417,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _write_secret(path: Path, text: str) -> None:
+def write_secret(path: Path, text: str) -> None:
+    """Write a file that only its owner can read."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
