@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import ipaddress
+import os
 import socket
 import ssl
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -149,14 +150,15 @@ def temporary_tls(host: str, ca: Path | None = None) -> ServerTls:
     The certificate stays in memory. ``ca`` is the CA file for clients' certificates.
     """
     made = make_key_pair(host)
-    # Python's ssl module reads keys from files only, so that the key is in a temporary file for a moment.
-    with tempfile.TemporaryDirectory(prefix="dumpfilter-tls-") as directory:
-        files = TlsFiles(Path(directory, "cert.pem"), Path(directory, "key.pem"), ca)
-        assert files.certificate is not None
-        assert files.key is not None
-        files.certificate.write_bytes(made.certificate)
-        files.key.write_bytes(made.key)
-        return load_tls(files)
+    with contextlib.ExitStack() as stack:
+
+        def in_memory(data: bytes) -> Path:
+            # Python's ssl module reads keys from files only. A file on a disk would stay if the process were killed.
+            file = stack.enter_context(open(os.memfd_create("dumpfilter-tls"), "wb", buffering=0))
+            file.write(data)
+            return Path(f"/proc/self/fd/{file.fileno()}")
+
+        return load_tls(TlsFiles(in_memory(made.certificate), in_memory(made.key), ca))
 
 
 def make_key_pair(host: str) -> KeyPair:

@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import re
 import ssl
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,6 +38,14 @@ def test_made_certificate_names_where_the_server_listens(host: str) -> None:
 
 def test_each_is_another() -> None:
     assert temporary_tls("127.0.0.1").fingerprint != temporary_tls("127.0.0.1").fingerprint
+
+
+def test_the_key_of_a_made_certificate_is_never_in_a_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A process that is killed at this moment would leave the key there.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    assert temporary_tls("127.0.0.1").context.cert_store_stats()["x509"] == 0
 
 
 def test_certificate_of_an_authority(authority: Authority) -> None:
