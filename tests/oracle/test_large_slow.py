@@ -53,15 +53,8 @@ def test_they_have_files_of_their_own(recording: Recording) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_law(recording: Recording, case: str, tmp_path: Path) -> None:
-    test_recordings_slow.test_the_law(recording, case, tmp_path)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_rows_that_survive_are_those_of_the_real_replica(
-    recording: Recording, case: str, tmp_path: Path
-) -> None:
-    test_recordings_slow.test_rows_that_survive_are_those_of_the_real_replica(recording, case, tmp_path)
+def test_the_law_and_the_rows(recording: Recording, case: str, tmp_path: Path) -> None:
+    test_recordings_slow.test_the_law_and_the_rows(recording, case, tmp_path)
 
 
 @pytest.mark.parametrize("case", CASES)
