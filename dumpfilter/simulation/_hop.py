@@ -20,7 +20,6 @@ class Parameters(NamedTuple):
     message: int
     message_overhead: int
     ahead: int
-    tick: int
     fixed: int
 
 
@@ -44,19 +43,6 @@ def time_of(size, numerator, denominator):
         return np.int64(total // np.uint64(denominator))
     whole = size // denominator
     return whole * numerator + ((size - whole * denominator) * numerator + denominator // 2) // denominator
-
-
-@njit(cache=True, nogil=True, inline="always")
-def seen(arrived, tick, before):
-    """Return the time at which a sender that looks once in each ``tick`` sees a transaction. 0: it sees it at once.
-
-    ``before`` is the time at which it saw the transaction before, or the same one, which is the same time for most.
-    """
-    if tick == 0:
-        return arrived
-    if arrived <= before:
-        return before
-    return -(-arrived // tick) * tick
 
 
 @njit(cache=True, nogil=True)
@@ -103,13 +89,11 @@ def cross(arrived, sizes, dropped, hop, downs, departed, received):
     # The bytes of transaction number i that an outage did not lose. The reader has them, and they are not sent again.
     kept = np.int64(0)
     opened = np.int64(_NONE)
-    look = np.int64(_NONE)
     left = 0
     left_bytes = np.int64(0)
     made_bytes = np.int64(0)
     while i < n:
-        look = seen(arrived[i], hop.tick, look)
-        made = max(look, opened)
+        made = max(arrived[i], opened)
         if hop.ahead:
             # A sender makes the next message when the buffers have room for more.
             while left < i and left_bytes < made_bytes - hop.ahead:
@@ -120,7 +104,7 @@ def cross(arrived, sizes, dropped, hop, downs, departed, received):
                 made = max(made, departed[left - 1])
         extra = np.int64(0)
         empty = dropped.empty[i]
-        if empty and made == look:
+        if empty and made == arrived[i]:
             extra += empty * dropped.size
             free = max(max(free, dropped.first[i]) + empty * empty_time, dropped.last[i] + empty_time)
         start = max(free, made)
@@ -136,9 +120,8 @@ def cross(arrived, sizes, dropped, hop, downs, departed, received):
         j = i
         while j < n:
             if j > i:
-                look = seen(arrived[j], hop.tick, look)
                 # A transaction that is larger than a message is sent in several messages, of which the last one counts.
-                if filled >= message or sizes[j] > message or look > made:
+                if filled >= message or sizes[j] > message or arrived[j] > made:
                     break
             size = sizes[j] - kept if j == i else sizes[j]
             overhead = dropped.told[j]
@@ -163,7 +146,6 @@ def cross(arrived, sizes, dropped, hop, downs, departed, received):
             opened = free = downs[down, _D_RESTART]
             message = downs[down, _D_MESSAGE]
             down += 1
-            look = _NONE
             continue
         for k in range(i, j):
             received[k] = arrival

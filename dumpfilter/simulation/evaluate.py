@@ -177,7 +177,8 @@ class Schedule:
     ) -> Crossing:
         """Return what crosses a link in one form, after the filter with this number (None: everything).
 
-        The sender is behind the passages. With its ``hop``, transactions of an outage are seen together after it.
+        The sender is behind the passages. With its ``hop``, transactions of the hop's outages are seen together after
+        each.
         """
         seen = None
         if hop is not None:
@@ -219,7 +220,7 @@ class Schedule:
                 last.form,
                 last.filter,
                 passages[:-1],
-                Hop(tick=last.hop.tick or AT_ONCE, downs=last.hop.downs),
+                Hop(tick=last.hop.tick or AT_ONCE, downs=last.idle),
             )
         else:
             crossing = self.crossing(last.form, last.filter)
@@ -229,7 +230,6 @@ class Schedule:
         if hop.tick:
             # The sender looks for transactions of all filters.
             seen = self._seen(passages[:-1], hop.tick)[crossing.content.transaction]
-            hop = replace(hop, tick=0)
         if hop.message:
             hop = replace(hop, message_overhead=self.overhead)
         if last.form is Form.EVENTS and last.filter is not None:

@@ -64,7 +64,7 @@ class Hop:
     ahead: int = 0
     """The bytes that the buffers of a connection hold. A sender makes messages until they are full. 0: no limit."""
     tick: int = 0
-    """The interval at which the sender looks for new transactions. 0: the sender has each transaction at once."""
+    """The interval of the sender's :func:`looks` for new transactions. 0: the sender has each transaction at once."""
     fixed: int = 0
     """The time that each transaction needs besides the time for its bytes."""
 
@@ -113,7 +113,7 @@ def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
 
 
 def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) -> Crossed:
-    """Send transactions over a hop. ``arrived`` has the time at which each came to the sender, nanoseconds, ascending.
+    """Send transactions over a hop. ``arrived`` has the time at which the sender sees each, nanoseconds, ascending.
 
     Without ``dropped`` the sender tells nothing of dropped transactions.
 
@@ -139,7 +139,6 @@ def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) 
             hop.message,
             hop.message_overhead,
             hop.ahead,
-            hop.tick,
             hop.fixed,
         ),
         _downs(arrived, sizes, hop),

@@ -12,7 +12,7 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.simulation.results import NodeDescription
-from dumpfilter.simulation.retries import Retries, option_of, retries_of
+from dumpfilter.simulation.retries import Retries, all_down, option_of, retries_of
 from dumpfilter.topology.links.shape import LinkShape
 from dumpfilter.topology.model import Node, Topology, filter_of
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -67,6 +67,8 @@ class Leg:
     """The times at which the target tries to connect again after an outage."""
     chunk_size: int = 0
     """The bytes of events in a message of gRPC, as the target wants them. 0: the master's choice."""
+    idle: tuple[tuple[float, float], ...] = ()
+    """The spans of time in which the source has no reader, seconds."""
 
     @property
     def link(self) -> str:
@@ -131,6 +133,16 @@ def plan_topology(topology: Topology) -> Plan:
     contents: dict[str, list[_Content]] = {}
     origins = []
     planned = []
+    idle = {
+        node.name: all_down(
+            (one.link, retries_of(reader))
+            for reader in topology.readers(node.name)
+            for one in reader.reads
+            if one.source == node.name
+        )
+        for node in topology.nodes
+        if node.is_own
+    }
     depth: dict[str, int] = {}
     for node in topology.nodes:
         depth[node.name] = max((depth[reading.source] + 1 for reading in node.reads), default=0)
@@ -163,6 +175,7 @@ def plan_topology(topology: Topology) -> Plan:
                         FilterKey(content.logged),
                         retries_of(node),
                         int(option_of(node, "--chunk-size") or 0),
+                        idle.get(reading.source, ()),
                     )
                     legs = (*legs, leg)
                     channels.append(Channel(reading.source, content.origin, legs, FilterKey(own)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
@@ -47,6 +49,20 @@ class Retries:
             connected = max(at, end)
         on_line = 0.0 if shape.rate is None else self.nbytes * _BITS / shape.rate
         return connected + 2 * self.round_trips * shape.delay + on_line
+
+
+def all_down(links: Iterable[tuple[LinkShape, Retries]]) -> tuple[tuple[float, float], ...]:
+    """Return the spans of time in which no reader of a node has a dump, seconds, from their links and waits."""
+    common = [(-math.inf, math.inf)]
+    for shape, retries in links:
+        downs = [
+            (one.start, retries.restart(one.start, one.end, shape, one.connected))
+            for one in shape.outages
+            if one.end is not None
+        ]
+        pairs = ((max(one[0], other[0]), min(one[1], other[1])) for one in common for other in downs)
+        common = [(start, end) for start, end in pairs if start < end]
+    return tuple(common)
 
 
 REPLICA_RETRIES = Retries(1.0, 1.0, 16.5, 1300)

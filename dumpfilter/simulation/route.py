@@ -50,6 +50,8 @@ class Passage:
     filter: int | None
     """The number of the filter that the transactions have passed. None: all transactions."""
     hop: Hop
+    idle: tuple[Down, ...] = ()
+    """The spans of time in which the sender had no reader. It then sees all their transactions together."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,10 @@ class Router:
                     form = Form.STAND_INS
         if form is Form.STAND_INS and passed is None:
             form = Form.PACKETS
-        return Passage(form, passed, self._hop(leg, form, setting))
+        idle: tuple[Down, ...] = ()
+        if form is Form.STAND_INS:
+            idle = tuple(Down(at, end, end) for at, end in (map(_nanoseconds, one) for one in leg.idle))
+        return Passage(form, passed, self._hop(leg, form, setting), idle)
 
     def _hop(self, leg: Leg, form: Form, setting: Setting) -> Hop:
         shape = leg.shape

@@ -22,14 +22,13 @@ def receive_times(arrived: Sequence[int], sizes: Sequence[int], hop: Hop) -> lis
     A queue of transactions, a clock, and a sender that takes a message from the queue whenever it is free.
     """
     queue = list(range(len(arrived)))
-    seen = [-(-time // hop.tick) * hop.tick if hop.tick else time for time in arrived]
     received: dict[int, int] = {}
     departures: list[tuple[int, Fraction]] = []
     free = opened = Fraction(-(1 << 62))
     kept = 0
     downs = list(hop.downs)
     while queue:
-        made = max(Fraction(seen[queue[0]]), opened)
+        made = max(Fraction(arrived[queue[0]]), opened)
         if hop.ahead:
             made = max(made, _room(departures, hop.ahead))
         start = max(made, free)
@@ -39,7 +38,7 @@ def receive_times(arrived: Sequence[int], sizes: Sequence[int], hop: Hop) -> lis
         message: list[int] = []
         filled = 0
         for number in queue:
-            if message and (seen[number] > made or filled >= hop.message or sizes[number] > hop.message):
+            if message and (arrived[number] > made or filled >= hop.message or sizes[number] > hop.message):
                 break
             message.append(number)
             filled += sizes[number]

@@ -40,10 +40,10 @@ def test_the_forms_in_which_transactions_cross_a_link() -> None:
 
 
 def test_one_stand_in_serves_dropped_transactions_that_the_master_sees_together() -> None:
-    """MariaDB's stand-ins for a live source: one for each dropped commit, and one for those of an outage."""
+    """MariaDB's stand-ins for a live source: one for each dropped commit, and one for those without a reader."""
     given = traffic([second * SECOND for second in range(8)], [100] * 8, [[0, 7]], stand_in=50, joined=True)
     for downs, expected in (((), 8), ((Down(1_500_000_000, 4_000_000_000, 4_500_000_000),), 6)):
-        route = Route("m", (Passage(Form.STAND_INS, 0, Hop(KILOBYTE_IN_8_MS, downs=downs, tick=1)),))
+        route = Route("m", (Passage(Form.STAND_INS, 0, Hop(KILOBYTE_IN_8_MS, downs=downs, tick=1), downs),))
         crossing, _, _ = Schedule(given).passed(route.passages)
         assert len(crossing.content.transaction) == expected
 

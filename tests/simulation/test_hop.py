@@ -38,7 +38,6 @@ HOPS = st.builds(
     message=st.sampled_from([0, 1000, 1 << 18]),
     message_overhead=st.sampled_from([0, 150]),
     ahead=st.sampled_from([0, 5000, 1 << 20]),
-    tick=st.sampled_from([0, 1000, 20_000_000]),
     fixed=st.sampled_from([0, 7]),
 )
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.simulation.retries import Retries, retries_of
+from dumpfilter.simulation.retries import Retries, all_down, retries_of
 from dumpfilter.topology import master, server, slave
-from dumpfilter.topology.links.shape import LinkShape
+from dumpfilter.topology.links.shape import LinkShape, Outage
 
 TIMES = st.floats(0, 1000)
 
@@ -35,3 +35,12 @@ def test_the_option_of_a_node_sets_its_longest_wait() -> None:
     assert retries_of(slave("a", "m", options=["--connect_retry", "0.04"])) == Retries(0.03, 0.03)
     assert retries_of(server("a")).longest == 1
     assert retries_of(master("a", "db")).longest > 10
+
+
+def test_a_node_has_no_reader_while_all_are_down() -> None:
+    retries = Retries(0.1, 0.1, 0.0, 0)
+    one = LinkShape(outages=(Outage(1, 5), Outage(10, 12)))
+    other = LinkShape(outages=(Outage(2, 9, connected=9.5), Outage(11, None)))
+    assert all_down([(one, retries)]) == ((1, 5), (10, 12))
+    assert all_down([(one, retries), (other, retries)]) == ((2, 5),)
+    assert all_down([(one, retries), (LinkShape(), retries)]) == ()
