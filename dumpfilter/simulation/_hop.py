@@ -119,10 +119,9 @@ def cross(arrived, sizes, dropped, hop, downs, departed, received):
         filled = np.int64(0)
         j = i
         while j < n:
-            if j > i:
-                # A transaction that is larger than a message is sent in several messages, of which the last one counts.
-                if filled >= message or sizes[j] > message or arrived[j] > made:
-                    break
+            # A transaction that is larger than a message is sent in several messages, of which the last one counts.
+            if j > i and (filled >= message or sizes[j] > message or arrived[j] > made):
+                break
             size = sizes[j] - kept if j == i else sizes[j]
             overhead = dropped.told[j]
             extra += overhead
