@@ -58,13 +58,11 @@ class CleverFilter:
         self._warn = warn
         self.where = ""
         """The binlog file and position of the event that the caller asks about next. Warnings begin with this text."""
-        self._known: dict[Name, Known] = {}
-        """The renamed and ignored tables. The key is the present name of a table. The value is its first name, or
-        IGNORED for a table whose changes the filter drops."""
-        self._temporary: dict[int, dict[Name, Known]] = {}
-        """The temporary tables of each session (thread id).
+        self._known: dict[tuple[int | None, Name], Known] = {}
+        """The renamed and ignored tables, by the session of a temporary table (else None) and the present name.
 
-        A temporary table hides the ordinary table with its name.
+        The value is the table's first name, or IGNORED for a table whose changes the filter drops. A temporary table
+        hides the ordinary table with its name.
         """
 
     def rows(self, database: str, table: str) -> Verdict:
@@ -84,10 +82,9 @@ class CleverFilter:
             for name in parsed.objects or ():
                 self._forget(self._full(name, query.db), query.thread_id, temporary_only=parsed.temporary)
         elif parsed.kind is StatementKind.DROP_DATABASE:
-            for full in [
-                name for name in self._known if name[0] == self._key((parsed.database or "", ""))[0]
-            ]:
-                del self._known[full]
+            dropped = self._key((parsed.database or "", ""))[0]
+            for key in [key for key in self._known if key[0] is None and key[1][0] == dropped]:
+                del self._known[key]
         return verdict
 
     def _create(
@@ -111,7 +108,7 @@ class CleverFilter:
             if source[0].lower() not in _EVERYWHERE
         )
         if not parsed.temporary:
-            self._known.pop(made, None)
+            self._known.pop((None, made), None)
         if verdict.passes and ignored:
             self._set(made, IGNORED, thread, temporary=parsed.temporary)
             return Verdict.IGNORE
@@ -130,7 +127,7 @@ class CleverFilter:
         for old, new in parsed.renames:
             before, after = self._full(old, query.db), self._full(new, query.db)
             followed.append(self._followed(before, thread))
-            temporary = before in self._temporary.get(thread, ())
+            temporary = (thread, before) in self._known
             known = self._as(before, thread)
             # A later CREATE TABLE with the old name makes another table, which the rules know under its own name.
             self._forget(before, thread, temporary_only=temporary)
@@ -144,7 +141,7 @@ class CleverFilter:
         return Verdict.EXECUTE if any(followed) else Verdict.IGNORE
 
     def _ask(self, statement: Statement, thread: int) -> Verdict:
-        if not statement.updated or not (self._known or self._temporary.get(thread)):
+        if not statement.updated or not self._known:
             return self.rules.statement(statement)
         current = statement.current_database
         lists: list[tuple[TableName, ...]] = []
@@ -173,7 +170,11 @@ class CleverFilter:
         if ignored and not any(lists):
             return Verdict.IGNORE
         decision = self.rules.decide_statement(
-            replace(statement, current_database=current, updated=tuple(names for names in lists if names))
+            replace(
+                statement,
+                current_database=current,
+                updated=tuple(names for names in lists if names or not ignored),
+            )
         )
         # The first table that matches a table rule decides about the statement. A table that the filter already ignores
         # counts as a match with an ignore rule.
@@ -185,28 +186,22 @@ class CleverFilter:
     def _key(self, name: Name) -> Name:
         return (name[0].lower(), name[1].lower()) if self.rules.names.lower_case_table_names else name
 
-    def _is_known(self, name: Name, thread: int | None) -> bool:
-        return name in self._known or (thread is not None and name in self._temporary.get(thread, ()))
+    def _is_known(self, name: Name, thread: int) -> bool:
+        return (thread, name) in self._known or (None, name) in self._known
 
     def _as(self, name: Name, thread: int | None = None) -> Known:
-        own = {} if thread is None else self._temporary.get(thread, {})
-        return own.get(name) or self._known.get(name, name)
+        return self._known.get((thread, name)) or self._known.get((None, name), name)
 
     def _followed(self, name: Name, thread: int | None = None) -> bool:
         known = self._as(self._key(name), thread)
         return known is not IGNORED and self.rules.rows_ok(*known)
 
     def _set(self, name: Name, known: Known, thread: int, *, temporary: bool) -> None:
-        if temporary:
-            self._temporary.setdefault(thread, {})[name] = known
-        elif known == name:
-            self._known.pop(name, None)
+        if not temporary and known == name:
+            self._known.pop((None, name), None)
         else:
-            self._known[name] = known
+            self._known[thread if temporary else None, name] = known
 
     def _forget(self, name: Name, thread: int, *, temporary_only: bool) -> None:
-        own = self._temporary.get(thread, {})
-        if own.pop(name, None) is None and not temporary_only:
-            self._known.pop(name, None)
-        if not own:
-            self._temporary.pop(thread, None)
+        if self._known.pop((thread, name), None) is None and not temporary_only:
+            self._known.pop((None, name), None)
