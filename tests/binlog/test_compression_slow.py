@@ -129,7 +129,7 @@ print(tracemalloc.get_traced_memory()[1])
 
 
 def open_bombs() -> None:
-    size = 256 << 20
+    size = 64 << 20
     frame = zstandard.ZstdCompressor().compress(bytes(size))
     # The frame keeps the memory of its largest possible size, and its copy does not.
     bomb = TransactionPayload(ZSTD, size, bytes(bytearray(frame)))
@@ -147,14 +147,14 @@ def test_a_payload_without_events_is_refused_after_its_first_piece() -> None:
 
 def pass_many_events() -> None:
     one = event(1000)
-    number = (100 << 20) // len(one)
+    number = (32 << 20) // len(one)
     body = encode_transaction_payload(one * number)
     tracemalloc.reset_peak()
     assert sum(raw == one for _, raw in decode_transaction_payload(body).events()) == number
 
 
 def test_events_are_yielded_with_bounded_memory() -> None:
-    """100 MiB of events pass, and memory holds a piece of them at a time."""
+    """32 MiB of events pass, and memory holds a piece of them at a time."""
     assert peak_memory("pass_many_events") < 8 << 20
 
 

@@ -48,13 +48,17 @@ def python(code: str, **environment: str) -> str:
     ).stdout
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    """Compile the kernel in a checkout that is not warm."""
+    python(CHECKSUM)
+
+
 def test_a_given_cache_directory_begins_with_the_shipped_kernels(tmp_path: Path) -> None:
-    python(CHECKSUM)  # compiles the kernel in a checkout that is not warm
     assert python(CHECKSUM, NUMBA_CACHE_DIR=str(tmp_path)) == "0xcbf43926 0\n"
 
 
 def test_a_user_who_may_not_write_to_the_package_gets_the_shipped_kernels(tmp_path: Path) -> None:
-    python(CHECKSUM)
     code = "from numba.core import caching; caching.InTreeCacheLocator.from_function = lambda *_: None\n"
     home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     assert python(code + CHECKSUM, **home) == "0xcbf43926 0\n"
