@@ -2,11 +2,10 @@
 
 import json
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +41,7 @@ from dumpfilter.binlog.context_events import (
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.gtid_events import Xid
 from tests.binlog.encoders import encode_intvar, encode_user_var
+from tests.binlog.plain_events import events
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 RECORDINGS = sorted(path.parent for path in DATA.glob("oracle/*/oracle.json"))
@@ -62,28 +62,6 @@ DECODERS: dict[int, Callable[[bytes], object]] = {
     EventType.HEARTBEAT: decode_heartbeat,
     EventType.STOP: decode_stop,
 }
-
-
-def events(path: Path) -> Iterator[tuple[EventHeader, bytes]]:
-    """Yield header and body of a file's events, and of the events inside Transaction_payload events."""
-    data = path.read_bytes()
-    position, checksum = 4, 4
-    while position < len(data):
-        header = EventHeader.unpack(data, position)
-        end = position + header.size
-        if header.type == EventType.FORMAT_DESCRIPTION:
-            checksum = 4 if data[end - 5] == 1 else 0
-        body = data[position + 19 : end - checksum]
-        yield header, body
-        if header.type == EventType.TRANSACTION_PAYLOAD:
-            frame = body[body.index(b"\x28\xb5\x2f\xfd") :]
-            plain = zstandard.ZstdDecompressor().decompressobj().decompress(frame)
-            at = 0
-            while at < len(plain):
-                inner = EventHeader.unpack(plain, at)
-                yield inner, plain[at + 19 : at + inner.size]
-                at += inner.size
-        position = end
 
 
 def value_text(variable: UserVar, family: str) -> str:

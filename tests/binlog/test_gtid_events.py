@@ -1,7 +1,7 @@
 """Tests of GTID events: bytes of real servers, and every recorded event against its server's SHOW BINLOG EVENTS."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,24 +30,12 @@ from dumpfilter.binlog.gtid_events import (
     decode_mysql_gtid,
 )
 from dumpfilter.binlog.gtid_wire import encode_varlen
+from tests.binlog.plain_events import events
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 RECORDINGS = sorted(path.parent for path in DATA.glob("oracle/*/oracle.json"))
 U = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 SERVER = "0e39f2bd-e58f-11f1-b6bb-02fc00000001"
-
-
-def events(path: Path) -> Iterator[tuple[EventHeader, bytes]]:
-    """Yield header and body of a file's events."""
-    data = path.read_bytes()
-    position, checksum = 4, 4
-    while position < len(data):
-        header = EventHeader.unpack(data, position)
-        end = position + header.size
-        if header.type == EventType.FORMAT_DESCRIPTION:
-            checksum = 4 if data[end - 5] == 1 else 0
-        yield header, data[position + 19 : end - checksum]
-        position = end
 
 
 def decode(header: EventHeader, body: bytes) -> MysqlGtidEvent | MariadbGtidEvent | None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,31 +25,10 @@ from dumpfilter.binlog.query import (
     decode_status_variables,
     uncompress,
 )
+from tests.binlog.plain_events import events
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 RECORDINGS = sorted(path.parent for path in DATA.glob("oracle/*/oracle.json"))
-
-
-def events(path: Path) -> Iterator[tuple[EventHeader, bytes]]:
-    """Yield header and body of a file's events, and of the events inside Transaction_payload events."""
-    data = path.read_bytes()
-    position, checksum = 4, 4
-    while position < len(data):
-        header = EventHeader.unpack(data, position)
-        end = position + header.size
-        if header.type == EventType.FORMAT_DESCRIPTION:
-            checksum = 4 if data[end - 5] == 1 else 0
-        body = data[position + 19 : end - checksum]
-        yield header, body
-        if header.type == EventType.TRANSACTION_PAYLOAD:
-            frame = body[body.index(b"\x28\xb5\x2f\xfd") :]
-            plain = zstandard.ZstdDecompressor().decompressobj().decompress(frame)
-            at = 0
-            while at < len(plain):
-                inner = EventHeader.unpack(plain, at)
-                yield inner, plain[at + 19 : at + inner.size]
-                at += inner.size
-        position = end
 
 
 def decode(header: EventHeader, body: bytes) -> QueryEvent | None:

@@ -1,7 +1,6 @@
 """Tests of row images: the compiled search against plain Python, generated rows with known images, and recordings."""
 
 import json
-import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,34 +12,22 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
 from dumpfilter.binlog import row_image as T
-from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
+from dumpfilter.binlog.compression import rows_data
 from dumpfilter.binlog.events import MAGIC, ROWS, EventType
 from dumpfilter.binlog.row_image import ColumnPlan
 from dumpfilter.binlog.row_walk import row_images
 from dumpfilter.binlog.rows_events import RowsHeader, TableMap, decode_rows_header, decode_table_map
+from tests.binlog.plain_events import events
 from tests.binlog.plain_rows import plain_row_images
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 BINLOGS = sorted(p for p in DATA.glob("*/*/bin.0*") if p.read_bytes()[:4] == MAGIC)
 
 
-def events(data: bytes, checksum: bool = False, at: int = 4) -> Iterator[tuple[int, bytes]]:
-    """Yield type and body of each event of a binlog, and of the events inside Transaction_payload events."""
-    while at < len(data):
-        _, kind, _, size, _, _ = struct.unpack_from("<IBIIIH", data, at)
-        body = data[at + 19 : at + size - (4 if checksum or kind == 15 else 0)]
-        if kind == EventType.FORMAT_DESCRIPTION:
-            checksum = body[-1] == 1
-        if kind == EventType.TRANSACTION_PAYLOAD:
-            yield from events(decode_transaction_payload(body).open(), at=0)
-        else:
-            yield kind, body
-        at += size
-
-
 def rows_events(path: Path) -> Iterator[tuple[TableMap, RowsHeader, bytes | memoryview]]:
     tables = {}
-    for kind, body in events(path.read_bytes()):
+    for event, body in events(path):
+        kind = event.type
         if kind == EventType.TABLE_MAP:
             table = decode_table_map(body)
             tables[table.table_id] = table

@@ -1,7 +1,5 @@
 """Tests of Table_map events and of the headers of rows events: round trips, all versions, recordings, damage."""
 
-import struct
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,7 +8,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt
-from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.events import MAGIC, ROWS, ROWS_V2, EventType
 from dumpfilter.binlog.rows_events import (
     Cursor,
@@ -21,23 +18,10 @@ from dumpfilter.binlog.rows_events import (
     packed_integer,
     rows_kind,
 )
+from tests.binlog.plain_events import events
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 BINLOGS = sorted(p for p in DATA.glob("*/*/bin.0*") if p.read_bytes()[:4] == MAGIC)
-
-
-def events(data: bytes, checksum: bool = False, at: int = 4) -> Iterator[tuple[int, bytes]]:
-    """Yield type and body of each event of a binlog, and of the events inside Transaction_payload events."""
-    while at < len(data):
-        _, kind, _, size, _, _ = struct.unpack_from("<IBIIIH", data, at)
-        body = data[at + 19 : at + size - (4 if checksum or kind == 15 else 0)]
-        if kind == EventType.FORMAT_DESCRIPTION:
-            checksum = body[-1] == 1
-        if kind == EventType.TRANSACTION_PAYLOAD:
-            yield from events(decode_transaction_payload(body).open(), at=0)
-        else:
-            yield kind, body
-        at += size
 
 
 names = st.text(max_size=40).filter(lambda s: len(s.encode("utf-8", "surrogateescape")) <= 192)
@@ -209,7 +193,8 @@ def test_every_table_map_of_the_recordings_comes_back_and_every_rows_event_has_o
     maps = found = 0
     for path in BINLOGS:
         tables = {}
-        for kind, body in events(path.read_bytes()):
+        for event, body in events(path):
+            kind = event.type
             if kind == EventType.TABLE_MAP:
                 table = decode_table_map(body)
                 assert encode_table_map(table) == body

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt
-from dumpfilter.binlog.compression import compress, decode_transaction_payload, rows_data
+from dumpfilter.binlog.compression import compress, rows_data
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.row_image import ColumnPlan
 from dumpfilter.binlog.row_walk import row_images
@@ -26,6 +26,7 @@ from dumpfilter.binlog.rows_events import (
 )
 from dumpfilter.slave.targets import SummaryTarget, Target
 from dumpfilter.slave.targets.summary import DIGEST_BYTES, qualified_name
+from tests.binlog.plain_events import events
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 EMPTY: dict[str, Any] = {"tables": {}, "databases": {}}
@@ -50,23 +51,11 @@ def apply(target: Target, *events: tuple[RowsHeader, bytes]) -> None:
     target.commit()
 
 
-def events(data: bytes, checksum: bool = False, at: int = 4) -> Iterator[tuple[int, bytes]]:
-    while at < len(data):
-        _, kind, _, size, _, _ = struct.unpack_from("<IBIIIH", data, at)
-        body = data[at + 19 : at + size - (4 if checksum or kind == 15 else 0)]
-        if kind == EventType.FORMAT_DESCRIPTION:
-            checksum = body[-1] == 1
-        if kind == EventType.TRANSACTION_PAYLOAD:
-            yield from events(decode_transaction_payload(body).open(), at=0)
-        else:
-            yield kind, body
-        at += size
-
-
 def recorded(name: str) -> Iterator[tuple[TableMap, RowsHeader, bytes]]:
     tables = {}
     for path in sorted((DATA / name).glob("bin.0*")):
-        for kind, body in events(path.read_bytes()):
+        for event, body in events(path):
+            kind = event.type
             if kind == EventType.TABLE_MAP:
                 table = decode_table_map(body)
                 tables[table.table_id] = table
