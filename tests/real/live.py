@@ -24,9 +24,10 @@ from pathlib import Path
 
 import pymysql
 
+from dumpfilter.topology.links.client import LinkProcess, OpenLink
+from dumpfilter.topology.links.shape import PLAIN, LinkShape
 from tests.real.behind import PASSWORD, Dumpfilter, ReplicaUser
 from tests.real.judging import directory_of
-from tests.real.proxy import Proxy
 from tests.real.server import (
     REPLICATION_PASSWORD,
     REPLICATION_USER,
@@ -43,8 +44,10 @@ from tests.slave.processes import Launcher
 CATCH_UP = 300.0
 """The longest wait for a replica at the end of a round, seconds."""
 
-SLOW = 200_000
-"""The speed of a slow connection, bytes a second."""
+SLOW = LinkShape(1_600_000)
+"""The shape of a slow connection: 200,000 bytes a second."""
+CUT_SECONDS = 0.01
+"""The time for which a link is down that was cut in the middle. The replica connects again at once."""
 
 PARTS = (
     "stop",
@@ -67,22 +70,25 @@ class Different(Exception):
 
 @dataclass
 class Replica:
-    """A replica with a proxy before its upstream."""
+    """A replica with a link to its upstream."""
 
     name: str
     server: RealServer
-    proxy: Proxy
+    link: OpenLink
+    port: int
+    """The link's port."""
     behind_user: str
     is_behind: bool
     """True while the replica is behind dumpfilter."""
+    is_slow: bool = False
 
     def follow(self, port: int) -> None:
         """Connect the replica by GTID, from the GTIDs on that it has. ``port`` is dumpfilter's or the source's."""
-        self.proxy.target = port
+        self.link.retarget(port)
         if self.is_behind:
-            self.server.follow(self.proxy.port, self.behind_user, PASSWORD)
+            self.server.follow(self.port, self.behind_user, PASSWORD)
         else:
-            self.server.follow(self.proxy.port)
+            self.server.follow(self.port)
         self.server.start_replica()
 
 
@@ -144,6 +150,7 @@ class Live:
         self._random = random.Random(plan.seed)
         self._servers = servers
         self._directory = directory
+        self._links = LinkProcess()
         self.source = servers.new("source", 11, *_source_options(plan))
         self.source.start()
         self.source.make_replication_user()
@@ -159,9 +166,9 @@ class Live:
                 server.start()
                 prepare_replica(server, plan.writers)
                 is_behind = place == "behind" and not plan.without_dumpfilter
-                replicas.append(
-                    Replica(f"{place}{number}", server, Proxy(ports(), 0), f"u{number}", is_behind)
-                )
+                name = f"{place}{number}"
+                port = self._links.open(name, self.source.port, port=ports())
+                replicas.append(Replica(name, server, self._links[name], port, f"u{number}", is_behind))
             self.twins.append(
                 Twins(
                     rules,
@@ -247,11 +254,10 @@ class Live:
             self._change_a_filter()
 
     def close(self) -> None:
-        """End the writers and close the proxies."""
+        """End the writers and the links."""
         for writer in self.writers:
             writer.close()
-        for replica in self.replicas:
-            replica.proxy.close()
+        self._links.close()
 
     # -- events
 
@@ -335,13 +341,16 @@ class Live:
         return next(twins for twins in self.twins if replica in twins.both)
 
     def _cut(self, replica: Replica) -> None:
-        replica.proxy.cut()
+        replica.link.drop_connections()
 
     def _cut_in_the_middle(self, replica: Replica) -> None:
-        replica.proxy.cut_after(self._random.randrange(1, 200_000))
+        # A new plan would forget the end of a cut.
+        replica.link.heal()
+        replica.link.cut_after(self._random.randrange(1, 200_000), CUT_SECONDS)
 
     def _slow(self, replica: Replica) -> None:
-        replica.proxy.speed = 0 if replica.proxy.speed else SLOW
+        replica.is_slow = not replica.is_slow
+        replica.link.reshape(SLOW if replica.is_slow else PLAIN)
 
     def _change_a_filter(self) -> None:
         """Change a filter of twins at the same place, the source's end."""
@@ -364,8 +373,9 @@ class Live:
     def compare(self) -> None:
         """Wait until all replicas are at the source's end, and compare twins. Raises Different."""
         for replica in self.replicas:
-            replica.proxy.speed = 0
-            replica.proxy.cut_after(1 << 62)
+            replica.is_slow = False
+            replica.link.reshape(PLAIN)
+            replica.link.heal()
         written = self.source.written()
         for replica in self.replicas:
             self._catch_up(replica, written)

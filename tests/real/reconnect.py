@@ -1,7 +1,7 @@
 """``python -m tests.real.reconnect``: cut the connections of MariaDB replicas inside transactions, again and again.
 
 A source has large transactions over several tables. Replicas with different filters follow it through dumpfilter, by
-file and position, or by GTID. A proxy cuts their connections after random numbers of bytes, and the I/O threads stop
+file and position, or by GTID. A link cuts their connections after random numbers of bytes, and the I/O threads stop
 and start. At the end each replica must have the rows of the source that its filter lets through.
 ``DUMPFILTER_MARIADB_ROOT`` names a file system with another MariaDB than the installed one. Each version is then the
 source of replicas of each version (CONTRIBUTING.md).
@@ -21,8 +21,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from dumpfilter.topology.links.client import LinkProcess, OpenLink
+from dumpfilter.topology.links.shape import LinkShape
 from tests.real.behind import PASSWORD, Dumpfilter, users
-from tests.real.proxy import Proxy
+from tests.real.live import CUT_SECONDS
 from tests.real.server import (
     REPLICATION_PASSWORD,
     REPLICATION_USER,
@@ -47,8 +49,8 @@ DIRECT = "direct"
 """The name of a replica that follows the source without dumpfilter."""
 MOST_BY_FILE, MOST_BY_GTID = 40, 8
 """The largest numbers of cuts."""
-_SPEED = 2_000_000
-"""The speed of the connections, bytes a second."""
+_SLOW = LinkShape(16_000_000)
+"""The shape of the connections: two million bytes a second."""
 
 
 def fill(source: RealServer, transactions: int, rows: int, seed: int) -> None:
@@ -76,7 +78,7 @@ def fill(source: RealServer, transactions: int, rows: int, seed: int) -> None:
 
 def torment(
     replica: RealServer,
-    proxy: Proxy,
+    link: OpenLink,
     end: Place,
     *,
     seed: int,
@@ -109,13 +111,15 @@ def torment(
             replica.start_replica("IO_THREAD")
         else:
             # The replica's login takes some packets, and each connection must go on a little.
-            proxy.cut_after(6000 + chosen.randrange(largest))
-            before = proxy.forwarded
+            count, before = 6000 + chosen.randrange(largest), link.counters.down
+            # A new plan would forget the end of a cut.
+            link.heal()
+            link.cut_after(count, CUT_SECONDS)
             until = time.monotonic() + 3
-            while proxy.cut_is_due and time.monotonic() < until:
+            while link.counters.down < before + count and time.monotonic() < until:
                 time.sleep(0.005)
-            if proxy.forwarded == before:
-                proxy.cut()
+            if link.counters.down == before:
+                link.drop_connections()
             # A replica whose connection was cut waits for a second before it connects again.
             replica.stop_replica("IO_THREAD")
             replica.start_replica("IO_THREAD") if chosen.random() < 0.7 else None
@@ -161,18 +165,18 @@ def differences(source: RealServer, replica: RealServer, user: str) -> list[str]
 
 
 def follow(
-    source: RealServer, replica: RealServer, proxy: Proxy, user: str, *, by_file: bool, seed: int
+    source: RealServer, replica: RealServer, link: OpenLink, port: int, user: str, *, by_file: bool, seed: int
 ) -> tuple[int, list[str]]:
     """Let a replica follow a source to its end. Return the number of cuts and the differences."""
     end = source.end()
     replica.empty()
     start = Place("bin.000001", 4) if by_file else None
     account = (REPLICATION_USER, REPLICATION_PASSWORD) if user == DIRECT else (user, PASSWORD)
-    replica.follow(proxy.port, *account, start=start, options=", MASTER_SSL=0")
+    replica.follow(port, *account, start=start, options=", MASTER_SSL=0")
     replica.start_replica()
     try:
         most = MOST_BY_FILE if by_file else MOST_BY_GTID
-        cuts = torment(replica, proxy, end, seed=seed, largest=end.position // 12, most=most)
+        cuts = torment(replica, link, end, seed=seed, largest=end.position // 12, most=most)
         # A replica shows the position before its GTID.
         wait_for(lambda: not differences(source, replica, user), lambda: "", 5)
         return cuts, []
@@ -210,10 +214,10 @@ def run(
             replicas.items(), [*FILTERS, DIRECT], (True, False)
         ):
             what = f"source {version}, replica {other}, {'file' if by_file else 'GTID'}, filter {user}"
-            proxy = Proxy(ports(), source.port if user == DIRECT else behind.port)
-            proxy.speed = _SPEED
-            cuts, different = follow(source, replica, proxy, user, by_file=by_file, seed=seed)
-            proxy.close()
+            with LinkProcess() as links:
+                target = source.port if user == DIRECT else behind.port
+                port = links.open(what, target, _SLOW, port=ports())
+                cuts, different = follow(source, replica, links[what], port, user, by_file=by_file, seed=seed)
             found += [f"{what}: {line}" for line in different]
             report(f"{what}: {cuts} cuts, {different or 'equal'}")
         behind.kill()
