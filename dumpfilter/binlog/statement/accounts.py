@@ -60,7 +60,9 @@ def read_accounts(reader: TokenReader) -> tuple[TableName, ...]:
             found.append(account)
         # The next account stands behind a comma outside of parentheses and strings.
         while not reader.at_end and not reader.sees(",", "FROM", "TO", "REQUIRE", "WITH", ";"):
-            if reader.accept("("):
+            if reader.accept("IDENTIFIED"):
+                reader.accept("WITH")
+            elif reader.accept("("):
                 reader.skip_parentheses()
             else:
                 reader.advance()

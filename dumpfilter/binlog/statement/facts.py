@@ -35,8 +35,7 @@ def statement_facts(query: QueryEvent, family: Family) -> StatementFacts:
         shape = statement_shape(query.text, family=family, sql_mode=sql_mode)
         read = remembered_mentions if len(shape) <= LONGEST_REMEMBERED else mentions
         return replace(head, body=read(shape, family))
-    if head.verb is None:
-        return head
+    # The shape has no strings, in which accounts have their names.
     found = read_facts(without_brackets(query.text, family=family, sql_mode=sql_mode), family)
     return replace(found, checks_foreign_keys=not (query.status.flags2 or 0) & NO_FOREIGN_KEY_CHECKS)
 

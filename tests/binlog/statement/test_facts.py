@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dumpfilter.binlog.query import TableName
-from dumpfilter.binlog.statement.facts import read_facts
+from dumpfilter.binlog.statement.facts import read_facts, statement_facts
 from dumpfilter.binlog.statement.statement import Change, Thing, Verb
+from tests.analyse.lint.made import query
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,21 @@ def test_body_is_a_name_except_behind_package() -> None:
     assert read_facts("DROP EVENT body").names == (TableName(None, "body"),)
     assert read_facts("GRANT SELECT ON body TO u").needs == ((Thing.TABLE, TableName(None, "body")),)
     assert read_facts("DROP PACKAGE BODY p", "mariadb").verb is None
+
+
+@pytest.mark.parametrize(
+    ("text", "verb", "accounts"),
+    [
+        ("GRANT PROXY ON 'a'@'%' TO 'b'@'h'", Verb.GRANT, [("h", "b")]),
+        ("REVOKE 'r' FROM 'b'@'h'", Verb.REVOKE, [("h", "b"), ("%", "r")]),
+        ("RENAME USER 'a'@'%' TO 'b'@'%'", Verb.RENAME, [("%", "a")]),
+        ("CREATE USER IF NOT EXISTS 'a'@'h' IDENTIFIED WITH 'x', 'b'", Verb.CREATE, [("h", "a"), ("%", "b")]),
+        ("SET PASSWORD FOR 'a'@'h' = 'x'", Verb.ALTER, [("h", "a")]),
+    ],
+)
+def test_accounts_in_strings(text: str, verb: Verb, accounts: list[tuple[str, str]]) -> None:
+    found = statement_facts(query(text), "mariadb")
+    assert (found.verb, [tuple(one) for one in found.accounts]) == (verb, accounts)
 
 
 def test_a_grant_of_proxy_needs_the_account_and_no_table() -> None:
