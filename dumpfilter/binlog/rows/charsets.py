@@ -1,7 +1,8 @@
 """The texts of bytes in the character sets of columns, as the servers map them.
 
-The maps were compared with ``CONVERT(… USING utf8mb4)`` of MariaDB 10.11 for all bytes and pairs of bytes. Python's and
-the servers' maps agree but for what is here.
+The maps were compared with ``CONVERT(… USING utf8mb4)`` of MariaDB 10.11 and MySQL 9.7 for all bytes and pairs of
+bytes. Python's and the servers' maps agree but for what is here, and for seven characters of big5 and bytes of tis620
+that MySQL alone maps to U+FFFD.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ LATIN1 = "latin1"
 _OTHERS = {
     "cp866": str.maketrans("№¤", "ⁿ²"),
     "eucjpms": str.maketrans("〜‖−¢£¬¦", "～∥－￠￡￢￤"),
+    "gb18030": str.maketrans("ḿ\ue7c7", "\ue7c7ḿ"),
     "greek": str.maketrans("‘’", "ʽʼ"),
     "hebrew": str.maketrans("¯", "‾"),
     "koi8u": str.maketrans("∙", "•"),
@@ -33,6 +35,10 @@ _USER_DEFINED, _USER_DEFINED_0212 = 0xE000, 0xE3AC
 """The Unicode characters to which the rows 85 to 94 of both sets of EUC are mapped."""
 _CELLS = 94
 _FIRST_BYTE, _FIRST_USER_DEFINED, _NEC_ROW = 0xA1, 0xF5, 0xAD
+_FIRST_IBM = b"\xf3\xf3"
+"""The first of IBM's extensions in EUC, behind the byte before characters of JIS X 0212."""
+_NO_TRAIL, _LAST_IBM = 0x7F, b"\xfc\x4b"
+"""The trail byte that Windows' code page 932 leaves out, and the last of IBM's extensions there."""
 _BIG5_LAST = b"\xf9\xd6", b"\xf9\xdc"
 """The first and the last of the seven characters that Windows' Big5 and the servers' add to Python's."""
 
@@ -78,7 +84,7 @@ def _big5(error: UnicodeError) -> tuple[str, int]:
 
 
 def _euc(error: UnicodeError) -> tuple[str, int]:
-    """Return a user-defined character of EUC, or one of NEC's row 13."""
+    """Return a user-defined character of EUC, one of NEC's row 13, or one of IBM's extensions."""
     assert isinstance(error, UnicodeDecodeError)
     at, base = error.start, _USER_DEFINED
     if error.object[at] == _THREE_BYTES:
@@ -89,15 +95,29 @@ def _euc(error: UnicodeError) -> tuple[str, int]:
     number = cell[0] - _FIRST_BYTE
     if _FIRST_USER_DEFINED <= row[0] < _FIRST_BYTE + _CELLS:
         return chr(base + (row[0] - _FIRST_USER_DEFINED) * _CELLS + number), at + 2
+    place = (row[0] - _FIRST_IBM[0]) * _CELLS + cell[0] - _FIRST_IBM[1]
+    if base == _USER_DEFINED_0212 and 0 <= place < len(_ibm()):
+        return _ibm()[place], at + 2
     if row[0] != _NEC_ROW or base != _USER_DEFINED:
         raise error
     # Row 13 has the lead byte 0x87 in Windows' code page 932, whose trail bytes leave out 0x7F.
-    return bytes((0x87, 0x40 + number + (number >= 0x3F))).decode("cp932"), at + 2
+    return bytes((0x87, 0x40 + number + (number >= _NO_TRAIL - 0x40))).decode("cp932"), at + 2
 
 
-def _euc_without_nec(error: UnicodeError) -> tuple[str, int]:
+@functools.cache
+def _ibm() -> str:
+    """Return the characters of IBM's extensions in Windows' code page 932 that EUC lacks, in their order."""
+    pairs = (bytes((lead, trail)) for lead in (0xFA, 0xFB, 0xFC) for trail in range(0x40, 0xFD))
+    found = "".join(pair.decode("cp932") for pair in pairs if pair[1] != _NO_TRAIL and pair <= _LAST_IBM)
+    return "".join(
+        one for one in found if one == "№" or (one not in "￢￤" and not one.encode("euc_jp", "ignore"))
+    )
+
+
+def _euc_without_extensions(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeDecodeError)
-    if error.object[error.start] == _NEC_ROW:
+    first, second = error.object[error.start], error.object[error.start + 1 : error.start + 2]
+    if first == _NEC_ROW or (first == _THREE_BYTES and b"\xf3" <= second <= b"\xf4"):
         raise error
     return _euc(error)
 
@@ -105,5 +125,5 @@ def _euc_without_nec(error: UnicodeError) -> tuple[str, int]:
 _ADDED = {"big5": "dumpfilter.big5", "ujis": "dumpfilter.ujis", "eucjpms": "dumpfilter.eucjpms"}
 """The error handlers that decode characters that Python's codecs lack."""
 
-for _charset, _handler in (("big5", _big5), ("ujis", _euc_without_nec), ("eucjpms", _euc)):
+for _charset, _handler in (("big5", _big5), ("ujis", _euc_without_extensions), ("eucjpms", _euc)):
     codecs.register_error(_ADDED[_charset], _handler)

@@ -1,6 +1,6 @@
 """The texts of bytes in character sets whose maps in Python differ from the servers'.
 
-The texts are those of ``CONVERT(CONVERT(bytes USING set) USING utf8mb4)`` in MariaDB 10.11.
+The texts are those of ``CONVERT(CONVERT(bytes USING set) USING utf8mb4)`` in MariaDB 10.11 and MySQL 9.7.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from dumpfilter.binlog.rows.values import text_style
         ("big5", b"\xf9\xd6\xf9\xda\xa4\x40", "碁恒一"),
         ("big5", b"\xf9\xdd", "0xF9DD"),
         ("ujis", b"\xf5", "0xF5"),
+        ("eucjpms", b"\x8f\xf3\xf3\x8f\xf4\xac\x8f\xf4\xfe", "ⅰ№黑"),
+        ("ujis", b"\x8f\xf3\xf3", "0x8FF3F3"),
+        ("gb18030", b"\xa8\xbc\x81\x35\xf4\x37", "ḿ\ue7c7"),
     ],
 )
 def test_the_servers_texts(charset: str, data: bytes, text: str) -> None:
