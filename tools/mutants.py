@@ -70,6 +70,9 @@ KERNELS = "dumpfilter.base.compiler.kernels import"
 """A text of all modules with compiled functions."""
 
 EQUIVALENT = {
+    "dumpfilter/index/scanner.py FileScanner._read_tagged_gtid: start + int(events.size[event]) - "
+    "self.format_description.checksum_length -> start + int(events.size[event]) + "
+    "self.format_description.checksum_length (1)": "the event's message names its own size",
     "dumpfilter/slave/threads/relay_end.py RelayEnd.__init__: False -> True (2)": "the first wait returns early, and "
     "the thread waits again",
     "dumpfilter/dump/payload.py _forms: len(events) <= _MOST_AT_BEST -> len(events) < _MOST_AT_BEST (1)": "a limit of "
@@ -117,6 +120,8 @@ def changes(node: ast.AST) -> Iterator[ast.AST]:
     match node:
         case ast.Compare(ops=[operation]) if type(operation) in COMPARISONS:
             yield _with(node, ops=[COMPARISONS[type(operation)]()])
+        case ast.BinOp(right=ast.Constant(None)):
+            return  # the annotation of a nested function
         case ast.BinOp(op=operator) if type(operator) in OPERATORS:
             yield _with(node, op=OPERATORS[type(operator)]())
         case ast.BoolOp(op=both):

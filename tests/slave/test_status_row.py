@@ -60,6 +60,13 @@ def test_every_look_shows_position_and_gtids_of_one_moment(family: str, tmp_path
             assert slave.console.variables()["gtid_executed"] == row["Executed_Gtid_Set"]
 
 
+def test_no_column_announces_what_a_slave_cannot_do(tmp_path: Path) -> None:
+    with driven(tmp_path) as slave:
+        slave.sql("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1' FOR CHANNEL 'ch1'")
+        row = slave.status("ch1")
+    assert {name for name, value in row.items() if name.startswith("Get_") and value != 0} == set()
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_looks_at_any_moment_of_a_busy_applier_agree(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
