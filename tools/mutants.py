@@ -318,7 +318,7 @@ class Judge:
         slow = [
             one for one in self._items if "_slow.py:" in one and (_file(one) in near or one.startswith(room))
         ]
-        slow.sort(key=lambda test: _file(test) not in near)
+        slow.sort(key=lambda test: (Path(mutant.module).stem not in test, _file(test) not in near))
         tree = mutant.tree()
         changed = self._changed(mutant, tree)
         path = self._checkout / mutant.module
