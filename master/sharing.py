@@ -2,7 +2,8 @@
 
 Dumps are coroutines of one asyncio loop. Scanning, deciding and reading take place in a few threads. A dump asks for
 the step from its place. Dumps that ask at the same place share one step, and the messages of the step's chunks are made
-once. Places that wait at the end of the binlog are planned together when the binlog grows.
+once. Places that wait at the end of the binlog are planned together when the binlog grows. What one dump alone needs,
+and what is in memory, the loop decides and reads itself, because a hand-over to a thread takes as long.
 
 What was made is kept in two caches with a limit. A slow slave keeps none of it in memory: the slave's dump holds its
 place, from which the step can be made again.
