@@ -45,9 +45,6 @@ log = structlog.get_logger("dumpfilter.master")
 CACHE_BYTES = 32 << 20
 """The default limit on the memory of scanned segments, bytes."""
 
-_AHEAD = 2 * SEGMENT_SIZE
-"""The distance from a dump up to which segments are scanned before the dump asks for them, bytes."""
-
 _UNKNOWN = (
     "the slave does not know which GTIDs came before its relay log, because it began in the middle of a binlog file; "
     "start the slave with --auto-position or at the beginning of a file (CHANGE REPLICATION SOURCE TO "
@@ -228,19 +225,17 @@ class BinlogStore:
         return segment.with_known_ends(held)
 
     def scan_ahead(self, indexed: IndexedFile, position: int) -> None:
-        """Start to scan some segments from ``position`` on in the background, so that dumps find them in memory.
+        """Start to scan the segment at ``position`` in the background, so that it is ready when a dump needs it.
 
         Nothing is scanned ahead near the end of a file, where a server may be writing. Errors are ignored here, because
         :meth:`segment_at` meets and raises them later.
         """
-        last = min(position + _AHEAD, indexed.file.size - 2 * SEGMENT_SIZE)
-        if last < indexed.scanned_to:
+        if position < indexed.scanned_to or position + 2 * SEGMENT_SIZE > indexed.file.size:
             return
 
         def scan() -> None:
             with contextlib.suppress(DumpfilterError):
-                while (begin := indexed.scanned_to) <= last and self.segment_of(indexed, begin) is not None:
-                    pass
+                self.segment_of(indexed, position)
 
         # The thread pool raises RuntimeError when another thread closes the store meanwhile.
         with contextlib.suppress(RuntimeError):
