@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,7 @@ class Outage:
     start: float
     end: float | None
     """The time at which the link is up again. None: somebody must heal it."""
-    connected: float | None = None
+    connected: float | None = field(default=None, repr=False)
     """The time at which the target connected again, for an outage that is over. None: not known."""
 
 
