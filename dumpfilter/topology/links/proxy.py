@@ -192,10 +192,12 @@ class Link:
         self._heal_after(seconds)
 
     def cut_after(self, count: int, seconds: float | None = None) -> None:
-        """Cut the link when ``count`` more bytes have reached the target. Raises LinkError for a negative number."""
+        """Cut the link when ``count`` more bytes have reached the target. Raises LinkError for a negative number.
+
+        A cut or a silence that has an end still ends at its time.
+        """
         if count < 0:
             raise LinkError(f"cut after {count} bytes: the number must be 0 or more")
-        self._forget_plans()
         self._down.limit = count
         self._cut_seconds = seconds
         self._down.pump()

@@ -195,6 +195,18 @@ def test_a_planned_cut_lets_exactly_its_bytes_pass(
         assert echoed(connection, sent) == sent
 
 
+def test_a_cut_that_is_planned_during_a_cut_does_not_prolong_it(links: LinkProcess, source: Source) -> None:
+    port = links.open("twice", source.port)
+    links["twice"].cut(0.2)
+    links["twice"].cut_after(4)
+    wait_for(lambda: links.counters()["twice"].state == "up")
+    with connect(port) as connection, suppress(ConnectionResetError):
+        connection.sendall(b"12345678")
+        connection.recv(100)
+    wait_for(lambda: links.counters()["twice"].state == "cut")
+    assert links.counters()["twice"].down == 4
+
+
 def test_a_planned_cut_waits_for_a_target_that_reads_late(links: LinkProcess) -> None:
     source = Source(bytes(80_000))
     port = links.open("late-target", source.port)
