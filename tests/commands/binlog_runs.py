@@ -7,6 +7,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
+from dumpfilter.base import logs
 from dumpfilter.cli import app
 from tests.commands.in_process import Finished, untold_compilation
 from tests.commands.in_process import run as run_in_process
@@ -23,8 +24,11 @@ def run(*arguments: str | Path) -> Finished:
 
 def invoke(*arguments: str | Path) -> Result:
     """Run the command in this process, and demand that it succeeds."""
-    with untold_compilation():
-        done = CliRunner().invoke(app, ["binlog", *map(str, arguments)], catch_exceptions=False)
+    try:
+        with untold_compilation():
+            done = CliRunner().invoke(app, ["binlog", *map(str, arguments)], catch_exceptions=False)
+    finally:
+        logs.reset()
     assert done.exit_code == 0, done.stderr
     return done
 

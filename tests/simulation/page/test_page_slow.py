@@ -11,6 +11,7 @@ from playwright.sync_api import Browser
 from dumpfilter.simulation.page import render_page
 from tests.analyse.report.browser import chromium
 from tests.simulation.made_results import CASES
+from tests.slave.driven import wait_until
 
 pytestmark = pytest.mark.xdist_group("chromium")
 
@@ -41,7 +42,8 @@ def test_draws_everything_at_any_width_without_a_request(browser: Browser, tmp_p
         for scheme in ("light", "dark"):
             page.set_viewport_size({"width": width, "height": 900})
             page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            page.wait_for_function(SETTLED)
+            # wait_for_function would evaluate a text in the page, which the page's policy forbids.
+            wait_until(lambda: page.evaluate(SETTLED))
             assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
             assert page.locator(".plot path.line, .bars .track i").count() >= PLOTS[name]
     assert page.locator(".plot, .bars").count() == PLOTS[name]

@@ -12,12 +12,10 @@ from typing import Any
 
 import grpc
 import pytest
-from typer.testing import CliRunner
 
 from dumpfilter.analyse.split_set.manifest import Manifest, NamedBinlog
 from dumpfilter.base.errors import OptionError, OutputError
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.cli import app
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.server import MasterServer
@@ -279,8 +277,8 @@ def test_the_commands(parts: Path) -> None:
     names = [part.name for part in shop(parts).parts]
 
     def said(*arguments: str) -> str:
-        done = CliRunner().invoke(app, [arguments[0], str(parts), "--binlog", "shop", *arguments[1:]])
-        assert done.exit_code == 0, done.output
+        done = run(arguments[0], parts, "--binlog", "shop", *arguments[1:])
+        assert done.returncode == 0, done.stderr
         return done.stdout
 
     assert "would purge 2 files" in said("purge", "--before", names[2], "--dry-run")
