@@ -60,7 +60,8 @@ def write_lists(numbers, until, first, out):
 def read_lists(data, first, until, out):
     """Read the lists that :func:`write_lists` wrote from a message whose fields all have a length.
 
-    ``data`` is the message, which the library of protocol buffers has written.
+    ``data`` is the message, which the library of protocol buffers has written, without unknown fields. Their bytes are a
+    peer's, and nothing here checks a bound.
     """
     at = found = 0
     while at < data.size:

@@ -69,16 +69,19 @@ def _steps(numbers: Integers, before: Integers | None = None) -> Integers:
 
 
 def gaps_from_proto(message: pb.Gaps) -> GapColumns:
-    """Return the gaps of a chunk from the gRPC message.
+    """Return the gaps of a chunk from the gRPC message. Fields that only a newer master knows leave the message.
 
     Raises StreamDamaged for a message whose lists contradict each other.
     """
+    # The compiled loop trusts the form of the fields, so that it must not meet those that a peer has made up.
+    message.DiscardUnknownFields()
     data = np.frombuffer(message.SerializeToString(), np.uint8)
     numbers, until = np.empty(len(data), np.int64), np.zeros(len(_COLUMNS), np.int64)
     read_lists(data, _FIRST_LIST, until, numbers)
     columns = dict(zip(_COLUMNS, np.split(numbers, until), strict=False))
-    # Numbers with a sign end in it.
-    columns["run_first"] = columns["run_first"] >> 1 ^ -(columns["run_first"] & 1)
+    # Numbers with a sign end in it. All 64 bits count.
+    signed = columns["run_first"]
+    columns["run_first"] = (signed.view(np.uint64) >> 1).view(np.int64) ^ -(signed & 1)
     n = len(columns["offset"])
     runs_until, hits_until = np.cumsum(columns["runs"]), np.cumsum(columns["hits"])
     steps = columns["end"]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from io import BytesIO
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import decode_mariadb_gtid
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows_events import decode_rows_header
+from dumpfilter.dump.gaps import Gaps
 from dumpfilter.dump.stream.gaps import gaps_from_proto, gaps_to_proto
 from dumpfilter.filter import Rule
 from dumpfilter.filter.convert import kind_number
@@ -181,6 +183,38 @@ def test_a_malformed_message_is_an_error_or_gaps(data: st.DataObject) -> None:
     except StreamDamaged:
         return
     assert len(columns.runs_until) == len(columns.offset)
+
+
+@pytest.mark.parametrize("number", [1, 1 << 61, 1 << 62, (1 << 63) - 2])
+def test_gtids_have_any_number_that_servers_give(number: int) -> None:
+    row = np.array([[0, 500, 0, 2, 0]])
+    runs = np.array([[0, number, number], [1, 1, 3]])
+    message = gaps_to_proto(Gaps(row, runs, np.empty((0, 2), np.int64)), lambda key: (bytes([key]) * 16, ""))
+    columns = gaps_from_proto(pb.Gaps.FromString(message))
+    assert [*zip(columns.run_first.tolist(), columns.run_last.tolist(), strict=True)] == [
+        (number, number),
+        (1, 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        b"\xf8\x01\x81\x80\x80\x80\x08",  # field 31, a number that a reader of lengths takes for 2 GiB
+        b"\xfa\x01\x03\xff\xff\xff",  # field 31, bytes that look like the begin of a number
+        b"\xf9\x01\x00\x12\x05" + b"\x01" * 5,  # field 31, a fixed number that looks like five more offsets
+        b"\xf9\x01" + bytes(range(0x80, 0x88)),  # field 31, a fixed number of 8 bytes
+    ],
+)
+def test_a_field_that_only_a_newer_master_knows_changes_nothing(unknown: bytes) -> None:
+    message = pb.Gaps(source=[bytes(16)], offset=[0], end=[500], runs=[1], hits=[0])
+    message.run_source.append(0)
+    message.run_first.append(7)
+    message.run_length.append(2)
+    expected = gaps_from_proto(message)
+    found = gaps_from_proto(pb.Gaps.FromString(message.SerializeToString() + unknown))
+    assert found.sources == expected.sources
+    assert [column.tolist() for column in found[1:]] == [column.tolist() for column in expected[1:]]
 
 
 @pytest.mark.parametrize("cut", range(8, 60))
