@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 from base64 import encodebytes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,6 +42,8 @@ from dumpfilter.index.xa import ended_xid
 
 T = EventType
 
+_PIECE = 1 << 20
+"""The size of the pieces in which a compressed transaction is printed, bytes."""
 _KEYWORDS = (b"BEGIN", b"COMMIT", b"ROLLBACK")
 _FRAMES = (b"SAVEPOINT ", b"ROLLBACK ", b"RELEASE SAVEPOINT ", b"XA ")
 _AUTOMATIC = b"/*!50616 SET @@SESSION.GTID_NEXT= 'AUTOMATIC'*/"
@@ -129,7 +131,7 @@ class TextPrinter:
             refusal=self._refusal,
             before_rows=self._before_rows,
         )
-        self._opened: KeptEvents | None = None
+        self._opened: Iterator[KeptEvents] | None = None
         """The events of a compressed transaction, which are printed next."""
         self._undecided = False
         self._in_transaction = False
@@ -221,7 +223,12 @@ class TextPrinter:
         if self._opened is not None:
             inner, self._opened = self._opened, None
             self._texts.finish()
-            self.events(inner)
+            try:
+                for piece in inner:
+                    self.events(piece)
+            except BinlogError:
+                self._texts.print()
+                raise
             self._texts.finish()
 
     def _taken(self) -> bytes:
@@ -518,16 +525,7 @@ class TextPrinter:
 
     def _payload(self, payload: TransactionPayload, event: Event) -> None:
         self._tail(f"payload_size={len(payload.payload)}\tuncompressed_size={payload.uncompressed_size}")
-        events = [raw for _, raw in payload.events()]
-        size = np.array([*map(len, events)], np.int64)
-        self._opened = KeptEvents(
-            self._file,
-            replace(event.fd, checksum=False),
-            np.frombuffer(b"".join(events), np.uint8),
-            np.cumsum(size) - size,
-            size,
-            np.full(size.size, event.offset),
-        )
+        self._opened = _pieces(payload, self._file, replace(event.fd, checksum=False), event.offset)
 
     def _end_gtids(self) -> None:
         # The server that runs the text then gives its own GTIDs to later statements.
@@ -576,6 +574,38 @@ class TextPrinter:
         text = " ".join((f"{gtid.domain_id}-{gtid.server_id}-\0", *words))
         lines = b"".join(one.encode() + DELIMITER + b"\n" for one in after)
         return shape(T.MARIADB_GTID, text, lines, places)
+
+
+def _pieces(
+    payload: TransactionPayload, file: str, fd: FormatDescription, offset: int
+) -> Iterator[KeptEvents]:
+    """Yield the events of a compressed transaction in pieces, whose memory does not depend on the transaction's size.
+
+    Raises BinlogError with file and position, after the events before the damage.
+    """
+    some: list[bytes] = []
+    wrong: BinlogError | None = None
+
+    def piece() -> KeptEvents:
+        size = np.array([*map(len, some)], np.int64)
+        data = np.frombuffer(b"".join(some), np.uint8)
+        return KeptEvents(file, fd, data, np.cumsum(size) - size, size, np.full(size.size, offset))
+
+    size = 0
+    try:
+        for _, raw in payload.events():
+            some.append(raw)
+            size += len(raw)
+            if size >= _PIECE:
+                yield piece()
+                some.clear()
+                size = 0
+    except BinlogError as error:
+        wrong = error
+    if some:
+        yield piece()
+    if wrong is not None:
+        raise wrong.located(file, offset) from wrong
 
 
 def _status(event: Event) -> bytes | None:

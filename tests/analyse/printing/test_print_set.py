@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from dumpfilter.analyse.printing.load_files import LoadFiles
 from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.binlog.compression import encode_transaction_payload
 from dumpfilter.binlog.events import ROWS, EventHeader, EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.rows_events import TableMap, encode_table_map
@@ -172,3 +174,37 @@ def test_events_before_a_damaged_one_are_printed(tmp_path: Path) -> None:
     text = b"".join(out)
     assert b"# at %d\n" % maps.offset in text
     assert b"# at %d\n" % rows.offset not in text
+
+
+def test_a_large_compressed_transaction_is_printed_in_little_memory(tmp_path: Path) -> None:
+    description = next(events_in(recording("mysql-row").files))
+    one = make_event(EventType.ROWS_QUERY, b"\xff" + b"x" * (1 << 16), checksum=False)
+    payload = encode_transaction_payload(one * 512)
+    event = make_event(EventType.TRANSACTION_PAYLOAD, payload, checksum=description.fd.checksum)
+    written = 0
+
+    def write(text: bytes) -> None:
+        nonlocal written
+        written += len(text)
+
+    printer = TextPrinter(write, load_files=LoadFiles(tmp_path))
+    printer.event(description.raw, 4, description.fd, file="bin.000001")
+    tracemalloc.start()
+    printer.event(event, 127, description.fd, file="bin.000001")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert written > 512 << 16
+    assert peak < 16 << 20
+
+
+def test_damage_inside_a_compressed_transaction_is_told_after_the_events_before(tmp_path: Path) -> None:
+    description = next(events_in(recording("mysql-row").files))
+    inner = make_event(EventType.XID, bytes([7] + [0] * 7), checksum=False)
+    payload = encode_transaction_payload(inner + b"x" * 30)
+    event = make_event(EventType.TRANSACTION_PAYLOAD, payload, checksum=description.fd.checksum)
+    out: list[bytes] = []
+    printer = TextPrinter(out.append, load_files=LoadFiles(tmp_path))
+    printer.event(description.raw, 4, description.fd, file="bin.000001")
+    with pytest.raises(BinlogCorrupt, match=r"bin\.000001: at 127: .*impossible length"):
+        printer.event(event, 127, description.fd, file="bin.000001")
+    assert b"Xid = 7\nCOMMIT" in b"".join(out)
