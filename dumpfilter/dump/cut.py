@@ -133,6 +133,10 @@ class Written(NamedTuple):
     hit: np.ndarray
 
 
+_MOST_GTIDS = np.int64((1 << 63) - 1)
+"""The most GTIDs that a segment is taken to have. Only a damaged relay log tells more. Later ones are left out."""
+
+
 @inlined
 def _list_run(g, n, gtids, source, first, last):
     """Add consecutive GTIDs to the list of runs. Return the number of runs."""
@@ -172,7 +176,7 @@ def _list_transactions(c, low, g):
             for k in range(gap_until[gap - 1] if gap else np.int64(0), gap_until[gap]):
                 first, last = gap_runs[k, RUN_FIRST], gap_runs[k, RUN_LAST]
                 n = _list_run(g, n, gtids, gap_runs[k, RUN_SOURCE], first, last)
-                gtids += last + 1 - first
+                gtids += min(last + 1 - first, _MOST_GTIDS - gtids)
     g.row[n_txn, T_GTID] = gtids
     g.row[n_txn, T_READ] = read
     g.run_gtid[n] = gtids

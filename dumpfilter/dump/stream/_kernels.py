@@ -60,8 +60,8 @@ def write_lists(numbers, until, first, out):
 def read_lists(data, first, until, out):
     """Read the lists that :func:`write_lists` wrote from a message whose fields all have a length.
 
-    ``data`` is the message, which the library of protocol buffers has written, without unknown fields. Their bytes are a
-    peer's, and nothing here checks a bound.
+    ``data`` is the message, which the library of protocol buffers has written, without unknown fields. The bytes of
+    unknown fields are a peer's, and this function checks no bound.
     """
     at = found = 0
     while at < data.size:

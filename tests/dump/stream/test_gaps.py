@@ -27,7 +27,18 @@ from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.slave.threads.groups import Groups, Keyword, keyword
 from dumpfilter.slave.threads.gtids import gtid_of
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from tests.dump.test_law import Dumped, dump
+from tests.analyse.printing.printed import events_in, recording
+from tests.dump.test_law import (
+    Dumped,
+    DumpThread,
+    MemoryFile,
+    SegmentReader,
+    SourceNumbers,
+    Subjects,
+    TableFlags,
+    dump,
+    of_rules,
+)
 from tests.strategies import MadeBinlog, binlogs, rules
 
 
@@ -215,6 +226,23 @@ def test_a_field_that_only_a_newer_master_knows_changes_nothing(unknown: bytes) 
     found = gaps_from_proto(pb.Gaps.FromString(message.SerializeToString() + unknown))
     assert found.sources == expected.sources
     assert [column.tolist() for column in found[1:]] == [column.tolist() for column in expected[1:]]
+
+
+def test_gaps_that_tell_more_gtids_than_64_bits_count() -> None:
+    """A damaged relay log can tell so many. The first run is right, and no walk over the runs leaves them."""
+    fd, most = next(events_in(recording("mysql-row").files)).fd, (1 << 63) - 1
+    gaps = [
+        make_gap(Gap(500 + n, runs=((bytes([n]) * 16, 1, most),)), server_id=1, checksum=fd.checksum)
+        for n in range(1, 5)
+    ]
+    file = MemoryFile(MAGIC + fd.raw + b"".join(gaps))
+    subjects, sources = Subjects(), SourceNumbers()
+    thread = DumpThread(TableFlags(of_rules([], fd.family), subjects), sources, chunk_size=1 << 18)
+    thread.start_file(file.first_event, file.read)
+    segment = SegmentReader(file, subjects, sources).next()
+    assert segment is not None
+    (plan,) = thread.plan(segment)
+    assert plan.completed.tolist() == plan.gaps.runs.tolist() == [[0, 1, most]]
 
 
 @pytest.mark.parametrize("cut", range(8, 60))
