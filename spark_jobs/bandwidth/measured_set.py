@@ -19,7 +19,6 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from dumpfilter.analyse.report.audience import Audience
 from dumpfilter.analyse.traffic.facts import Facts, SubjectFlags, flags_of, side_by_side
@@ -28,6 +27,7 @@ from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import render
+from dumpfilter.dump.cut import RANGE_SIZE
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
@@ -46,8 +46,8 @@ from dumpfilter.spark_jobs.ranges.range_index import (
 )
 from dumpfilter.spark_jobs.ranges.ranges import Block, Range, amount_of, grouped
 from dumpfilter.spark_jobs.samples import CHUNK, MOST, WHOLE, Samples, compressed_size
-from dumpfilter.spark_jobs.split.assign import RUN_SIZE, Assigner, Share, share_as_chunk
-from dumpfilter.spark_jobs.split.ownership import Owners, SchemaOwners, schemas_among
+from dumpfilter.spark_jobs.split.assign import Assigner, Share
+from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, Owners, schemas_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 PROBE = 16 << 10
@@ -228,7 +228,9 @@ class MeasureRanges(ReadRanges):
         subjects, sources = Subjects(), SourceNumbers()
         given = tuple((TableFlags(one, subjects), origin) for one, origin in self.filters)
         tally = Tally(subjects, sources, filters=given, bucket_seconds=self.bucket_seconds, any_origin=True)
-        return _ThreadState(subjects, sources, tally, given, SchemaOwners(subjects, self.unknown_xa_schemas))
+        return _ThreadState(
+            subjects, sources, tally, given, BY_SCHEMA.owners(subjects, NameRules(), self.unknown_xa_schemas)
+        )
 
     def _measure(
         self,
@@ -300,9 +302,9 @@ def _compress(
 
 
 def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
-    sizes: npt.NDArray[np.int64] = np.cumsum(share.runs[:, RUN_SIZE])
-    n = int(np.searchsorted(sizes, CHUNK)) + 1
-    part = share_as_chunk(file.name, share.runs[:n], share.replaced)
+    ranges = share.plan.ranges
+    n = int(np.searchsorted(np.cumsum(ranges[:, RANGE_SIZE]), CHUNK)) + 1
+    part = replace(share.plan, ranges=ranges[:n])
     fd = block.segment.format_description
     data = render(part, block.data, block.segment.start, file.read, fd)
     return data[: 2 * CHUNK]

@@ -17,12 +17,13 @@ plan depends only on its range, so a task that runs twice writes equal plans.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -49,20 +50,6 @@ split does not copy such events, since each file that it writes gets its own."""
 
 Ints = npt.NDArray[np.int64]
 
-RUN_OFFSET, RUN_SIZE, RUN_SOURCE_SIZE, RUN_KIND = range(4)
-"""The columns of an array of runs. A run is consecutive bytes of the source that an output receives unchanged, or one
-changed event. The columns are the offset in the source file, the length in the output, the length in the source file
-(both in bytes), and the kind."""
-
-COPIED, STATEMENT_END, REPLACED = range(3)
-"""The kinds of runs. A run is consecutive bytes of the source that an output receives, or one changed event.
-
-- COPIED: bytes as they are in the source file.
-- STATEMENT_END: a rows event that gets the flag STMT_END_F, because the output does not receive the statement's last
-  rows event.
-- REPLACED: a compressed transaction of which the output receives only some events, compressed again.
-"""
-
 
 @dataclass
 class Share:
@@ -70,38 +57,31 @@ class Share:
     is a binlog that the split writes."""
 
     output: int
-    runs: Ints
-    """The pieces of the source file that the output receives, one row for each piece, in ascending order of offset.
+    plan: ChunkPlan
+    """The pieces of the source file that the output receives, and the new bytes of compressed transactions.
 
-    The columns are :data:`RUN_OFFSET`, :data:`RUN_SIZE`, :data:`RUN_SOURCE_SIZE` and :data:`RUN_KIND`. The first
-    pieces may lie before the block. They are the head or the table maps of a transaction that began in an earlier
-    block, and of which the output receives the first rows only now.
+    The first pieces may lie before the block. They are the head or the table maps of a transaction that began in an
+    earlier block, and of which the output receives the first rows only now.
     """
     columns: Columns
     """The events of the block, with those that were carried for the output from earlier blocks."""
     is_open: bool
     """Whether the block ends inside its last transaction."""
-    replaced: dict[int, bytes] = field(default_factory=dict)
-    """The new bytes of each compressed transaction of which the output receives only some events, by the
-    transaction's offset in the source file."""
 
     @property
     def size(self) -> int:
         """The number of bytes that the output receives from the block."""
-        return int(self.runs[:, RUN_SIZE].sum())
-
-    @property
-    def events(self) -> int:
-        """The number of events that the output receives from the block."""
-        first, stop = self._bounds
-        return int((stop - first).sum())
+        return int(self.plan.ranges[:, K.RANGE_SIZE].sum())
 
     @cached_property
     def _bounds(self) -> tuple[Ints, Ints]:
-        """For each run, the number of its first event, and the number after its last event."""
-        # A block has many more events than an output has runs, so that the runs are looked up among the events.
-        begin, size = self.runs[:, RUN_OFFSET], self.runs[:, RUN_SOURCE_SIZE]
-        return np.searchsorted(self.columns.offset, begin), np.searchsorted(self.columns.offset, begin + size)
+        """For each piece, the number of its first event, and the number after its last event."""
+        # A block has many more events than an output has pieces, so that the pieces are looked up among the events.
+        begin, size, patch = self.plan.ranges.T
+        first = np.searchsorted(self.columns.offset, begin)
+        # A compressed transaction of which the output receives a part has another size in the source.
+        stop = np.where(patch == K.REPLACED, first + 1, np.searchsorted(self.columns.offset, begin + size))
+        return first, stop
 
     @cached_property
     def transactions(self) -> Ints:
@@ -114,23 +94,26 @@ class Share:
         )
         has_any = np.cumsum(np.bincount(begun, minlength=count) - np.bincount(ended + 1, minlength=count)) > 0
         has_any[0] |= self.columns.is_kept
-        return np.flatnonzero(has_any[: count - 1 - self.is_open])
+        found: Ints = np.flatnonzero(has_any[: count - 1 - self.is_open])
+        return found
 
     @cached_property
     def ends(self) -> Ints:
-        """Running totals of shape (n, 2).
+        """Running totals of shape (n + 1, 2).
 
-        Row i has the bytes and events that the output receives up to the end of transaction i of ``transactions``.
+        Row i has the bytes and events that the output receives up to the end of transaction i of ``transactions``. The
+        last row has those of the whole block.
         """
         first, stop = self._bounds
-        counts = np.stack([self.runs[:, RUN_SIZE], stop - first], axis=1)
+        counts = np.stack([self.plan.ranges[:, K.RANGE_SIZE], stop - first], axis=1)
+        totals = np.concatenate([np.zeros((1, 2), np.int64), np.cumsum(counts, axis=0)])
         event = self.columns.txn_event[self.transactions + 1]
         begun = np.searchsorted(first, event)
-        found: Ints = np.concatenate([np.zeros((1, 2), np.int64), np.cumsum(counts, axis=0)])[begun]
-        # A run may begin before the end of a transaction and end after it.
+        found: Ints = totals[np.append(begun, -1)]
+        # A piece may begin before the end of a transaction and end after it.
         (within,) = np.nonzero((begun > 0) & (stop[begun - 1] > event))
         last = begun[within] - 1
-        source_end = self.runs[last, RUN_OFFSET] + self.runs[last, RUN_SOURCE_SIZE]
+        source_end = self.plan.ranges[last, K.RANGE_OFFSET] + self.plan.ranges[last, K.RANGE_SIZE]
         found[within, 0] -= source_end - self.columns.offset[event[within]]
         found[within, 1] -= stop[last] - event[within]
         return found
@@ -166,8 +149,7 @@ class _OutputFlags:
         return self._addresses
 
 
-@dataclass
-class _Block:
+class _Block(NamedTuple):
     """The events of a block with their owners."""
 
     columns: Columns
@@ -236,11 +218,15 @@ class Assigner:
                 assert one.carry is not None
                 if output in begun or one.carry.is_kept or len(one.carry.events) > len(of_nobody.events):
                     self._open[output] = one.carry
-        ranges = {output: decided[output].plans[0].ranges for output in sorted(decided)}
         return [
-            _share(output, found, asked[output], block, segment)
-            for output, found in ranges.items()
-            if len(found)
+            Share(
+                output,
+                _with_new_bytes(decided[output].plans[0], output, block, segment),
+                asked[output],
+                segment.open,
+            )
+            for output in sorted(decided)
+            if len(decided[output].plans[0].ranges)
         ]
 
     def _decide(
@@ -335,13 +321,7 @@ class Assigner:
             if not source:
                 source = read(int(segment.offset[event]), int(segment.size[event]))
                 data = open_payload(source, fd)
-            kept = render(
-                share_as_chunk(segment.file, share.runs, share.replaced),
-                data,
-                0,
-                read,
-                inner.format_description,
-            )
+            kept = render(share.plan, data, 0, read, inner.format_description)
             closed = close_payload(kept, source, fd)
             if closed is not None:
                 parts.setdefault(share.output, {})[event] = closed
@@ -360,12 +340,10 @@ def _with_parts(block: _Block, output: int) -> Columns:
     return columns._replace(size=size, role=role)
 
 
-def _share(output: int, ranges: Ints, columns: Columns, block: _Block, segment: Segment) -> Share:
-    runs = ranges[:, [K.RANGE_OFFSET, K.RANGE_SIZE, K.RANGE_SIZE, K.RANGE_PATCH]]
-    cut = runs[:, RUN_KIND] == REPLACED
-    runs[cut, RUN_SOURCE_SIZE] = segment.size[np.searchsorted(segment.offset, runs[cut, RUN_OFFSET])]
-    replaced = {int(segment.offset[event]): data for event, data in block.parts.get(output, {}).items()}
-    return Share(output, runs, columns, segment.open, replaced)
+def _with_new_bytes(plan: ChunkPlan, output: int, block: _Block, segment: Segment) -> ChunkPlan:
+    """Return an output's plan with the new bytes of compressed transactions."""
+    parts = block.parts.get(output, {})
+    return replace(plan, replaced={int(segment.offset[event]): data for event, data in parts.items()})
 
 
 def _any_owned(block: _Block, begun: dict[int, Carry]) -> bool:
@@ -380,33 +358,18 @@ def _any_owned(block: _Block, begun: dict[int, Carry]) -> bool:
     return not bare.all()
 
 
-_NO_RUNS: Ints = np.empty((0, 3), np.int64)
+P_OUTPUT, P_BLOCK, P_OFFSET, P_SIZE, P_PATCH = range(5)
+"""The columns of :attr:`RangePlan.pieces`. The last three are those of :attr:`ChunkPlan.ranges`.
 
-
-def share_as_chunk(file: str, runs: Ints, replaced: dict[int, bytes]) -> ChunkPlan:
-    """Return runs that an output receives as a chunk plan, from which the dump thread makes bytes.
-
-    :func:`~dumpfilter.dump.chunk.render` makes the output's bytes from the chunk plan. ``file`` is the name of the
-    source file. The other parameters are those of a :class:`Share`.
-    """
-    ranges = runs[:, [RUN_OFFSET, RUN_SIZE, RUN_KIND]]
-    return ChunkPlan(file, ranges, 0, 0, 0, _NO_RUNS, replaced=replaced)
-
-
-S_BLOCK, S_OUTPUT, S_RUNS, S_TRANSACTIONS, S_BYTES, S_EVENTS = range(6)
-"""The columns of :attr:`RangePlan.shares`. A row says what one output receives from one block of the range.
-
-- S_BLOCK: the block, an index into ``RangePlan.blocks``.
-- S_OUTPUT: the output, an index into ``RangePlan.outputs``.
-- S_RUNS, S_TRANSACTIONS: the number of rows in ``RangePlan.runs`` and ``RangePlan.transactions`` that describe the
-  output's part of the block.
-- S_BYTES, S_EVENTS: the number of bytes and events that the output receives from the block.
+- P_OUTPUT: the output, an index into ``RangePlan.outputs``.
+- P_BLOCK: the block, an index into ``RangePlan.blocks``.
 """
 
-T_END, T_EVENTS, T_SOURCE, T_NUMBER, T_TIME, T_PLACE = range(6)
+T_OUTPUT, T_END, T_EVENTS, T_SOURCE, T_NUMBER, T_TIME, T_PLACE = range(7)
 """The columns of :attr:`RangePlan.transactions`. A row is a transaction of which one output receives an event.
 
-- T_END, T_EVENTS: running totals, the number of bytes and of events that the output receives from the block's
+- T_OUTPUT: the output, an index into ``RangePlan.outputs``.
+- T_END, T_EVENTS: running totals, the number of bytes and of events that the output receives from the range's
   beginning to the transaction's end.
 - T_SOURCE, T_NUMBER: the GTID. T_SOURCE is an index into ``RangePlan.sources``, or -1 without a GTID. T_NUMBER is the
   number at the end of the GTID.
@@ -433,86 +396,75 @@ _WORDS: TypeAdapter[tuple[list[str], list[SourceKey], dict[int, bytes], int, _Cu
 """The form of a saved plan without the plan's arrays."""
 
 
-@dataclass
-class RangePlan:
+class RangePlan(NamedTuple):
     """The plan of one range, which says which bytes of the range go to each output of the split."""
 
-    outputs: list[str] = field(default_factory=list)
-    """The names of the outputs that receive events of the range."""
-    sources: list[SourceKey] = field(default_factory=list)
-    """The GTID sources that the column T_SOURCE of ``transactions`` refers to. A GTID source is a server UUID (with
-    its tag) in MySQL, and a domain id and server id in MariaDB."""
-    blocks: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
+    blocks: Ints
     """The offsets in the source file at which each block begins and ends; shape (n, 2).
 
     A block is the part of the range that a task reads at a time, about 16 MiB.
     """
-    shares: Ints = field(default_factory=lambda: np.empty((0, 6), np.int64))
-    """A row for each block and output that receives events of the block, in the order of the blocks; shape (n, 6).
+    pieces: Ints
+    """The pieces of the source file that the outputs receive, a row for each piece; shape (n, 5).
 
-    :data:`S_BLOCK` explains the columns.
+    The rows have the order of the blocks. Those of one block and one output stand together. :data:`P_OUTPUT` explains
+    the columns.
     """
-    runs: Ints = field(default_factory=lambda: np.empty((0, 4), np.int64))
-    """The pieces of the source file that the outputs receive, a row for each piece; shape (n, 4).
+    transactions: Ints
+    """A row for each output and transaction of which the output receives an event; shape (n, 7).
 
-    The pieces that belong to the first row of ``shares`` come first, then those of its second row, and so on. The
-    columns are :data:`~dumpfilter.spark_jobs.split.assign.RUN_OFFSET` and the names after it.
+    The rows of an output have the order of the source. :data:`T_OUTPUT` explains the columns.
     """
-    transactions: Ints = field(default_factory=lambda: np.empty((0, 6), np.int64))
-    """A row for each output and transaction of which the output receives an event; shape (n, 6).
-
-    The transactions that belong to the first row of ``shares`` come first, then those of its second row, and so on.
-    :data:`T_END` explains the columns.
-    """
-    replaced: dict[int, bytes] = field(default_factory=dict)
+    outputs: list[str]
+    """The names of the outputs that receive events of the range."""
+    sources: list[SourceKey]
+    """The GTID sources that the column T_SOURCE of ``transactions`` refers to. A GTID source is a server UUID (with
+    its tag) in MySQL, and a domain id and server id in MariaDB."""
+    replaced: dict[int, bytes]
     """The new bytes of each compressed transaction of which an output receives only some events. The key is the row
-    in ``runs``."""
-    cut: int = 0
+    in ``pieces``."""
+    cut: int
     """The number of transactions that have events for several outputs, and that some of these outputs receive only in
     part."""
-    first_cut: _Cut = None
+    first_cut: _Cut
     """The first transaction that ``cut`` counts, as its offset in the source file and the names of its outputs. None if
     there is no such transaction."""
-    unassigned: int = 0
+    unassigned: int
     """The number of transactions of which no output receives any event."""
 
     def save(self, path: Path) -> None:
         """Write the plan to a temporary file and rename the file to ``path``. A reader never sees half a plan. Raises
         OutputError."""
-        words = _WORDS.dump_json(
-            (self.outputs, self.sources, self.replaced, self.cut, self.first_cut, self.unassigned)
-        )
+        words = np.frombuffer(_WORDS.dump_json(self[3:]), np.uint8)
         with committed_by_task(path) as file:
             np.savez(
-                file,
-                words=np.frombuffer(words, np.uint8),
-                blocks=self.blocks,
-                shares=self.shares,
-                runs=self.runs,
-                transactions=self.transactions,
+                file, blocks=self.blocks, pieces=self.pieces, transactions=self.transactions, words=words
             )
 
     @classmethod
-    def load(cls, path: Path, *, with_runs: bool = True) -> RangePlan:
+    def load(cls, path: Path, *, with_pieces: bool = True) -> RangePlan:
         """Return the plan of a range, read from the file that the planning task saved.
 
-        Without ``with_runs`` the plan has no runs, which most of the file is.
+        Without ``with_pieces`` the plan has no pieces, which most of the file is.
         """
         with np.load(path, allow_pickle=False) as arrays:
-            words = _WORDS.validate_json(arrays["words"].tobytes())
-            outputs, sources, replaced, cut, first_cut, unassigned = words
             return cls(
-                outputs,
-                sources,
                 arrays["blocks"],
-                arrays["shares"],
-                arrays["runs"] if with_runs else np.empty((0, 4), np.int64),
+                arrays["pieces"] if with_pieces else np.empty((0, 5), np.int64),
                 arrays["transactions"],
-                replaced,
-                cut,
-                first_cut,
-                unassigned,
+                *_WORDS.validate_json(arrays["words"].tobytes()),
             )
+
+    def by_output(self, rows: Ints) -> Iterator[tuple[int, Ints]]:
+        """Yield the number of each output that has any of these rows, and its rows in their order.
+
+        ``rows`` are ``pieces`` or ``transactions``, whose first column is the number of the output.
+        """
+        order = np.argsort(rows[:, 0], kind="stable")
+        bounds = np.searchsorted(rows[order, 0], np.arange(len(self.outputs) + 1)).tolist()
+        for output, (begin, end) in enumerate(pairwise(bounds)):
+            if begin < end:
+                yield output, rows[order[begin:end]]
 
 
 class PlanMaker:
@@ -524,10 +476,11 @@ class PlanMaker:
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
         self._blocks: list[tuple[int, int]] = []
-        self._share_rows: list[tuple[int, ...]] = []
-        self._runs: list[Ints] = []
-        self._transactions: list[Ints] = []
-        self._n_runs = 0
+        self._pieces: list[Ints] = [np.empty((0, 5), np.int64)]
+        self._transactions: list[Ints] = [np.empty((0, 7), np.int64)]
+        self._totals: dict[int, Ints] = {}
+        """The bytes and events that each output has received so far."""
+        self._n_pieces = 0
         self._replaced: dict[int, bytes] = {}
         self._cut = self._unassigned = 0
         self._first_cut: _Cut = None
@@ -542,27 +495,25 @@ class PlanMaker:
         self._count(segment, shares)
         number = len(self._blocks)
         self._blocks.append((segment.start, segment.end))
-        last_event = segment.txn_event[1:] - 1
-        place = segment.offset[last_event] + segment.size[last_event]
-        last_event_time = segment.time[last_event].astype(np.int64)
+        last = segment.txn_event[1:] - 1
+        about = np.column_stack(
+            [
+                segment.txn_source,
+                segment.txn_number,
+                segment.time[last],
+                segment.offset[last] + segment.size[last],
+            ]
+        )
         for share in shares:
-            for k in np.flatnonzero(share.runs[:, RUN_KIND] == REPLACED).tolist():
-                self._replaced[self._n_runs + k] = share.replaced[int(share.runs[k, RUN_OFFSET])]
-            self._runs.append(share.runs)
-            self._n_runs += len(share.runs)
+            ranges = share.plan.ranges
+            for k in np.flatnonzero(ranges[:, K.RANGE_PATCH] == K.REPLACED).tolist():
+                self._replaced[self._n_pieces + k] = share.plan.replaced[int(ranges[k, K.RANGE_OFFSET])]
+            self._n_pieces += len(ranges)
+            self._pieces.append(_after((share.output, number), ranges))
+            ends = share.ends + self._totals.get(share.output, 0)
+            self._totals[share.output] = ends[-1]
             self._transactions.append(
-                np.column_stack(
-                    [
-                        share.ends,
-                        segment.txn_source[share.transactions],
-                        segment.txn_number[share.transactions],
-                        last_event_time[share.transactions],
-                        place[share.transactions],
-                    ]
-                ).astype(np.int64)
-            )
-            self._share_rows.append(
-                (number, share.output, len(share.runs), len(share.ends), share.size, share.events)
+                _after((share.output,), np.hstack([ends[:-1], about[share.transactions]]))
             )
 
     def _count(self, segment: Segment, shares: Sequence[Share]) -> None:
@@ -577,11 +528,11 @@ class PlanMaker:
         partly = np.zeros(len(nbytes), np.bool_)
         had, self._had = self._had, {}
         for share in shares:
-            before = had.pop(share.output, 0)
-            ends = np.concatenate([[-before], share.ends[:, 0]])
+            *of_transactions, whole = share.ends[:, 0].tolist()
+            ends = [-had.pop(share.output, 0), *of_transactions]
             outputs[share.transactions] += 1
             partly[share.transactions] |= np.diff(ends) < nbytes[share.transactions]
-            self._had[share.output] = share.size - int(ends[-1])
+            self._had[share.output] = whole - ends[-1]
         if segment.open:
             self._began, self._bytes = int(begin[-1]), int(nbytes[-1])
             if len(nbytes) == 1:
@@ -607,20 +558,28 @@ class PlanMaker:
         """
         # The outputs' numbers depend on the ranges that this process read before. The plan orders the outputs by name
         # instead, so that every process makes an equal plan of the range.
-        outputs = sorted({share[S_OUTPUT] for share in self._share_rows}, key=self._names.__getitem__)
-        shares = np.array(self._share_rows, np.int64).reshape(-1, 6)
+        outputs = sorted(self._totals, key=self._names.__getitem__)
         number = np.zeros(max(outputs, default=0) + 1, np.int64)
         number[outputs] = np.arange(len(outputs))
-        shares[:, S_OUTPUT] = number[shares[:, S_OUTPUT]]
+        pieces, transactions = np.concatenate(self._pieces), np.concatenate(self._transactions)
+        for rows in (pieces, transactions):
+            rows[:, 0] = number[rows[:, 0]]
         return RangePlan(
+            np.array(self._blocks, np.int64).reshape(-1, 2),
+            pieces,
+            transactions,
             [self._names[k] for k in outputs],
             [sources.key(k, family) for k in range(sources.count)],
-            np.array(self._blocks, np.int64).reshape(-1, 2),
-            shares,
-            np.concatenate([np.empty((0, 4), np.int64), *self._runs]),
-            np.concatenate([np.empty((0, 6), np.int64), *self._transactions]),
             self._replaced,
             self._cut,
             self._first_cut,
             self._unassigned,
         )
+
+
+def _after(first: tuple[int, ...], rows: Ints) -> Ints:
+    """Return rows with more columns before theirs, which have the same values in all rows."""
+    found = np.empty((len(rows), len(first) + rows.shape[1]), np.int64)
+    found[:, : len(first)] = first
+    found[:, len(first) :] = rows
+    return found

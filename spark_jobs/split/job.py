@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -29,7 +28,6 @@ from dumpfilter.analyse.split_set.manifest import (
     BinlogPart,
     Manifest,
     NamedBinlog,
-    Place,
     SourceFile,
     beginning_digest,
     now,
@@ -54,46 +52,28 @@ from dumpfilter.spark_jobs.split.assign import RangePlan
 from dumpfilter.spark_jobs.split.output import OutputDirectory
 from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, REST, Specification, decode_name, schemas_among
 from dumpfilter.spark_jobs.split.placement import OutputFile, Placing
-from dumpfilter.spark_jobs.split.tasks import PlanRange, Staging, WriteRange, binlog_name, write_all
+from dumpfilter.spark_jobs.split.tasks import PlanRange, Staging, WriteRange, write_all
 
 _SYNCS = 8
 """The number of threads that synchronize files to disk at the same time."""
 
 
 def finish_set(
-    name: str,
-    files: Sequence[OutputFile],
-    staging: Staging,
-    indexes: Sequence[FileIndex],
-    specification: Specification,
+    name: str, files: Sequence[OutputFile], staging: Staging, specification: Specification
 ) -> NamedBinlog:
     """Complete the files of one output, write its index file, and return its entry for the manifest.
 
-    An output is a binlog that the split writes, here ``name``. ``files`` are the output's files in order. ``indexes``
-    describe the source's files. Raises OutputError, also when a file does not have the expected size.
+    An output is a binlog that the split writes, here ``name``. ``files`` are the output's files in order. Raises
+    OutputError, also when a file does not have the expected size.
     """
-    names = {one.number: one.name for one in indexes}
-    last = next(one for one in reversed(indexes) if one.format_description)
-    starts = [_named(file.start, names) for file in files] + [Place(file=last.name, position=last.end)]
-    following = [binlog_name(name, file.number + 1) for file in files[:-1]]
+    parts = [file.part for file in files]
+    names = [part.name for part in parts]
     with ThreadPoolExecutor(_SYNCS, "sync") as pool:
-        finish = partial(_finish_file, name, staging)
-        sizes = list(pool.map(finish, files, [*following, None]))
-    _write_index(Path(staging.path, "out", f"{name}-bin.index"), [binlog_name(name, f.number) for f in files])
-    parts = [
-        BinlogPart(
-            name=binlog_name(name, file.number),
-            size=size,
-            events=file.events,
-            transactions=file.transactions,
-            previous_gtids=file.previous_gtids,
-            first_time=file.first_time,
-            last_time=file.last_time,
-            source_start=start,
-            source_end=end,
-        )
-        for file, size, (start, end) in zip(files, sizes, pairwise(starts), strict=True)
-    ]
+        finish = partial(_finish_file, Path(staging.path, "out"))
+        for part, size in zip(parts, pool.map(finish, files, [*names[1:], None]), strict=True):
+            part.size = size
+    with committed(Path(staging.path, "out", f"{name}-bin.index")) as index:
+        index.write("".join(f"./{each}\n" for each in names).encode("ascii"))
     return _described(name, specification, parts)
 
 
@@ -107,11 +87,11 @@ def _described(name: str, specification: Specification, parts: list[BinlogPart])
     return NamedBinlog(name=name, rest=True, parts=parts)
 
 
-def _finish_file(name: str, staging: Staging, file: OutputFile, following: str | None) -> int:
+def _finish_file(directory: Path, file: OutputFile, following: str | None) -> int:
     """Write the beginning of an output file, and at its end a Rotate event to the file ``following`` (None: no file
     follows). Return the file's size, bytes."""
-    path = staging.binlog(name, file.number)
-    size = file.size
+    path = directory / file.part.name
+    size = file.part.size
     rotate = b"" if following is None else _rotate(file, following)
     with writing(path):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -134,16 +114,11 @@ def _rotate(file: OutputFile, following: str) -> bytes:
     event = make_event(
         EventType.ROTATE,
         encode_rotate(Rotate(following, 4)),
-        timestamp=file.last_time or file.timestamp,
+        timestamp=file.part.last_time or fd.header.timestamp,
         server_id=fd.header.server_id,
         checksum=fd.checksum,
     )
-    return bytes(rebase(event, file.size, checksum=fd.checksum))
-
-
-def _write_index(path: Path, names: Sequence[str]) -> None:
-    with committed(path) as file:
-        file.write("".join(f"./{name}\n" for name in names).encode("ascii"))
+    return bytes(rebase(event, file.part.size, checksum=fd.checksum))
 
 
 def sync_ranges(staging: Staging, numbers: Sequence[int]) -> None:
@@ -157,10 +132,6 @@ def sync_ranges(staging: Staging, numbers: Sequence[int]) -> None:
     with ThreadPoolExecutor(_SYNCS, "sync") as pool:
         list(pool.map(sync, numbers))
     sync_path(Path(staging.path, "out", RANGES))
-
-
-def _named(place: tuple[int, int], names: dict[int, str]) -> Place:
-    return Place(file=names[place[0]], position=place[1])
 
 
 MAX_BINLOG_SIZE = 1 << 30
@@ -233,7 +204,7 @@ def split(
         write = WriteRange(files, staging, _boot_id())
         run(write, ranges, "writing", slices=slices, amount=amount_of(ranges))
         sets = [
-            finish_set(name, found, staging, files, options.specification)
+            finish_set(name, found, staging, options.specification)
             for name, found in sorted(placing.outputs.items())
         ]
         sync_ranges(staging, [one.number for one in ranges])
@@ -266,7 +237,7 @@ def _place(indexed: IndexedSet, staging: Staging, options: SplitOptions) -> tupl
     placing = Placing(indexed.files, options.specification.names, options.max_binlog_size)
     cut = unassigned = 0
     for wanted in indexed.ranges:
-        plan = RangePlan.load(staging.plan(wanted.number), with_runs=False)
+        plan = RangePlan.load(staging.plan(wanted.number), with_pieces=False)
         if plan.first_cut is not None and options.spanning == "refuse":
             position, outputs = plan.first_cut
             raise TransactionSpans(

@@ -11,7 +11,6 @@ extensions". The name of a schema becomes the name of a file as servers encode i
 
 from __future__ import annotations
 
-import abc
 import hashlib
 import json
 import re
@@ -93,19 +92,42 @@ NO_OUTPUT = -1
 (such as Intvar) have this number, since they go wherever their transaction or statement goes."""
 
 
-class Owners(abc.ABC):
+class Owners:
     """The outputs (the binlogs that the split writes) that receive the events of each table and each statement.
+
+    In a split by filters, each of ``filters`` has one output. It receives the events that the master would send to a
+    slave with the filter. With ``rest`` there is one more output of that name, which receives the events that every
+    filter drops. In a split by schema, ``filters`` are None. Each schema has one output, and events without a schema go
+    to the output :data:`REST`. ``unknown_xa_schemas`` are the encoded names of the schemas that receive every XA COMMIT
+    and XA ROLLBACK of a transaction that was prepared before the binlog set.
 
     An owner number says which outputs receive an event. A number from 0 is one output, the index in ``names``. The
     number -1 (:data:`NO_OUTPUT`) is no output. The number -2 - k means all outputs in ``several[k]``.
     """
 
-    def __init__(self, subjects: Subjects, names: Iterable[str], default_outputs: Iterable[int]) -> None:
+    def __init__(
+        self,
+        subjects: Subjects,
+        filters: Sequence[tuple[str, ReplicationFilter]] | None = None,
+        rest: str | None = None,
+        unknown_xa_schemas: Iterable[str] = (),
+    ) -> None:
         self._subjects = subjects
+        self._filters = None if filters is None else [one for _, one in filters]
+        self._unknown_xa_schemas = tuple(unknown_xa_schemas)
         self._of: npt.NDArray[np.int32] = np.zeros(64, np.int32)
         self._n_owned = 0
-        self.names = list(names)
-        self.default_outputs = tuple(default_outputs)
+        self.names = [REST] if filters is None else [name for name, _ in filters]
+        self._rest: list[int] = []
+        if filters is None:
+            self._rest = [0]
+        elif rest is not None:
+            self._rest = [len(filters)]
+            self.names.append(rest)
+        self._numbers = {name: number for number, name in enumerate(self.names)}
+        # A slave whose filter has no rules receives every transaction, even an empty transaction.
+        without_rules = [k for k, one in enumerate(self._filters or ()) if not one.is_on]
+        self.default_outputs = tuple(without_rules or self._rest)
         """The numbers of the outputs that receive a transaction in which no event belongs to any output, for example
         an empty transaction."""
         self.several: list[tuple[int, ...]] = []
@@ -113,18 +135,29 @@ class Owners(abc.ABC):
         that changes tables of two schemas goes to the outputs of both."""
         self._codes: dict[tuple[int, ...], int] = {}
 
-    @abc.abstractmethod
     def outputs_of(self, subject: Subject) -> Sequence[int]:
         """Return the numbers of the outputs that receive a table's rows events, or a statement's event."""
+        if self._filters is None:
+            return self._of_schemas(encoded_schemas(subject))
+        return [k for k, one in enumerate(self._filters) if one.verdict(subject).passes] or self._rest
+
+    def _of_schemas(self, names: Iterable[str]) -> Sequence[int]:
+        numbers = []
+        for name in names:
+            if name not in self._numbers:
+                self._numbers[name] = len(self.names)
+                self.names.append(name)
+            numbers.append(self._numbers[name])
+        return numbers or self._rest
 
     @property
-    @abc.abstractmethod
     def undecided(self) -> int:
         """The number that says which outputs receive events that no filter can decide.
 
         Such events are incidents, events of unknown types, and rows events without a table map. In a split by filters
         every output receives them, and in a split by schema the output for events without a schema.
         """
+        return 0 if self._filters is None else self.code(range(len(self.names)))
 
     @property
     def unknown_xa_ends(self) -> int:
@@ -133,6 +166,8 @@ class Owners(abc.ABC):
 
         The set does not show which tables such a transaction changed, so no output can be left out for certain.
         """
+        if self._filters is None:
+            return self.code(self._of_schemas(self._unknown_xa_schemas))
         return self.undecided
 
     def members(self, owner: int) -> tuple[int, ...]:
@@ -180,63 +215,6 @@ class Owners(abc.ABC):
                 )
         self._n_owned = wanted
         return self._of
-
-
-class SchemaOwners(Owners):
-    """The owners in a split by schema. Each schema has one output, and events without a schema go to the output
-    :data:`~dumpfilter.spark_jobs.split.ownership.REST`.
-
-    ``unknown_xa_schemas`` are schemas' encoded names. Their outputs receive every XA COMMIT and XA ROLLBACK of a
-    transaction that was prepared before the binlog set.
-    """
-
-    def __init__(self, subjects: Subjects, unknown_xa_schemas: Iterable[str] = ()) -> None:
-        super().__init__(subjects, [REST], [0])
-        self._numbers = {REST: 0}
-        self._unknown_xa_schemas = tuple(unknown_xa_schemas)
-
-    def outputs_of(self, subject: Subject) -> Sequence[int]:
-        return [self._number(name) for name in encoded_schemas(subject)] or [0]
-
-    @property
-    def undecided(self) -> int:
-        return 0
-
-    @property
-    def unknown_xa_ends(self) -> int:
-        return self.code([self._number(name) for name in self._unknown_xa_schemas] or [0])
-
-    def _number(self, name: str) -> int:
-        found = self._numbers.get(name)
-        if found is None:
-            found = self._numbers[name] = len(self.names)
-            self.names.append(name)
-        return found
-
-
-class FilterOwners(Owners):
-    """The owners in a split by filters. Each filter has one output, which receives the events that the master would
-    send to a slave with the filter.
-
-    With ``rest`` there is one more output of that name, which receives the events that every filter drops.
-    """
-
-    def __init__(
-        self, subjects: Subjects, filters: Sequence[tuple[str, ReplicationFilter]], rest: str | None = None
-    ) -> None:
-        names = [name for name, _ in filters] + ([] if rest is None else [rest])
-        self._rest = [] if rest is None else [len(filters)]
-        # A slave whose filter has no rules receives every transaction, even an empty transaction.
-        without_rules = [k for k, (_, one) in enumerate(filters) if not one.is_on]
-        super().__init__(subjects, names, without_rules or self._rest)
-        self._filters = [one for _, one in filters]
-
-    def outputs_of(self, subject: Subject) -> Sequence[int]:
-        return [k for k, one in enumerate(self._filters) if one.verdict(subject).passes] or self._rest
-
-    @property
-    def undecided(self) -> int:
-        return self.code(range(len(self.names)))
 
 
 def encoded_schemas(subject: Subject) -> tuple[str, ...]:
@@ -336,9 +314,9 @@ class Specification:
         ``unknown_xa_schemas`` are used in a split by schema. They name the schemas that receive XA COMMIT and
         XA ROLLBACK of transactions that were prepared before the binlog set begins.
         """
-        if self.by_schema:
-            return SchemaOwners(subjects, unknown_xa_schemas)
-        return FilterOwners(subjects, self.filters(names), self.rest)
+        return Owners(
+            subjects, None if self.by_schema else self.filters(names), self.rest, unknown_xa_schemas
+        )
 
 
 BY_SCHEMA = Specification()

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dumpfilter.analyse.split_set.manifest import BinlogPart, Place
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
     HEADER_LENGTH,
@@ -72,33 +73,23 @@ _MOST_WAITING = 1 << 16
 """The number of collected GTIDs after which they are added to the output's GTID set. It is cheaper to add many GTIDs
 at once, but collected GTIDs need memory."""
 
-Place = tuple[int, int]
-"""A position in the source: the number of the file in the binlog set, from 0, and the offset in the file."""
-
 
 @dataclass
 class OutputFile:
-    """A file of an output (a binlog that the split writes), with all that its manifest entry needs."""
+    """A file of an output (a binlog that the split writes)."""
 
     number: int
     head: bytes
     """The first bytes of the file: the magic number, the format description event, and the event with the GTIDs of
     the output's earlier files."""
-    timestamp: int
-    """The timestamp of the source's format description event, Unix seconds."""
-    previous_gtids: str | None
-    """The GTIDs of the output's earlier files as text; None if the source does not record GTIDs."""
-    start: Place
-    """The position in the source at which this file begins. The part of the source that this file covers ends at the
-    ``start`` of the output's next file, so the files cover the source without a gap."""
-    size: int
-    """The size of the file so far, bytes."""
-    fd: bytes = b""
+    fd: bytes
     """The file's format description event."""
-    events: int = 0
-    transactions: int = 0
-    first_time: int | None = None
-    last_time: int | None = None
+    part: BinlogPart
+    """The file's entry in the manifest, with the size and the end of the source's part so far.
+
+    The part of the source that a file covers ends where that of the output's next file begins, so the files cover the
+    source without a gap.
+    """
 
 
 @dataclass
@@ -106,6 +97,7 @@ class _Output:
     """The state of one output (a binlog that the split writes) while the driver chooses files for the output's
     events."""
 
+    name: str
     gtids: _Gtids
     files: list[OutputFile] = field(default_factory=list)
     begun_in: int = 0
@@ -113,27 +105,6 @@ class _Output:
     full: bool = False
     """Whether the output's newest file has reached ``max_binlog_size``. Then the next transaction goes to a new
     file."""
-    waiting: list[tuple[Ints, Sequence[SourceKey]]] = field(default_factory=list)
-    """Collected GTIDs that are not yet added to ``gtids``. Each item has an array of GTIDs and a list of GTID sources.
-    A row of the array is a GTID: an index into this list, and a number."""
-    waiting_rows: int = 0
-
-    def add_gtids(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
-        """Collect GTIDs of transactions in the newest file.
-
-        ``gtids`` has shape (n, 2). A row is an index into ``sources`` (-1: no GTID), and the GTID's number.
-        """
-        self.waiting.append((gtids, sources))
-        self.waiting_rows += len(gtids)
-        if self.waiting_rows > _MOST_WAITING:
-            self.take_gtids()
-
-    def take_gtids(self) -> None:
-        """Add all collected GTIDs to the output's GTID set, so that the next file can begin with that set."""
-        for gtids, sources in self.waiting:
-            self.gtids.add(gtids, sources)
-        self.waiting.clear()
-        self.waiting_rows = 0
 
 
 class Placing:
@@ -152,6 +123,7 @@ class Placing:
             one.number: FormatDescription.parse(one.format_description, file=one.name)
             for one in self._indexes
         }
+        self._names = {one.number: one.name for one in self._indexes}
         self._max_size = max_size
         self._outputs: dict[str, _Output] = {}
         for name in names:
@@ -168,72 +140,44 @@ class Placing:
         ``wanted`` is the next range of the source, and ``plan`` says which bytes go to which output. A new file begins
         where an output's file is full, or where the source's server restarted or changed its binlog format.
         """
-        placement: Placement = {}
-        owner = plan.shares[:, P.S_OUTPUT]
-        order = np.argsort(owner, kind="stable")
-        bounds = np.searchsorted(owner[order], np.arange(len(plan.outputs) + 1)).tolist()
-        last_transaction = np.cumsum(plan.shares[:, P.S_TRANSACTIONS])
-        for name, begin, end in zip(plan.outputs, bounds, bounds[1:], strict=False):
-            mine = order[begin:end]
-            if not len(mine):
-                continue
-            shares = plan.shares[mine]
-            counts = shares[:, P.S_TRANSACTIONS]
-            columns = shares[:, [P.S_BYTES, P.S_EVENTS]]
-            before = np.cumsum(columns, axis=0) - columns
-            stops = last_transaction[mine].tolist()
-            transactions = np.concatenate(
-                [
-                    plan.transactions[stop - count : stop]
-                    for stop, count in zip(stops, counts.tolist(), strict=True)
-                ]
-            )
-            transactions[:, [P.T_END, P.T_EVENTS]] += np.repeat(before, counts, axis=0)
-            placement[name] = self._place(
-                self._outputs.get(name) or self._open(name),
-                wanted,
-                int(shares[:, P.S_BYTES].sum()),
-                transactions,
-                plan.sources,
-            )
-        return placement
+        return {
+            plan.outputs[output]: self._place(plan.outputs[output], wanted, transactions, plan.sources)
+            for output, transactions in plan.by_output(plan.transactions)
+        }
 
     def _place(
-        self,
-        output: _Output,
-        wanted: Range,
-        size: int,
-        transactions: Ints,
-        sources: Sequence[SourceKey],
+        self, name: str, wanted: Range, transactions: Ints, sources: Sequence[SourceKey]
     ) -> list[Stretch]:
+        output = self._outputs.get(name) or self._open(name)
         if wanted.file != output.begun_in:
             started = self._started(output.begun_in, wanted.file)
             if started or _identity(self._fds[wanted.file]) != _identity(self._fds[output.begun_in]):
-                self._next_file(output, wanted.file, (wanted.file, 4), started=started)
+                self._next_file(output, wanted.file, 4, started=started)
         stretches: list[Stretch] = []
         begin = done = events = 0
         ends = transactions[:, P.T_END]
         while done < len(ends):
             if output.full:
                 place = int(transactions[done - 1, P.T_PLACE]) if done else wanted.start
-                self._next_file(output, wanted.file, (wanted.file, place), started=0)
+                self._next_file(output, wanted.file, place, started=0)
             file = output.files[-1]
-            k = done + int(np.searchsorted(ends[done:], self._max_size - file.size + begin))
-            last = min(k, len(ends) - 1)
+            part = file.part
+            k = done + int(np.searchsorted(ends[done:], self._max_size - part.size + begin))
             output.full = k < len(ends)
-            stop = int(ends[last]) if output.full else size
-            stretches.append(Stretch(stop, file.number, file.size - begin))
-            _count(output, file, transactions[done : last + 1], sources)
-            file.size += stop - begin
-            file.events += int(transactions[last, P.T_EVENTS]) - events
-            begin, done, events = stop, last + 1, int(transactions[last, P.T_EVENTS])
-        assert begin == size, "a range ends with a transaction"
+            last = min(k, len(ends) - 1)
+            stop, events_until = transactions[last, [P.T_END, P.T_EVENTS]].tolist()
+            stretches.append(Stretch(stop, file.number, part.size - begin))
+            _count(part, transactions[done : last + 1])
+            output.gtids.add(transactions[done : last + 1, [P.T_SOURCE, P.T_NUMBER]], sources)
+            part.size += stop - begin
+            part.events += events_until - events
+            begin, done, events = stop, last + 1, events_until
         return stretches
 
     def _open(self, name: str) -> _Output:
         first = self._indexes[0]
-        output = self._outputs[name] = _Output(_Gtids(first, self._fds[first.number]))
-        self._next_file(output, first.number, (first.number, 4), started=self._fds[first.number].created)
+        output = self._outputs[name] = _Output(name, _Gtids(first, self._fds[first.number]))
+        self._next_file(output, first.number, 4, started=self._fds[first.number].created)
         return output
 
     def _started(self, before: int, now: int) -> int:
@@ -244,8 +188,7 @@ class Placing:
         """
         return max((fd.created for number, fd in self._fds.items() if before < number <= now), default=0)
 
-    def _next_file(self, output: _Output, source: int, start: Place, *, started: int) -> None:
-        output.take_gtids()
+    def _next_file(self, output: _Output, source: int, position: int, *, started: int) -> None:
         fd = self._fds[source]
         head = bytearray(fd.raw)
         head[_CREATED : _CREATED + 4] = started.to_bytes(4, "little")
@@ -257,29 +200,38 @@ class Placing:
             head[-CHECKSUM_LENGTH:] = zlib.crc32(head[:-CHECKSUM_LENGTH]).to_bytes(CHECKSUM_LENGTH, "little")
         prolog = rebase(output.gtids.event(fd), 4 + len(head), checksum=fd.checksum)
         whole = bytes(MAGIC + head + prolog)
-        output.files.append(
-            OutputFile(
-                len(output.files) + 1,
-                whole,
-                fd.header.timestamp,
-                output.gtids.text,
-                start,
-                len(whole),
-                bytes(head),
-            )
+        number = len(output.files) + 1
+        start = Place(file=self._names[source], position=position)
+        if output.files:
+            output.files[-1].part.source_end = start
+        part = BinlogPart(
+            name=binlog_name(output.name, number),
+            size=len(whole),
+            events=0,
+            transactions=0,
+            previous_gtids=output.gtids.text,
+            first_time=None,
+            last_time=None,
+            source_start=start,
+            source_end=Place(file=self._indexes[-1].name, position=self._indexes[-1].end),
         )
+        output.files.append(OutputFile(number, whole, bytes(head), part))
         output.begun_in, output.full = source, False
 
 
-def _count(output: _Output, file: OutputFile, transactions: Ints, sources: Sequence[SourceKey]) -> None:
+def binlog_name(output: str, number: int) -> str:
+    """Return the name of file ``number`` of an output, such as ``shop-bin.000001``. WL#2387 proposes this form."""
+    return f"{output}-bin.{number:06}"
+
+
+def _count(part: BinlogPart, transactions: Ints) -> None:
     times = transactions[:, P.T_TIME]
     times = times[times > 0]
     if len(times):
-        if file.first_time is None:
-            file.first_time = int(times.min())
-        file.last_time = max(file.last_time or 0, int(times.max()))
-    file.transactions += len(transactions)
-    output.add_gtids(transactions[:, [P.T_SOURCE, P.T_NUMBER]], sources)
+        if part.first_time is None:
+            part.first_time = int(times.min())
+        part.last_time = max(part.last_time or 0, int(times.max()))
+    part.transactions += len(transactions)
 
 
 def _identity(fd: FormatDescription) -> tuple[Any, ...]:
@@ -298,6 +250,8 @@ class _Gtids:
         self._set: MysqlGtidSet | None = None
         self._last: dict[SourceKey, int] = {}
         self._flags = 0
+        self._waiting: list[tuple[Ints, Sequence[SourceKey]]] = []
+        """Collected GTIDs that are not yet among the others. Each item has the arguments of :meth:`add`."""
         if not self._event:
             return
         body = bytes(fd.body(self._event))
@@ -313,11 +267,22 @@ class _Gtids:
         """The GTIDs as text; None if the source's first file does not record the GTIDs before it."""
         if not self._event:
             return None
+        self._take()
         return str(self._list().position() if self._set is None else self._set)
 
     def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
         """Add GTIDs of transactions. A row of ``gtids`` is an index into ``sources`` (-1: no GTID) and the GTID's
         number."""
+        self._waiting.append((gtids, sources))
+        if sum(len(rows) for rows, _ in self._waiting) > _MOST_WAITING:
+            self._take()
+
+    def _take(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for gtids, sources in waiting:
+            self._add(gtids, sources)
+
+    def _add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
         of = gtids[:, 0]
         if self._set is not None:
             for number in np.unique(of[of >= 0]).tolist():
@@ -343,5 +308,6 @@ class _Gtids:
         """
         if not self._event:
             return b""
+        self._take()
         body = encode_gtid_list(self._list()) if self._set is None else encode_previous_gtids(self._set)
         return with_body(EventHeader.unpack(self._event), body, checksum=fd.checksum)

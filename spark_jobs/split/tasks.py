@@ -14,6 +14,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +24,11 @@ import pyarrow.parquet as pq
 
 from dumpfilter.analyse.split_set.manifest import RANGES_SCHEMA
 from dumpfilter.base.files import writing
+from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import rebase_array
+from dumpfilter.dump import cut as K
 from dumpfilter.dump.chunk import ChunkPlan, render_into
 from dumpfilter.index.fileset import BinlogFile, open_file
 from dumpfilter.index.subjects import Subjects
@@ -35,7 +38,7 @@ from dumpfilter.spark_jobs.ranges.ranges import Range, memory
 from dumpfilter.spark_jobs.split import assign as P
 from dumpfilter.spark_jobs.split.assign import Assigner, Ints, PlanMaker, RangePlan, committed_by_task
 from dumpfilter.spark_jobs.split.ownership import Owners, Specification
-from dumpfilter.spark_jobs.split.placement import Placement, Stretch
+from dumpfilter.spark_jobs.split.placement import Placement, Stretch, binlog_name
 
 _RISING = frozenset({"start", "end", "source_start", "source_end"})
 """The columns of the Parquet tables whose values rise from row to row. They are stored as differences, which are short.
@@ -92,11 +95,6 @@ class Staging:
                     name: "DELTA_BINARY_PACKED" for name in table.column_names if name in _RISING
                 },
             )
-
-
-def binlog_name(output: str, number: int) -> str:
-    """Return the name of file ``number`` of an output, such as ``shop-bin.000001``. WL#2387 proposes this form."""
-    return f"{output}-bin.{number:06}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,30 +157,29 @@ class WriteRange:
             return
         plan = RangePlan.load(self.staging.plan(wanted.number))
         placement: Placement = json.loads(self.staging.placement(wanted.number).read_bytes())
-        source = self.files[wanted.file]
-        with open_file(source.path) as file, _Targets(self.staging) as targets:
+        with open_file(self.files[wanted.file].path) as file, _Targets(self.staging) as targets:
             for output, data, begin in _rendered_shares(file, plan):
                 for start, end, number, offset in _cut(placement[output], begin, begin + len(data)):
                     part = data[start - begin : end - begin]
                     rebase_array(part, offset + start, checksum=file.format_description.checksum)
                     targets.write(output, number, part, offset + start)
-        self._save_ranges(wanted, plan, placement)
-        with committed_by_task(marker) as file:
-            file.write(self.boot.encode())
+            pieces = _with_source_ends(file, plan)
+        rows = np.concatenate(
+            [
+                np.empty((0, 7), np.int64),
+                *(
+                    _mapping(found, placement[plan.outputs[output]], wanted.file)
+                    for output, found in plan.by_output(pieces)
+                ),
+            ]
+        )
+        self._save_ranges(wanted.number, rows, plan.outputs)
+        with committed_by_task(marker) as written:
+            written.write(self.boot.encode())
 
-    def _save_ranges(self, wanted: Range, plan: RangePlan, placement: Placement) -> None:
-        first = np.cumsum(plan.shares[:, P.S_RUNS]) - plan.shares[:, P.S_RUNS]
-        columns: list[npt.NDArray[np.int64]] = []
-        for number, output in enumerate(plan.outputs):
-            mine = np.flatnonzero(plan.shares[:, P.S_OUTPUT] == number)
-            if len(mine):
-                runs = np.concatenate(
-                    [plan.runs[first[k] : first[k] + plan.shares[k, P.S_RUNS]] for k in mine.tolist()]
-                )
-                columns.append(_mapping(number, runs, placement[output], wanted.file))
-        rows = np.concatenate([np.empty((0, 7), np.int64), *columns])
+    def _save_ranges(self, number: int, rows: Ints, outputs: list[str]) -> None:
         names = pa.DictionaryArray.from_arrays(
-            pa.array(rows[:, 0], pa.int32()), pa.array(plan.outputs, pa.string())
+            pa.array(rows[:, 0], pa.int32()), pa.array(outputs, pa.string())
         )
         others = [
             pa.array(rows[:, k], field.type)
@@ -190,7 +187,7 @@ class WriteRange:
             if field.name != "binlog"
         ]
         table = pa.Table.from_arrays([names, *others], schema=RANGES_SCHEMA)
-        self.staging.save(table, self.staging.ranges(wanted.number))
+        self.staging.save(table, self.staging.ranges(number))
 
 
 def _rendered_shares(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, npt.NDArray[np.uint8], int]]:
@@ -199,38 +196,30 @@ def _rendered_shares(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, n
     Each item is the output's name, the bytes, and the number of bytes that the output received from earlier blocks of
     the range. The array of bytes is valid until the next item.
     """
-    fd = file.format_description
-    block_size = int(np.diff(plan.blocks).max(initial=0))
-    share_size = int(plan.shares[:, P.S_BYTES].max(initial=0))
+    pieces, blocks = plan.pieces, plan.blocks.tolist()
+    if not len(pieces):
+        return
+    is_first = (np.diff(pieces[:, [P.P_OUTPUT, P.P_BLOCK]], axis=0, prepend=-1) != 0).any(axis=1)
+    first = np.flatnonzero(is_first)
+    sizes = np.add.reduceat(pieces[:, P.P_SIZE], first).tolist()
+    bounds = [*first.tolist(), len(pieces)]
     loaded = -1
-    run = 0
     before = [0] * len(plan.outputs)
-    with memory(block_size) as buffer, memory(share_size) as room:
-        for share in plan.shares.tolist():
-            start, end = plan.blocks[share[P.S_BLOCK]].tolist()
-            if loaded != share[P.S_BLOCK]:
+    with memory(int(np.diff(plan.blocks).max())) as buffer, memory(max(sizes)) as room:
+        for (begin, until), size in zip(pairwise(bounds), sizes, strict=True):
+            output, block = pieces[begin, [P.P_OUTPUT, P.P_BLOCK]].tolist()
+            start, end = blocks[block]
+            if loaded != block:
                 step(end - start)
                 file.read_whole(buffer[: end - start], start)
-                loaded = share[P.S_BLOCK]
-            runs = plan.runs[run : run + share[P.S_RUNS]]
-            replaced = {
-                int(plan.runs[k, P.RUN_OFFSET]): plan.replaced[k]
-                for k in (run + np.flatnonzero(runs[:, P.RUN_KIND] == P.REPLACED)).tolist()
-            }
-            out = room[: share[P.S_BYTES]]
-            chunk = ChunkPlan(
-                file.name,
-                runs[:, [P.RUN_OFFSET, P.RUN_SIZE, P.RUN_KIND]],
-                0,
-                0,
-                0,
-                _NONE,
-                replaced=replaced,
-            )
-            render_into(out, chunk, buffer[: end - start], start, file.read, fd)
-            yield plan.outputs[share[P.S_OUTPUT]], out, before[share[P.S_OUTPUT]]
-            before[share[P.S_OUTPUT]] += share[P.S_BYTES]
-            run += share[P.S_RUNS]
+                loaded = block
+            ranges = pieces[begin:until, P.P_OFFSET :]
+            changed = np.flatnonzero(ranges[:, K.RANGE_PATCH] == K.REPLACED).tolist()
+            replaced = {int(ranges[k, K.RANGE_OFFSET]): plan.replaced[begin + k] for k in changed}
+            chunk = ChunkPlan(file.name, ranges, 0, 0, 0, _NONE, replaced=replaced)
+            render_into(room[:size], chunk, buffer[: end - start], start, file.read, file.format_description)
+            yield plan.outputs[output], room[:size], before[output]
+            before[output] += size
 
 
 _NONE: Ints = np.empty((0, 3), np.int64)
@@ -249,42 +238,36 @@ def _cut(stretches: list[Stretch], begin: int, end: int) -> Iterator[tuple[int, 
             begin = stop
 
 
-def _mapping(number: int, runs: Ints, stretches: list[Stretch], source_file: int) -> npt.NDArray[np.int64]:
+def _with_source_ends(file: BinlogFile, plan: RangePlan) -> Ints:
+    """Return the pieces of a plan, with one more column for the offset at which each piece ends in the source."""
+    ends = plan.pieces[:, P.P_OFFSET] + plan.pieces[:, P.P_SIZE]
+    for row in plan.replaced:
+        # A compressed transaction of which the output receives a part has another size in the source.
+        offset = int(plan.pieces[row, P.P_OFFSET])
+        ends[row] = offset + EventHeader.unpack(file.read(offset, HEADER_LENGTH)).size
+    return np.column_stack([plan.pieces, ends])
+
+
+def _mapping(pieces: Ints, stretches: list[Stretch], source_file: int) -> Ints:
     """Return rows for the table that says which bytes of the output files come from which bytes of the source.
 
-    The columns are those of ``RANGES_SCHEMA``. ``runs`` are the pieces of a range of the source that one output
-    receives. ``number`` is the index of the output in the range's plan. The rows have it instead of the output's name.
+    The columns are those of ``RANGES_SCHEMA``, with the output's index in the range's plan instead of its name.
+    ``pieces`` are the pieces that one output receives, from :func:`_with_source_ends`.
     """
-    size = runs[:, P.RUN_SIZE]
+    output, size, source_ends = pieces[0, P.P_OUTPUT], pieces[:, P.P_SIZE], pieces[:, -1]
     end = np.cumsum(size)
-    if len(stretches) == 1 and (size > 0).all():
-        _, file, offset = stretches[0]
-        rows = np.empty((len(runs), 7), np.int64)
-        rows[:, 0], rows[:, 1], rows[:, 4] = number, file, source_file
-        rows[:, 2], rows[:, 3] = end - size + offset, end + offset
-        rows[:, 5] = runs[:, P.RUN_OFFSET]
-        rows[:, 6] = runs[:, P.RUN_OFFSET] + runs[:, P.RUN_SOURCE_SIZE]
-        return rows
+    stops, numbers, offsets = np.array(stretches, np.int64).T
     # A piece of the source that ends in the next file of the output gets one row for each of the two files.
-    cuts = np.array([stop for stop, _, _ in stretches[:-1]], np.int64)
-    bounds = np.union1d(np.concatenate([[0], end]), cuts)
+    bounds = np.unique(np.concatenate([[0], end, stops]))
     start, stop = bounds[:-1], bounds[1:]
-    run = np.searchsorted(end, start, side="right")
-    source_start = runs[run, P.RUN_OFFSET] + (start - (end[run] - size[run]))
-    source_end = np.where(
-        runs[run, P.RUN_KIND] == P.REPLACED,
-        runs[run, P.RUN_OFFSET] + runs[run, P.RUN_SOURCE_SIZE],
-        source_start + (stop - start),
-    )
-    stretch = np.searchsorted(cuts, start, side="right")
-    files = np.array([number for _, number, _ in stretches], np.int64)[stretch]
-    offsets = np.array([offset for _, _, offset in stretches], np.int64)[stretch]
-    rows = np.empty((len(start), 7), np.int64)
-    for k, column in enumerate(
-        (number, files, start + offsets, stop + offsets, source_file, source_start, source_end)
-    ):
-        rows[:, k] = column
-    return rows
+    piece = np.searchsorted(end, start, side="right")
+    source_start = pieces[piece, P.P_OFFSET] + (start - (end[piece] - size[piece]))
+    is_changed = pieces[piece, P.P_PATCH] == K.REPLACED
+    source_end = np.where(is_changed, source_ends[piece], source_start + (stop - start))
+    stretch = np.searchsorted(stops, start, side="right")
+    offset = offsets[stretch]
+    columns = (output, numbers[stretch], start + offset, stop + offset, source_file, source_start, source_end)
+    return np.stack(np.broadcast_arrays(*columns), axis=1)
 
 
 class _Targets:
