@@ -73,9 +73,7 @@ def _read_query(text: str) -> tuple[functools.partial[Result], Need]:
     if first in QUERIES:
         return functools.partial(_select, text), QUERIES[first]
     if len(text) > MAX_STATEMENT:
-        raise server_errors.ER_CAPACITY_EXCEEDED(
-            MAX_STATEMENT, "parser_max_mem_size", "Parser bailed out for this query."
-        )
+        raise server_errors.too_long(MAX_STATEMENT)
     if first in _KNOWN:
         raise server_errors.ER_NOT_SUPPORTED_YET(first)
     if first not in GRAMMAR.beginnings:

@@ -125,9 +125,7 @@ def parse(text: str) -> exp.Expr:
     """
     words = list(islice(tokens(text), _MOST_TOKENS + 1)) if len(text) <= MAX_STATEMENT else []
     if len(text) > MAX_STATEMENT or len(words) > _MOST_TOKENS:
-        raise server_errors.ER_CAPACITY_EXCEEDED(
-            MAX_STATEMENT, "parser_max_mem_size", "Parser bailed out for this query."
-        )
+        raise server_errors.too_long(MAX_STATEMENT)
     bad = next((token.start for token in words if token.kind is TokenKind.BAD), None)
     if bad is not None:
         raise server_errors.syntax_error(text, bad)

@@ -102,6 +102,11 @@ _CHECK_THE_MANUAL = (
 )
 
 
+def too_long(most: int) -> SqlError:
+    """Return the error for a statement whose length exceeds a limit, as a server limits its parser's memory."""
+    return MESSAGES["ER_CAPACITY_EXCEEDED"](most, "parser_max_mem_size", "Parser bailed out for this query.")
+
+
 def syntax_error(text: str, position: int) -> SqlError:
     """Return the server's syntax error (ER_PARSE_ERROR) for the statement ``text``.
 

@@ -441,3 +441,21 @@ def test_no_keyword_is_spelled_with_other_letters() -> None:
     # 'ſ' is an S in capitals, and 'ı' an I
     assert parse_statement("ſtop replica") == Query("ſtop replica")
     assert refusal("stop replıca") == near("replıca")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CHANGE REPLICATION FILTER REPLICATE_DO_TABLE = (a.b{})",
+        "CHANGE REPLICATION FILTER REPLICATE_DO_DB = (a{}) FOR REPLICA 'r'",
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'h', REPLICATE_DO_DB = (a{})",
+        "CHANGE BINLOG 'b' TO DO = ('a.b'{})",
+    ],
+)
+def test_a_statement_with_rules_has_a_limited_length(statement: str) -> None:
+    longest = 64 << 10
+    parse_statement(statement.format(" " * (longest - len(statement) + 2)))
+    assert refusal(statement.format(" " * (longest - len(statement) + 3))) == (
+        "ERROR 3170 (HY000): Memory capacity of 65536 bytes for 'parser_max_mem_size' exceeded. Parser bailed out for "
+        "this query."
+    )

@@ -76,4 +76,4 @@ def test_the_table_has_the_messages_that_the_product_sends() -> None:
                 match node:
                     case ast.Name(name) | ast.Attribute(attr=name) | ast.alias(name) if NAME.fullmatch(name):
                         used.add(name)
-    assert used | {"ER_PARSE_ERROR"} == set(MESSAGES)
+    assert used | {"ER_PARSE_ERROR", "ER_CAPACITY_EXCEEDED"} == set(MESSAGES)
