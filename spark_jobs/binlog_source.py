@@ -27,11 +27,11 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arro
 from pyspark.sql.types import StructType
 
 from dumpfilter.base.errors import BinlogError, BinlogUnreadable, ColumnsChanged, OptionError
+from dumpfilter.spark_jobs.ranges.ranges import Range
 from dumpfilter.spark_jobs.source.columns import IMAGES
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions
 from dumpfilter.spark_jobs.source.pushdown import Predicate, cheap_first, predicate_of
 from dumpfilter.spark_jobs.source.reading import (
-    FileRange,
     plan_ranges,
     read_and_tell,
 )
@@ -135,7 +135,7 @@ class BinlogReader(DataSourceReader):
         warning in the log.
         """
         wanted = partition.value
-        if not isinstance(wanted, FileRange):
+        if not isinstance(wanted, Range):
             return  # Spark passes an empty InputPartition when the query has nothing to read.
         try:
             yield from read_and_tell(wanted, self._options, self._columns, self._predicates)

@@ -56,7 +56,6 @@ def export_command(
     from dumpfilter.base.errors import OptionError
     from dumpfilter.commands.interruption import telling_interruption
     from dumpfilter.spark_jobs.engines.threads import ThreadRunner
-    from dumpfilter.spark_jobs.ranges.range_index import skipped_part
     from dumpfilter.spark_jobs.source.export import export_events
 
     slaves.definitions()  # A wrong slave is the same error here as in other commands.
@@ -91,6 +90,5 @@ def export_command(
     rows, size = sum(each.rows for each in found), sum(each.size for each in found)
     files = "1 file" if len(found) == 1 else f"{len(found):,} files"
     typer.echo(f"{rows:,} rows in {files} of {size:,} bytes in {given.output}")
-    skipped = [f"{one.file}: skipped {skipped_part(one)}: {one.reason}" for one in damages]
-    for text in (*skipped, *warnings):
+    for text in (*map(str, damages), *warnings):
         warn(progress, text)

@@ -13,6 +13,7 @@ The measurements hold for other filters, too. A later job can start with step 3.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dumpfilter.analyse.lint.findings import Code, FilterWarning, Level
@@ -38,7 +39,6 @@ from dumpfilter.spark_jobs.bandwidth.measured_set import (
 from dumpfilter.spark_jobs.bandwidth.results import (
     Results,
     Series,
-    SkippedFile,
     SourceFigures,
     totals_of,
     with_totals,
@@ -213,12 +213,7 @@ def evaluate_slaves(
         ),
         over_time=evaluate.over_time(),
         skipped=tuple(
-            SkippedFile(
-                file=replace_invalid_utf8(one.damage.file),
-                position=one.damage.position,
-                reason=one.damage.reason,
-                damaged_at=one.damage.damaged_at,
-            )
+            replace(one.damage, file=replace_invalid_utf8(one.damage.file))
             for one in indexed.files
             if one.damage is not None
         ),

@@ -204,9 +204,9 @@ class MeasureRanges(ReadRanges):
         ranges = tuple(ranges)
         nbytes = sum(one.end - one.start for one in ranges)
         by_file: dict[int, Measured] = {}
-        for number, some in itertools.groupby(ranges, lambda one: one.file):
+        for (number, path), some in itertools.groupby(ranges, lambda one: (one.file, one.path)):
             samples, schema_bytes = Samples(), Counter[str]()
-            with self.open(number) as file:
+            with open_file(path) as file:
                 for wanted in some:
                     self._measure(file, wanted, state, schema_bytes, samples)
             # The driver adds up equal units, of which the part of a file has few.
@@ -506,7 +506,6 @@ def _measured(
     groups = grouped(indexed.ranges, options.range_size, cores_of(run)) if indexed.ranges else []
     measure = MeasureRanges(
         job=uuid.uuid4().hex,
-        files=indexed.files,
         filters=tuple(filters),
         bucket_seconds=options.bucket_seconds or default_bucket_seconds(indexed),
         unknown_xa_schemas=schemas_among(indexed.subjects),

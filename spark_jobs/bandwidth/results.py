@@ -18,6 +18,7 @@ from dumpfilter.analyse.report.parquet import UnixTime
 from dumpfilter.analyse.report.periods import Division
 from dumpfilter.analyse.report.text import human_bytes, human_percent, share
 from dumpfilter.base.printable import visible
+from dumpfilter.spark_jobs.ranges.range_index import Damage
 
 PACKET_BYTES = 5
 """The bytes that MySQL's protocol puts before each event: the packet's header, and a byte that says that all is well.
@@ -266,20 +267,6 @@ class SourceFigures(_Model):
     written. Averages are bytes divided by these seconds. It is 0 if all events have the same time."""
 
 
-class SkippedFile(_Model):
-    """A damaged file that was skipped, or whose rest was skipped (``--on-corrupt skip``)."""
-
-    file: str
-    position: int | None
-    """The file offset from which on the job skipped the file; None if it skipped the whole file.
-
-    A damaged transaction is skipped from its beginning on.
-    """
-    reason: str
-    damaged_at: int | None = None
-    """The file offset of the damage."""
-
-
 class Period(_Model):
     """The bytes of a period, by the name of a schema or table."""
 
@@ -322,7 +309,8 @@ class Results(_Model):
     series: Series
     over_time: tuple[OverTime, ...] = ()
     """The bytes by schema, and by table."""
-    skipped: tuple[SkippedFile, ...] = ()
+    skipped: tuple[Damage, ...] = ()
+    """The damaged files that were skipped, or whose rest was skipped (``--on-corrupt skip``)."""
     warnings: tuple[str, ...] = ()
 
 

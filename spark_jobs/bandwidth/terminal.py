@@ -15,7 +15,6 @@ from dumpfilter.analyse.report.text import human_bytes, human_gigabytes, human_p
 from dumpfilter.base.printable import visible
 from dumpfilter.spark_jobs.bandwidth.report.figures import Group, by_saving, groups_of
 from dumpfilter.spark_jobs.bandwidth.results import Month, Results, Totals, Ways, compression_name
-from dumpfilter.spark_jobs.ranges.range_index import skipped_part
 
 _NAME_WIDTH = 7
 """The least width of the column of names."""
@@ -63,9 +62,8 @@ def print_warnings(results: Results, console: Console) -> None:
 
     The text is not wrapped for a pipe.
     """
-    skipped = [f"{one.file}: skipped {skipped_part(one)}: {one.reason}" for one in results.skipped]
     shown = list(dict.fromkeys(results.warnings))
-    for warning in (*skipped, *shown[:_MOST_WARNINGS]):
+    for warning in (*map(str, results.skipped), *shown[:_MOST_WARNINGS]):
         warn(console, warning)
     if len(shown) > _MOST_WARNINGS:
         more = Text(

@@ -20,7 +20,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +77,20 @@ class Damage:
     damaged_at: int | None = None
     """The offset of the damage."""
 
+    @property
+    def told(self) -> str:
+        """Words for the skipped part of the file and the reason, for a warning that names the file."""
+        if self.position is None:
+            part = "all of it"
+        else:
+            part = f"from {self.position} on"
+            if self.damaged_at not in (None, self.position):
+                part += f", since the transaction that begins there is damaged at {self.damaged_at}"
+        return f"{part}: {self.reason}"
+
+    def __str__(self) -> str:
+        return f"{self.file}: skipped {self.told}"
+
 
 @dataclass(frozen=True)
 class FileIndex:
@@ -113,16 +127,37 @@ class FileIndex:
     """The damage that ends the indexed part of the file; None if there is no damage."""
 
 
-def index_file(
-    number: int,
-    path: str,
-    *,
-    last: bool,
-    range_size: int = RANGE_SIZE,
-    block_size: int = BLOCK_SIZE,
-    verify: bool = False,
-    skip: bool = False,
-) -> FileIndex:
+OnCorrupt = Literal["stop", "skip"]
+"""The treatment of a damaged file. ``stop`` ends the job with an error. ``skip`` leaves out the file from the damage
+on, with a warning."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """The options for reading a binlog set in a Spark job. Sizes are in bytes."""
+
+    on_corrupt: OnCorrupt = "stop"
+    verify: bool = True
+    """Whether the events' checksums are checked."""
+    range_size: int = RANGE_SIZE
+    """The target size of a range, which is the part of a file that one Spark task works on."""
+    block_size: int = BLOCK_SIZE
+    """The number of bytes of a range that a task reads and scans at a time."""
+
+    @property
+    def verify_ranges(self) -> bool:
+        """True if the tasks that read the ranges check the checksums.
+
+        With ``on_corrupt="skip"`` the checksums are checked earlier, when each file is divided into ranges, since the
+        ranges must end before the damage.
+        """
+        return self.verify and self.on_corrupt == "stop"
+
+
+DEFAULT_OPTIONS = ReadOptions()
+
+
+def index_file(number: int, path: str, *, last: bool, options: ReadOptions = DEFAULT_OPTIONS) -> FileIndex:
     """Divide one binlog file into ranges, and return the ranges with other facts about the file.
 
     Parameters:
@@ -130,14 +165,13 @@ def index_file(
         path: the file's path or URI.
         last: whether the file is the last of the set. A server may still be writing the last file, so an incomplete
             transaction at its end is no error.
-        range_size: the target size of a range, bytes.
-        block_size: the most bytes that are read at a time.
-        verify: whether checksums are checked. A wrong checksum counts as damage.
-        skip: whether a damaged file is indexed up to the damage, without an error.
+        options: a file with damage is indexed up to the damage, without an error, if damage is to be skipped. Then a
+            wrong checksum counts as damage.
 
-    Raises BinlogError with file and position for a damaged file, unless ``skip`` is true. A file that the system cannot
-    read is not damaged, so BinlogUnreadable is raised even with ``skip``.
+    Raises BinlogError with file and position for a damaged file, unless damage is to be skipped. A file that the system
+    cannot read is not damaged, so BinlogUnreadable is raised in any case.
     """
+    skip = options.on_corrupt == "skip"
     try:
         file = open_file(path)
     except BinlogError as error:
@@ -146,10 +180,12 @@ def index_file(
         name = path.rpartition("/")[2]
         return FileIndex(number, path, name, 0, 0, b"", damage=Damage(name, None, error.what))
     with file:
-        found = _Pass(file, range_size, file.first_event)
+        found = _Pass(file, options.range_size, file.first_event)
         damage = None
         try:
-            found.run(verify=verify, block_size=block_size, last=last, whole=skip)
+            # Ranges must end before the first event with a wrong checksum. Without skipping, the tasks that read the
+            # ranges check checksums.
+            found.run(verify=options.verify and skip, block_size=options.block_size, last=last, whole=skip)
         except BinlogError as error:
             if not skip or isinstance(error, BinlogUnreadable):
                 raise
@@ -172,7 +208,7 @@ def index_file(
         )
 
 
-def index_part(path: str, start: int, end: int, *, range_size: int) -> tuple[list[tuple[int, int]], bool]:
+def index_part(path: str, start: int, end: int, *, range_size: int) -> tuple[list[Range], bool]:
     """Divide a part of a file into ranges, and tell whether it may have XA COMMIT or XA ROLLBACK.
 
     The part begins and ends between two transactions, or begins before the first event. Raises BinlogError.
@@ -182,7 +218,7 @@ def index_part(path: str, start: int, end: int, *, range_size: int) -> tuple[lis
         if found.boundary < end:
             found.run(verify=False, block_size=BLOCK_SIZE, last=True, whole=False, end=end)
     bounds = [start, *found.all_bounds()[1:-1], end]
-    return list(pairwise(bounds)), found.has_xa
+    return [Range(path, *each) for each in pairwise(bounds)], found.has_xa
 
 
 def reader_from(
@@ -313,7 +349,7 @@ class XaLook:
     them."""
 
 
-def look_for_xa(path: str, wanted: Range, *, block_size: int = BLOCK_SIZE) -> XaLook:
+def look_for_xa(wanted: Range, *, block_size: int = BLOCK_SIZE) -> XaLook:
     """Read a range, and return the XA transactions that are only prepared or only ended in the range.
 
     Raises BinlogError with file and position.
@@ -321,7 +357,7 @@ def look_for_xa(path: str, wanted: Range, *, block_size: int = BLOCK_SIZE) -> Xa
     subjects = Subjects()
     ended: set[Xid] = set()
     prepared: HeldByXid = NONE_HELD
-    with open_file(path) as file:
+    with open_file(wanted.path) as file:
         for block in blocks_of(file, wanted, subjects, SourceNumbers(), verify=False, block_size=block_size):
             ended.update(block.segment.unknown_ends.values())
             prepared = held_of(block.segment.prepared, subjects)
@@ -333,7 +369,7 @@ def ranges_of(indexes: Iterable[FileIndex]) -> list[Range]:
     found: list[Range] = []
     for index in indexes:
         for start, end in pairwise(index.bounds):
-            found.append(Range(len(found), index.number, start, end))
+            found.append(Range(index.path, start, end, len(found), index.number))
     return found
 
 
@@ -357,32 +393,6 @@ def follow_xa(ranges: Sequence[Range], looks: Iterable[XaLook]) -> tuple[list[Ra
 
 NONE_KNOWN: Mapping[int, FileIndex] = MappingProxyType({})
 """An empty mapping that cannot be changed, for a set without known files."""
-
-OnCorrupt = Literal["stop", "skip"]
-"""The treatment of a damaged file. ``stop`` ends the job with an error. ``skip`` leaves out the file from the damage
-on, with a warning."""
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """The options for reading a binlog set in a Spark job. Sizes are in bytes."""
-
-    on_corrupt: OnCorrupt = "stop"
-    verify: bool = True
-    """Whether the events' checksums are checked."""
-    range_size: int = RANGE_SIZE
-    """The target size of a range, which is the part of a file that one Spark task works on."""
-    block_size: int = BLOCK_SIZE
-    """The number of bytes of a range that a task reads and scans at a time."""
-
-    @property
-    def verify_ranges(self) -> bool:
-        """True if the tasks that read the ranges check the checksums.
-
-        With ``on_corrupt="skip"`` the checksums are checked earlier, when each file is divided into ranges, since the
-        ranges must end before the damage.
-        """
-        return self.verify and self.on_corrupt == "stop"
 
 
 @dataclass(frozen=True)
@@ -436,11 +446,7 @@ class IndexedSet:
 
     def warnings(self) -> list[str]:
         """Return a warning for each damaged file, which says which part of the file is skipped and why."""
-        return [
-            f"{one.damage.file}: skipped {skipped_part(one.damage)}: {one.damage.reason}"
-            for one in self.files
-            if one.damage is not None
-        ]
+        return [str(one.damage) for one in self.files if one.damage is not None]
 
     def told_of_xa(self, where: str) -> list[str]:
         """Return a warning about XA transactions that end in the set and were prepared before the set, if there are
@@ -455,28 +461,6 @@ class IndexedSet:
         return [
             f"{self.unknown_xa} XA {end} here without having begun here: the XA COMMIT or XA ROLLBACK is {where}"
         ]
-
-
-class SkippedPart(Protocol):
-    """The place from which on a file is skipped, and the place of the damage."""
-
-    @property
-    def position(self) -> int | None:
-        """The offset from which on the file is skipped; None if the whole file is skipped."""
-
-    @property
-    def damaged_at(self) -> int | None:
-        """The offset of the damage."""
-
-
-def skipped_part(skipped: SkippedPart) -> str:
-    """Return words for the skipped part of a damaged file, for a warning."""
-    begin, damaged_at = skipped.position, skipped.damaged_at
-    if begin is None:
-        return "all of it"
-    if damaged_at is None or damaged_at == begin:
-        return f"from {begin} on"
-    return f"from {begin} on, since the transaction that begins there is damaged at {damaged_at}"
 
 
 def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: ReadOptions) -> IndexedSet:
@@ -497,13 +481,9 @@ def index_paths(
     ``known`` has the index of each known file by its number among ``paths``. A known file gets no ranges. Known files
     must not be given if the set has XA transactions, which reach from one file into another.
     """
-    index = partial(index_numbered, files=len(paths), options=options)
-    new = [(number, path) for number, path in enumerate(paths) if number not in known]
-    amount = Amount("files", local_bytes([path for _, path in new]))
-    read = run(index, new, "indexing", amount=amount)
-    found = dict(zip((number for number, _ in new), read, strict=True)) | {
-        number: replace(one, number=number, bounds=()) for number, one in known.items()
-    }
+    new = [number for number in range(len(paths)) if number not in known]
+    found = {one.number: one for one in index_files(paths, new, run, options)}
+    found |= {number: replace(one, number=number, bounds=()) for number, one in known.items()}
     files = tuple(found[number] for number in range(len(paths)))
     if not any(one.format_description for one in files):
         damage = files[0].damage
@@ -512,7 +492,7 @@ def index_paths(
     ranges = ranges_of(files)
     if known or not any(one.has_xa for one in files):
         return IndexedSet(files, tuple(ranges))
-    look = partial(_look, paths=tuple(paths), block_size=options.block_size)
+    look = partial(look_for_xa, block_size=options.block_size)
     looks = run(look, ranges, "following XA transactions", amount=amount_of(ranges))
     ranges, unknown = follow_xa(ranges, looks)
     everything: frozenset[Subject] = frozenset()
@@ -521,24 +501,17 @@ def index_paths(
     return IndexedSet(files, tuple(ranges), len(unknown), everything)
 
 
-def index_numbered(numbered: tuple[int, str], *, files: int, options: ReadOptions) -> FileIndex:
-    """Divide one of a set's ``files`` into ranges, given its number and path, as :func:`index_file` does."""
-    number, path = numbered
-    skip = options.on_corrupt == "skip"
-    return index_file(
-        number,
-        path,
-        last=number == files - 1,
-        range_size=options.range_size,
-        block_size=options.block_size,
-        # Ranges must end before the first event with a wrong checksum. Without skipping, their tasks check checksums.
-        verify=options.verify and skip,
-        skip=skip,
-    )
+def index_files(
+    paths: Sequence[str], numbers: Sequence[int], run: Runner, options: ReadOptions
+) -> list[FileIndex]:
+    """Divide those of a set's files into ranges that have these numbers, as :func:`index_file` does."""
+    index = partial(_index_numbered, paths=paths, options=options)
+    amount = Amount("files", local_bytes([paths[number] for number in numbers]))
+    return run(index, numbers, "indexing", amount=amount)
 
 
-def _look(wanted: Range, *, paths: tuple[str, ...], block_size: int) -> XaLook:
-    return look_for_xa(paths[wanted.file], wanted, block_size=block_size)
+def _index_numbered(number: int, *, paths: Sequence[str], options: ReadOptions) -> FileIndex:
+    return index_file(number, paths[number], last=number == len(paths) - 1, options=options)
 
 
 S = TypeVar("S")
@@ -548,15 +521,10 @@ S = TypeVar("S")
 class ReadRanges:
     """The base class of picklable tasks that read ranges (parts of binlog files)."""
 
-    files: tuple[FileIndex, ...]
     verify: bool = True
     """Whether the events' checksums are checked."""
     block_size: int = BLOCK_SIZE
     """The number of bytes of a range that a task reads at a time."""
-
-    def open(self, number: int) -> BinlogFile:
-        """Open the file with a number."""
-        return open_file(self.files[number].path)
 
     def blocks(
         self, file: BinlogFile, wanted: Range, subjects: Subjects, sources: SourceNumbers

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
+from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.fileset import BinlogFile
@@ -53,17 +54,20 @@ NONE_HELD: HeldByXid = MappingProxyType({})
 class Range:
     """Consecutive transactions of one binlog file, which one Spark task works on.
 
-    The range is the bytes from offset ``start`` to offset ``end``. ``file`` is the number of the file in the binlog
-    set, and ``number`` is the number of the range in the set, both from 0.
+    The range is the bytes from offset ``start`` to offset ``end`` of a file, given by its path or URI. ``file`` is the
+    number of the file in the binlog set, and ``number`` is the number of the range in the set, both from 0.
     """
 
-    number: int
-    file: int
+    path: str
     start: int
     end: int
+    number: int = 0
+    file: int = 0
     prepared: tuple[tuple[Xid, Held], ...] = ()
     """The XA transactions that end in the range and are prepared in an earlier range, with their tables and
     statements."""
+    names: NameRules = DEFAULT_NAMES
+    """The rules by which the server that wrote the newest file compares names, if a filter needs them."""
 
 
 def amount_of(ranges: Sequence[Range]) -> Amount:
@@ -160,7 +164,7 @@ def blocks_of(
 
     Parameters:
         file: the open binlog file.
-        wanted: the range to read.
+        wanted: the range to read. It may begin before the first event after the format description event.
         subjects: the numbers of tables and statements; the scan adds new ones.
         sources: the numbers of GTID sources (server UUIDs or domains); the scan adds new ones.
         verify: whether the events' checksums are checked.
@@ -188,7 +192,7 @@ def blocks_of(
 def _blocks(
     file: BinlogFile, wanted: Range, scanner: FileScanner, buffer: npt.NDArray[np.uint8]
 ) -> Iterator[Block]:
-    position = wanted.start
+    position = max(wanted.start, file.first_event)
     while position < wanted.end:
         length = min(buffer.size, wanted.end - position)
         data = buffer[:length]

@@ -15,6 +15,7 @@ from dumpfilter.analyse.traffic.transactions import (
     join,
 )
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.index.fileset import open_file
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.ranges.range_index import ReadRanges, state_of_thread
 from dumpfilter.spark_jobs.ranges.ranges import Range
@@ -53,7 +54,7 @@ class CountRanges(ReadRanges):
         samples = Samples()
         parts = []
         for wanted in ranges:
-            with self.open(wanted.file) as file:
+            with open_file(wanted.path) as file:
                 for number, block in enumerate(self.blocks(file, wanted, subjects, sources)):
                     tally.add(block.segment, block.data, block.segment.start, file.read)
                     if self.compressed and not number:

@@ -87,7 +87,6 @@ def read_traffic(
     indexed = index_set(source, run, options)
     count = CountRanges(
         job=uuid.uuid4().hex,
-        files=indexed.files,
         filters=tuple((one.filter(indexed.names), one.origin) for one in filters),
         compressed=options.compressed,
         split=options.split,

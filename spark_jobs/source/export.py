@@ -24,8 +24,9 @@ from dumpfilter.base.files import lock, rename, writing
 from dumpfilter.index.addresses import file_name
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner
 from dumpfilter.spark_jobs.ranges.range_index import Damage
+from dumpfilter.spark_jobs.ranges.ranges import Range
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.reading import FileRange, invalid_dates_of, plan_ranges, read_batches
+from dumpfilter.spark_jobs.source.reading import invalid_dates_of, plan_ranges, read_batches
 from dumpfilter.spark_jobs.source.typed_table import with_types
 
 VERSION_KEY = "dumpfilter.events"
@@ -95,9 +96,7 @@ def export_events(
     return written
 
 
-def _write(
-    asked: SourceOptions, ranges: Sequence[FileRange], output: Path, run: Runner
-) -> list[ExportedFile]:
+def _write(asked: SourceOptions, ranges: Sequence[Range], output: Path, run: Runner) -> list[ExportedFile]:
     tasks = [_Export(tuple(parts), asked, output) for _, parts in groupby(ranges, lambda one: one.path)]
     with writing(output):
         shutil.rmtree(output / _UNFINISHED, ignore_errors=True)
@@ -115,7 +114,7 @@ def _write(
 class _Export:
     """The task to export one binlog file."""
 
-    ranges: Sequence[FileRange]
+    ranges: Sequence[Range]
     options: SourceOptions
     output: Path
 

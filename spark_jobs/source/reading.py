@@ -19,8 +19,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
-from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.rows import RowImageReader
 from dumpfilter.dump.chunk import WHOLE_SEGMENT
@@ -36,13 +34,11 @@ from dumpfilter.spark_jobs.ranges.range_index import (
     Damage,
     FileIndex,
     ReadOptions,
-    XaLook,
     follow_xa,
-    index_numbered,
+    index_files,
     look_for_xa,
-    skipped_part,
 )
-from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Held, Range, blocks_of
+from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Range, blocks_of
 from dumpfilter.spark_jobs.source.columns import (
     IMAGES,
     OF_SUBJECTS,
@@ -66,23 +62,8 @@ FIRST = 4
 that begins at this offset includes the format description event."""
 
 
-@dataclass(frozen=True)
-class FileRange:
-    """The part of a binlog file that one Spark task reads, complete transactions from offset ``start`` to ``end``.
-
-    Filters need the other fields. ``names`` are the rules by which the server that wrote the newest file compares
-    names. ``prepared`` are the XA transactions that end in the range and are prepared in an earlier one.
-    """
-
-    path: str
-    start: int
-    end: int
-    names: NameRules = DEFAULT_NAMES
-    prepared: tuple[tuple[Xid, Held], ...] = ()
-
-
 def read_batches(
-    wanted: FileRange,
+    wanted: Range,
     options: SourceOptions,
     columns: Sequence[str] | None = None,
     predicates: Sequence[Predicate | _Equals] = (),
@@ -115,9 +96,7 @@ def read_batches(
     subjects, sources = Subjects(), SourceNumbers()
     batches = _Batches(schema, predicates, options, filtered=FILTER in filters)
     with open_file(wanted.path) as file:
-        start = max(wanted.start, file.first_event)
-        range = Range(0, 0, start, wanted.end, wanted.prepared)
-        blocks = partial(blocks_of, file, range, subjects, sources, block_size=block_size)
+        blocks = partial(blocks_of, file, wanted, subjects, sources, block_size=block_size)
         make = partial(
             EventColumns,
             file.name,
@@ -141,9 +120,7 @@ def read_batches(
         if filters:
             # A dump may decide about an event only when it has seen later events. Therefore the filters decide about
             # the whole range first.
-            sent = _decide(
-                blocks(verify=options.verify), wanted.names, options, file, start, subjects, sources
-            )
+            sent = _decide(blocks(verify=options.verify), wanted, options, file, subjects, sources)
         made = make(sent=sent)
         verify = options.verify and sent is None
         for block in blocks(verify=verify, statements=statements, payloads=options.opened):
@@ -151,7 +128,7 @@ def read_batches(
 
 
 def read_and_tell(
-    wanted: FileRange,
+    wanted: Range,
     options: SourceOptions,
     columns: Sequence[str],
     predicates: Sequence[Predicate | _Equals] = (),
@@ -193,21 +170,23 @@ FILTER = "the filter"
 
 def _decide(
     blocks: Iterable[Block],
-    names: NameRules,
+    wanted: Range,
     options: SourceOptions,
     file: BinlogFile,
-    start: int,
     subjects: Subjects,
     sources: SourceNumbers,
 ) -> SentEvents:
     threads = [
         DumpThread(
-            TableFlags(one.filter(names), subjects), sources, origin=one.origin, chunk_size=WHOLE_SEGMENT
+            TableFlags(one.filter(wanted.names), subjects),
+            sources,
+            origin=one.origin,
+            chunk_size=WHOLE_SEGMENT,
         )
         for one in options.definitions
     ]
     for thread in threads:
-        thread.start_file(start, file.read)
+        thread.start_file(max(wanted.start, file.first_event), file.read)
     sent = SentEvents(threads)
     for block in blocks:
         sent.add(block.segment)
@@ -290,14 +269,14 @@ class _Batches:
 
 
 def _log_damage(damage: Damage) -> None:
-    _log.warning("%s: skipped %s: %s", damage.file, skipped_part(damage), damage.reason)
+    _log.warning("%s", damage)
 
 
 def plan_ranges(
     options: SourceOptions,
     predicates: Sequence[Predicate] = (),
     on_damage: Callable[[Damage], object] = _log_damage,
-) -> list[FileRange]:
+) -> list[Range]:
     """Return the ranges that a query must read, one for each Spark task.
 
     ``predicates`` are the query's filters on columns. Ranges that cannot have an event that passes are left out. A file
@@ -307,21 +286,22 @@ def plan_ranges(
     """
     of_file = [] if options.definitions else [one for one in predicates if one.column == "file"]
     paths = BinlogSet.open(options.sources).addresses
-    tasks = [(number, path) for number, path in enumerate(paths) if _may_hold(of_file, path, 0, 1)]
+    numbers = [number for number, path in enumerate(paths) if _may_hold(of_file, path, 0, 1)]
     read = ReadOptions("skip" if options.skip_corrupt else "stop", options.verify, options.range_size)
-    indexes = ThreadRunner()(partial(index_numbered, files=len(paths), options=read), tasks, "indexing")
+    run = ThreadRunner()
+    indexes = index_files(paths, numbers, run, read)
     for index in indexes:
         if index.damage is not None:
             on_damage(index.damage)
     found = [one for index in indexes for one in ranges_of_file(index)]
     if options.definitions and found:
-        has_xa = any(one.has_xa for one in indexes)
-        looks = ThreadRunner()(look_in, found, "following XA transactions") if has_xa else []
-        found = for_filters(found, looks, newest=found[-1].path)
+        if any(one.has_xa for one in indexes):
+            found, _ = follow_xa(found, run(look_for_xa, found, "following XA transactions"))
+        found = with_names(found, found[-1].path)
     return [one for one in found if _may_hold(predicates, one.path, one.start, one.end)]
 
 
-def ranges_of_file(index: FileIndex) -> list[FileRange]:
+def ranges_of_file(index: FileIndex) -> list[Range]:
     """Return the ranges of an indexed file, none for a file that could not be opened.
 
     The first range begins at the format description event, so that the event is a row of the data source.
@@ -329,7 +309,7 @@ def ranges_of_file(index: FileIndex) -> list[FileRange]:
     if not index.format_description:
         return []
     bounds = index.bounds or (0, FIRST + len(index.format_description))
-    return [FileRange(index.path, start, end) for start, end in pairwise((FIRST, *bounds[1:]))]
+    return [Range(index.path, start, end) for start, end in pairwise((FIRST, *bounds[1:]))]
 
 
 def _may_hold(predicates: Sequence[Predicate], path: str, start: int, end: int) -> bool:
@@ -341,32 +321,8 @@ def _may_hold(predicates: Sequence[Predicate], path: str, start: int, end: int) 
     return may_hold(predicates, file_name(path), start, end)
 
 
-def look_in(wanted: FileRange) -> XaLook:
-    """Return the XA transactions that are prepared in a range or end in it, but not both. Raises BinlogError."""
-    with open_file(wanted.path) as file:
-        start = max(wanted.start, file.first_event)
-    return look_for_xa(wanted.path, Range(0, 0, start, wanted.end))
-
-
-def for_filters(
-    ranges: Sequence[FileRange], looks: Sequence[XaLook], *, newest: str, earlier: Sequence[XaLook] = ()
-) -> list[FileRange]:
-    """Return the ranges with the facts that filters need to decide as a master does.
-
-    Parameters:
-        ranges: consecutive ranges of the set.
-        looks: the XA transactions of each range; empty if no range has XA transactions.
-        newest: the path of the newest file. Its server compares names.
-        earlier: the XA transactions of parts of the set before the ranges, in order.
-
-    Raises BinlogError.
-    """
+def with_names(ranges: Sequence[Range], newest: str) -> list[Range]:
+    """Return the ranges with the rules for names of the server that wrote the newest file. Raises BinlogError."""
     with open_file(newest) as file:
         names = file.format_description.names
-    found = [replace(one, names=names) for one in ranges]
-    if looks:
-        plain = [Range(number, 0, 0, 0) for number in range(len(earlier) + len(ranges))]
-        followed, _ = follow_xa(plain, [*earlier, *looks])
-        ends = followed[len(earlier) :]
-        found = [replace(one, prepared=end.prepared) for one, end in zip(found, ends, strict=True)]
-    return found
+    return [replace(one, names=names) for one in ranges]

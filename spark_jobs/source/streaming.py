@@ -23,9 +23,10 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTr
 from dumpfilter.base.errors import BinlogError, BinlogMissing, DumpfilterError, OptionError, PositionError
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.index.fileset import BinlogSet, open_file
-from dumpfilter.spark_jobs.ranges.range_index import XaLook, ends_of, index_part, reader_from
+from dumpfilter.spark_jobs.ranges.range_index import ends_of, follow_xa, index_part, look_for_xa, reader_from
+from dumpfilter.spark_jobs.ranges.ranges import Range
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.reading import FIRST, FileRange, for_filters, look_in, read_and_tell
+from dumpfilter.spark_jobs.source.reading import FIRST, read_and_tell, with_names
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -129,7 +130,7 @@ class GrowingSet:
             return until
         return Offset(file=name, position=_whole(self.paths[name], position, left, last=True)[0])
 
-    def ranges(self, start: Offset, end: Offset, range_size: int) -> tuple[list[FileRange], bool]:
+    def ranges(self, start: Offset, end: Offset, range_size: int) -> tuple[list[Range], bool]:
         """Return the parts of files between two positions, divided for the Spark tasks of a micro-batch, and whether
         they may have XA COMMIT or XA ROLLBACK.
 
@@ -147,34 +148,37 @@ class GrowingSet:
             to = end["position"] if name == end["file"] else _size(path)
             if at < to:
                 parts, with_xa = index_part(path, at, to, range_size=range_size)
-                found += [FileRange(path, *part) for part in parts]
+                found += parts
                 has_xa |= with_xa
         return found, has_xa
 
-    def for_filters(self, ranges: Sequence[FileRange], has_xa: bool) -> list[FileRange]:
+    def for_filters(self, ranges: Sequence[Range], has_xa: bool) -> list[Range]:
         """Return the ranges of a micro-batch with the facts that filters need.
 
         If an XA transaction ends in the ranges that was prepared before them, the earlier part of the set is read for
         the tables of the prepared transaction. Raises BinlogError.
         """
-        looks = [look_in(one) for one in ranges] if has_xa else []
+        paths = list(self.paths.values())
+        looks = [look_for_xa(one) for one in ranges] if has_xa else []
         wanted: set[Xid] = set()
         prepared: set[Xid] = set()
         for look in looks:
             wanted |= look.ended - prepared
             prepared = (prepared - look.ended) | look.prepared.keys()
-        paths = list(self.paths.values())
         first = ranges[0]
-        earlier: list[XaLook] = []
+        all_ranges = list(ranges)
         for path in reversed(paths[: paths.index(first.path) + 1]):
             if not wanted:
                 break
             end = first.start if path == first.path else _size(path)
             if end > FIRST:
-                earlier.insert(0, look_in(FileRange(path, FIRST, end)))
+                all_ranges.insert(0, Range(path, FIRST, end))
+                looks.insert(0, look_for_xa(all_ranges[0]))
                 # An xid may be used again. Then its last transaction before the ranges counts.
-                wanted -= earlier[0].prepared.keys() | earlier[0].ended
-        return for_filters(ranges, looks, newest=paths[-1], earlier=earlier)
+                wanted -= looks[0].prepared.keys() | looks[0].ended
+        if looks:
+            all_ranges, _ = follow_xa(all_ranges, looks)
+        return with_names(all_ranges[-len(ranges) :], paths[-1])
 
     def _check(self, offset: Offset) -> None:
         name, position = offset["file"], offset["position"]

@@ -29,7 +29,7 @@ from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.spark_jobs.ranges.ranges import Block, Range, blocks_of
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions, version_of
-from dumpfilter.spark_jobs.source.reading import FileRange, plan_ranges
+from dumpfilter.spark_jobs.source.reading import plan_ranges
 
 _HINTS = 3
 """The most names of other tables in an error about a table that the set lacks."""
@@ -164,13 +164,12 @@ class _Look:
     """Whether an update whose row images lack columns has only the changes to a JSON value."""
 
 
-def _versions(wanted: FileRange, table: TableSubject) -> _Look:
+def _versions(wanted: Range, table: TableSubject) -> _Look:
     subjects = Subjects()
     found: dict[bytes, Version] = {}
     headers = _Headers()
     with open_file(wanted.path) as file:
-        inside = Range(0, 0, max(wanted.start, file.first_event), wanted.end, wanted.prepared)
-        for block in blocks_of(file, inside, subjects, SourceNumbers(), verify=False):
+        for block in blocks_of(file, wanted, subjects, SourceNumbers(), verify=False):
             for event, fd in _events(block, subjects, table):
                 body = fd.body(event)
                 if event[4] != EventType.TABLE_MAP:

@@ -45,7 +45,6 @@ from dumpfilter.spark_jobs.ranges.range_index import (
     IndexedSet,
     ReadOptions,
     index_set,
-    skipped_part,
 )
 from dumpfilter.spark_jobs.ranges.ranges import amount_of
 from dumpfilter.spark_jobs.split.assign import RangePlan
@@ -191,7 +190,6 @@ def split(
         staging = out.staging
         slices = slices_for(indexed.nbytes, options.range_size, len(ranges))
         plan = PlanRange(
-            files=files,
             specification=options.specification,
             staging=staging,
             names=indexed.names,
@@ -201,7 +199,7 @@ def split(
         )
         run(plan, ranges, "deciding", slices=slices, amount=amount_of(ranges))
         placing, cut, unassigned = _place(indexed, staging, options)
-        write = WriteRange(files, staging, _boot_id())
+        write = WriteRange(staging, _boot_id())
         run(write, ranges, "writing", slices=slices, amount=amount_of(ranges))
         sets = [
             finish_set(name, found, staging, options.specification)
@@ -282,15 +280,12 @@ def _boot_id() -> str:
 
 
 def _source_file(index: FileIndex) -> SourceFile:
-    damage = None
-    if index.damage is not None:
-        damage = f"{skipped_part(index.damage)}: {index.damage.reason}"
     return SourceFile(
         name=replace_invalid_utf8(index.name),
         size=index.size,
         end=index.end,
         transactions=index.transactions,
-        damage=damage,
+        damage=None if index.damage is None else index.damage.told,
         beginning=_beginning(index),
         ranges=max(len(index.bounds) - 1, 0),
     )

@@ -33,7 +33,7 @@ from dumpfilter.dump.chunk import ChunkPlan, render_into
 from dumpfilter.index.fileset import BinlogFile, open_file
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.engines.runner import step
-from dumpfilter.spark_jobs.ranges.range_index import FileIndex, ReadRanges, state_of_thread
+from dumpfilter.spark_jobs.ranges.range_index import ReadRanges, state_of_thread
 from dumpfilter.spark_jobs.ranges.ranges import Range, memory
 from dumpfilter.spark_jobs.split import assign as P
 from dumpfilter.spark_jobs.split.assign import Assigner, Ints, PlanMaker, RangePlan, committed_by_task
@@ -120,7 +120,7 @@ class PlanRange(ReadRanges):
         target = self.staging.plan(wanted.number)
         if target.exists():
             return
-        with self.open(wanted.file) as file:
+        with open_file(wanted.path) as file:
             family = file.format_description.family
             job = self.specification, self.names._replace(family=family), self.unknown_xa_schemas
             subjects, sources, owners = state_of_thread(job, lambda: _state(*job))
@@ -141,7 +141,6 @@ def _state(
 class WriteRange:
     """A task that copies the bytes of a planned range to the files and offsets that the driver has chosen."""
 
-    files: tuple[FileIndex, ...]
     staging: Staging
     boot: str
     """The identifier of the machine's current boot. Ranges that were written before this boot are written again."""
@@ -157,7 +156,7 @@ class WriteRange:
             return
         plan = RangePlan.load(self.staging.plan(wanted.number))
         placement: Placement = json.loads(self.staging.placement(wanted.number).read_bytes())
-        with open_file(self.files[wanted.file].path) as file, _Targets(self.staging) as targets:
+        with open_file(wanted.path) as file, _Targets(self.staging) as targets:
             for output, data, begin in _rendered_shares(file, plan):
                 for start, end, number, offset in _cut(placement[output], begin, begin + len(data)):
                     part = data[start - begin : end - begin]

@@ -21,6 +21,7 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.fileset import open_file
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject, numbers_on_tables
 from dumpfilter.spark_jobs.bandwidth.evaluate import nothing_passes
@@ -87,7 +88,7 @@ class MeasureRanges(ReadRanges):
         mixes: Mixes = {}
         tally.take()
         for wanted in ranges:
-            with self.open(wanted.file) as file:
+            with open_file(wanted.path) as file:
                 for block in self.blocks(file, wanted, subjects, sources):
                     tally.add(block.segment, file.read)
                     _add_mixes(block.segment, subjects, mixes)
@@ -131,7 +132,6 @@ def measure(
     """
     task = MeasureRanges(
         job=uuid.uuid4().hex,
-        files=indexed.files,
         filters=filters,
         verify=options.verify_ranges,
         block_size=options.block_size,

@@ -19,7 +19,6 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     Results,
     RuleSaving,
     Series,
-    SkippedFile,
     SlaveFigures,
     SourceFigures,
     TableFigures,
@@ -27,6 +26,7 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     totals_of,
     with_totals,
 )
+from dumpfilter.spark_jobs.ranges.range_index import Damage
 
 _SCHEMAS = ["shop", "billing", "analytics", "crm", "warehouse", "sessions", "audit", "cms"]
 _NOUNS = [
@@ -74,7 +74,7 @@ def _spread(size: int, curve: np.ndarray) -> list[int]:
 
 
 _SKIPPED = (
-    SkippedFile(
+    Damage(
         file="db1-bin.000815", position=73_220_114, reason="event checksum mismatch", damaged_at=73_220_993
     ),
 )

@@ -17,7 +17,14 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.index.time_spans import spans_of
-from dumpfilter.spark_jobs.ranges.range_index import XaLook, follow_xa, index_file, look_for_xa, ranges_of
+from dumpfilter.spark_jobs.ranges.range_index import (
+    ReadOptions,
+    XaLook,
+    follow_xa,
+    index_file,
+    look_for_xa,
+    ranges_of,
+)
 from dumpfilter.spark_jobs.ranges.ranges import Range
 from tests.spark_jobs.walking import FILE_LEVEL, ORACLE
 from tests.strategies import MadeBinlog, binlogs
@@ -30,8 +37,15 @@ def test_ranges_are_whole_transactions(made: MadeBinlog, range_size: int, block_
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "made.000001"
         path.write_bytes(made.data)
-        found = index_file(3, str(path), last=False, range_size=range_size, block_size=block_size)
-        assert found == index_file(3, str(path), last=False, range_size=range_size, skip=True)
+        found = index_file(
+            3, str(path), last=False, options=ReadOptions(range_size=range_size, block_size=block_size)
+        )
+        assert found == index_file(
+            3,
+            str(path),
+            last=False,
+            options=ReadOptions("skip", False, range_size),
+        )
     bounds = found.bounds
     assert set(bounds) <= set(made.boundaries)
     assert (found.end, found.damage) == (len(made.data), None)
@@ -61,16 +75,16 @@ def test_times_need_not_rise(made: MadeBinlog, clocks: list[int], block_size: in
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "made.000001"
         path.write_bytes(data)
-        found = index_file(0, str(path), last=False, block_size=block_size)
+        found = index_file(0, str(path), last=False, options=ReadOptions(block_size=block_size))
     assert found.times == spans_of(np.array(times, np.uint32))
 
 
 @pytest.mark.parametrize("recording", RECORDED_SETS[3::12], ids=recording_id)
 def test_the_quick_pass_finds_what_a_whole_scan_finds(recording: Path) -> None:
     for path in binlogs_in(recording):
-        quick = index_file(0, str(path), last=True, range_size=2000, block_size=5000)
+        quick = index_file(0, str(path), last=True, options=ReadOptions(range_size=2000, block_size=5000))
         assert quick.damage is None
-        assert quick == index_file(0, str(path), last=True, range_size=2000, skip=True)
+        assert quick == index_file(0, str(path), last=True, options=ReadOptions("skip", False, 2000))
 
 
 ONE, OTHER = Xid(1, b"a", b""), Xid(1, b"b", b"")
@@ -79,7 +93,7 @@ HELD = (TableSubject("shop", "orders"),)
 
 def test_following_xa_transactions() -> None:
     """A range lists the transactions that end in it. The caller gets the transactions that no range prepared."""
-    ranges = [Range(number, 0, number, number + 1) for number in range(5)]
+    ranges = [Range("made", number, number + 1, number) for number in range(5)]
     looks = [
         XaLook({ONE: HELD}),
         XaLook(),
@@ -98,8 +112,8 @@ def test_looking_for_xa_transactions() -> None:
     whole = index_file(0, path, last=False)
     assert whole.has_xa
     for range_size in (1, 3000, 1 << 30):
-        ranges = ranges_of([index_file(0, path, last=False, range_size=range_size)])
-        looks = [look_for_xa(path, one, block_size=2000) for one in ranges]
+        ranges = ranges_of([index_file(0, path, last=False, options=ReadOptions(range_size=range_size))])
+        looks = [look_for_xa(one, block_size=2000) for one in ranges]
         followed, unknown = follow_xa(ranges, looks)
         assert unknown == frozenset()
         ends = [xid for one in followed for xid, _ in one.prepared]

@@ -12,7 +12,7 @@ from dumpfilter.spark_jobs.ranges.ranges import MOST_GROUPS, Range, grouped
 
 def ranges_of_sizes(sizes: list[int]) -> list[Range]:
     bounds = pairwise(accumulate(sizes, initial=0))
-    return [Range(number, 0, start, end) for number, (start, end) in enumerate(bounds)]
+    return [Range("made", start, end, number) for number, (start, end) in enumerate(bounds)]
 
 
 @given(st.lists(st.integers(1, 300), max_size=200), st.integers(1, 400), st.none() | st.integers(1, 20))

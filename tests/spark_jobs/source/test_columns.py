@@ -17,19 +17,19 @@ from dumpfilter.binlog.events import EventType as T
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.workload.generate import generate
 from dumpfilter.index.statements import decode_statement_event
-from dumpfilter.spark_jobs.ranges.range_index import index_file
-from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE
+from dumpfilter.spark_jobs.ranges.range_index import ReadOptions, index_file
+from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.pushdown import predicate_of
-from dumpfilter.spark_jobs.source.reading import FileRange, ranges_of_file, read_batches
+from dumpfilter.spark_jobs.source.reading import ranges_of_file, read_batches
 from tests.spark_jobs.plain_events import events_of
 from tests.strategies import MadeBinlog, binlogs
 from tests.support import RECORDED, MemoryFile, recording_id
 
 
 def read(
-    file: MemoryFile | Path, ranges: list[FileRange], *, block_size: int = BLOCK_SIZE, **options: Any
+    file: MemoryFile | Path, ranges: list[Range], *, block_size: int = BLOCK_SIZE, **options: Any
 ) -> list[dict[str, Any]]:
     opening: dict[str, Any] = {"open_file": lambda _: file} if isinstance(file, MemoryFile) else {}
     asked = SourceOptions("unread", **options)
@@ -44,10 +44,10 @@ def read(
 @pytest.mark.parametrize("path", RECORDED, ids=recording_id)
 @pytest.mark.every_recording
 def test_every_event_of_a_recording_is_a_row(path: Path) -> None:
-    index = index_file(0, str(path), last=False, range_size=700, block_size=999)
+    index = index_file(0, str(path), last=False, options=ReadOptions(range_size=700, block_size=999))
     wanted = events_of(path.read_bytes(), path.name)
     assert read(path, ranges_of_file(index), block_size=999) == wanted
-    assert read(path, [FileRange(str(path), 4, path.stat().st_size)]) == wanted
+    assert read(path, [Range(str(path), 4, path.stat().st_size)]) == wanted
     assert sum(row["size"] for row in wanted if row["inner"] is None) == path.stat().st_size - 4
 
 
@@ -56,7 +56,7 @@ def test_every_event_of_a_recording_is_a_row(path: Path) -> None:
 def test_every_event_of_a_made_file_is_a_row(made: MadeBinlog, range_size: int, block_size: int) -> None:
     file = MemoryFile(made.data)
     bounds = [4, *(at for at in made.boundaries[1:-1] if at % range_size < 40), made.boundaries[-1]]
-    ranges = [FileRange("made", a, b) for a, b in pairwise(bounds)]
+    ranges = [Range("made", a, b) for a, b in pairwise(bounds)]
     wanted = events_of(made.data[: made.boundaries[-1]], file.name)
     assert read(file, ranges, block_size=block_size) == wanted
     closed = [row for row in wanted if row["inner"] is None]
@@ -67,7 +67,7 @@ def test_every_event_of_a_made_file_is_a_row(made: MadeBinlog, range_size: int, 
 def test_rows_of_many_shapes_are_counted(style: Any, tmp_path: Path) -> None:
     path = generate(tmp_path, 300_000, style=style).files[0]
     wanted = events_of(path.read_bytes(), path.name)
-    assert read(path, [FileRange(str(path), 4, path.stat().st_size)], block_size=20_000) == wanted
+    assert read(path, [Range(str(path), 4, path.stat().st_size)], block_size=20_000) == wanted
     assert sum(row["rows"] or 0 for row in wanted) > 500
 
 
@@ -75,7 +75,7 @@ def test_rows_of_many_shapes_are_counted(style: Any, tmp_path: Path) -> None:
 def test_a_column_alone_is_as_it_is_among_all(name: str) -> None:
     paths = [path for path in RECORDED if path.parent.name in ("mysql-mixed", "mariadb-mixed")]
     for path in paths:
-        whole = [FileRange(str(path), 4, path.stat().st_size)]
+        whole = [Range(str(path), 4, path.stat().st_size)]
         alone = read(path, whole, asked_columns=(name,))
         assert alone == [{name: row[name]} for row in events_of(path.read_bytes(), path.name)]
 
@@ -84,7 +84,7 @@ def test_a_column_alone_is_as_it_is_among_all(name: str) -> None:
 def test_statements_have_their_texts(name: str) -> None:
     texts = set()
     for path in (path for path in RECORDED if path.parent.name == name):
-        whole = [FileRange(str(path), 4, path.stat().st_size)]
+        whole = [Range(str(path), 4, path.stat().st_size)]
         rows = read(path, whole, asked_columns=("position", "type", "inner", "sql"))
         plain = {event.offset: event for event in iter_events(BytesIO(path.read_bytes()), file=path.name)}
         for row in rows:
@@ -104,7 +104,7 @@ def test_statements_have_their_texts(name: str) -> None:
 def test_a_condition_on_texts_chooses_events() -> None:
     path = next(path for path in RECORDED if path.parent.name == "mysql-mixed")
     options = SourceOptions("unread", asked_columns=("position",))
-    whole = FileRange(str(path), 4, path.stat().st_size)
+    whole = Range(str(path), 4, path.stat().st_size)
     predicate = predicate_of(D.StringStartsWith(("sql",), "CREATE DATABASE"), options.types)
     assert predicate is not None
     found = [row for batch in read_batches(whole, options, None, [predicate]) for row in batch.to_pylist()]
@@ -120,5 +120,5 @@ def test_a_name_that_is_not_utf8_is_readable(tmp_path: Path) -> None:
     source = next(path for path in RECORDED if path.parent.name == "mariadb-row")
     data = source.read_bytes().replace(b"\x04shop\x00", b"\x04sh\xff\xfe\x00")
     path.write_bytes(data)
-    rows = read(path, [FileRange(str(path), 4, len(data))], verify=False)
+    rows = read(path, [Range(str(path), 4, len(data))], verify=False)
     assert "sh\ufffd\ufffd" in {row["database"] for row in rows if row["type"] == "Table_map"}

@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import datasource as D
 
+from dumpfilter.spark_jobs.ranges.ranges import Range
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.pushdown import Predicate, cheap_first, may_hold, predicate_of
-from dumpfilter.spark_jobs.source.reading import FileRange, plan_ranges, read_batches
+from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches
 from tests.spark_jobs.plain_events import events_of
 from tests.support import RECORDED
 
@@ -107,7 +108,7 @@ def filters(draw: st.DrawFn) -> D.Filter:
 def test_filters_keep_what_sql_keeps(path: Path, asked: list[D.Filter]) -> None:
     predicates = cheap_first(predicate for one in asked if (predicate := predicate_of(one)) is not None)
     assert len(predicates) == len(asked)
-    whole = FileRange(str(path), 4, path.stat().st_size)
+    whole = Range(str(path), 4, path.stat().st_size)
     found = [
         row
         for batch in read_batches(
