@@ -481,8 +481,8 @@ def index_paths(
     ``known`` has the index of each known file by its number among ``paths``. A known file gets no ranges. Known files
     must not be given if the set has XA transactions, which reach from one file into another.
     """
-    new = [number for number in range(len(paths)) if number not in known]
-    found = {one.number: one for one in index_files(paths, new, run, options)}
+    new = [(number, path) for number, path in enumerate(paths) if number not in known]
+    found = {one.number: one for one in index_files(new, len(paths), run, options)}
     found |= {number: replace(one, number=number, bounds=()) for number, one in known.items()}
     files = tuple(found[number] for number in range(len(paths)))
     if not any(one.format_description for one in files):
@@ -502,16 +502,16 @@ def index_paths(
 
 
 def index_files(
-    paths: Sequence[str], numbers: Sequence[int], run: Runner, options: ReadOptions
+    some: Sequence[tuple[int, str]], count: int, run: Runner, options: ReadOptions
 ) -> list[FileIndex]:
-    """Divide those of a set's files into ranges that have these numbers, as :func:`index_file` does."""
-    index = partial(_index_numbered, paths=paths, options=options)
-    amount = Amount("files", local_bytes([paths[number] for number in numbers]))
-    return run(index, numbers, "indexing", amount=amount)
+    """Divide some of a set's ``count`` files into ranges, given their numbers and paths, as :func:`index_file` does."""
+    index = partial(_index_numbered, count=count, options=options)
+    return run(index, some, "indexing", amount=Amount("files", local_bytes([path for _, path in some])))
 
 
-def _index_numbered(number: int, *, paths: Sequence[str], options: ReadOptions) -> FileIndex:
-    return index_file(number, paths[number], last=number == len(paths) - 1, options=options)
+def _index_numbered(numbered: tuple[int, str], *, count: int, options: ReadOptions) -> FileIndex:
+    number, path = numbered
+    return index_file(number, path, last=number == count - 1, options=options)
 
 
 S = TypeVar("S")

@@ -286,10 +286,10 @@ def plan_ranges(
     """
     of_file = [] if options.definitions else [one for one in predicates if one.column == "file"]
     paths = BinlogSet.open(options.sources).addresses
-    numbers = [number for number, path in enumerate(paths) if _may_hold(of_file, path, 0, 1)]
+    some = [(number, path) for number, path in enumerate(paths) if _may_hold(of_file, path, 0, 1)]
     read = ReadOptions("skip" if options.skip_corrupt else "stop", options.verify, options.range_size)
     run = ThreadRunner()
-    indexes = index_files(paths, numbers, run, read)
+    indexes = index_files(some, len(paths), run, read)
     for index in indexes:
         if index.damage is not None:
             on_damage(index.damage)
