@@ -57,9 +57,8 @@ def bandwidth_command(
     from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.base.errors import OptionError
     from dumpfilter.commands.interruption import telling_interruption
-    from dumpfilter.commands.measuring import measured_results
     from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
-    from dumpfilter.spark_jobs.bandwidth.output import write_results
+    from dumpfilter.spark_jobs.bandwidth.output import results_for, write_results
     from dumpfilter.spark_jobs.bandwidth.terminal import print_results, print_warnings
 
     if given.price is not None and not math.isfinite(given.price):
@@ -81,8 +80,8 @@ def bandwidth_command(
         telling_interruption(progress, given.output),
         engine.runner(progress, default=default) as run,
     ):
-        results, measured = measured_results(
-            source, definitions, options, given.output, run, progress, overwrite=given.overwrite
+        results, measured = results_for(
+            given.output, source, definitions, run, options, progress, overwrite=given.overwrite
         )
     write_results(results, given.output, measured)
     if given.as_json:

@@ -33,7 +33,6 @@ from dumpfilter.spark_jobs.bandwidth.measured_set import (
     MeasuredSet,
     ask,
     ask_filters,
-    measure_changes,
     measure_set,
 )
 from dumpfilter.spark_jobs.bandwidth.results import (
@@ -154,16 +153,15 @@ def measure_and_evaluate(
     ``kept`` has the measurements of an earlier job. Only what these do not tell is read.
     """
     options = options or BandwidthOptions()
-    _check_any(slaves)
-    changed = None if kept is None else measure_changes(kept, source, slaves, run, options)
-    if changed is not None:
-        # If no file has changed, nothing is worth the start of Spark.
-        is_read = changed.reused < len(changed.files)
-        results = evaluate_slaves(changed, slaves, run if is_read else run_here, options)
-        if results is not None:
-            return results, changed
-    measured = measure_set(source, slaves, run, options)
-    results = evaluate_slaves(measured, slaves, run, options)
+    if not slaves:
+        raise OptionError("no slave is given: name at least one with --slaves or --slave")
+    measured = measure_set(source, slaves, run, options, kept)
+    # If no file has changed, nothing is worth the start of Spark.
+    is_read = measured.reused < len(measured.files)
+    results = evaluate_slaves(measured, slaves, run if is_read else run_here, options)
+    if results is None:
+        measured = measure_set(source, slaves, run, options)
+        results = evaluate_slaves(measured, slaves, run, options)
     assert results is not None
     return results, measured
 
@@ -235,11 +233,6 @@ def _audience(wanted: Audience | None, evaluate: Evaluate, flags: Sequence[Subje
             "use --for slaves"
         )
     return Audience.SLAVES
-
-
-def _check_any(slaves: Sequence[SlaveDefinition]) -> None:
-    if not slaves:
-        raise OptionError("no slave is given: name at least one with --slaves or --slave")
 
 
 def _source(measured: MeasuredSet) -> SourceFigures:

@@ -13,9 +13,9 @@ import itertools
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -389,6 +389,11 @@ class MeasuredSet:
         known = {found for one in self.files for found in _marks(one.version)}
         return any(found in known for version in versions for found in _marks(version))
 
+    def has_files_of(self, other: MeasuredSet) -> bool:
+        """Tell whether other measurements are of the same files, and made with the same options."""
+        versions = [[one.version for one in each.files] for each in (self, other)]
+        return versions[0] == versions[1] and self.options == other.options
+
     @property
     def indexed(self) -> IndexedSet:
         """The files of the set, without the ranges into which they were divided."""
@@ -418,39 +423,23 @@ class MeasuredSet:
         found = [number for number in numbers if number is not None]
         return found if len(found) == len(numbers) else None
 
-    def with_buckets(self, bucket_seconds: int | None) -> MeasuredSet | None:
+    def with_buckets(self, bucket_seconds: int) -> MeasuredSet | None:
         """Return the measurements in time buckets of this length.
 
-        None as the length means the default for the time that the set spans. Return None if the measurements were made
-        in longer buckets, or in buckets of which the length is no multiple.
+        Return None if the measurements were made in longer buckets, or in buckets of which the length is no multiple.
         """
-        wanted = bucket_seconds or default_bucket_seconds(self.indexed)
-        if any(wanted % one.measured.tallied.bucket_seconds for one in self.files):
+        if any(bucket_seconds % one.measured.tallied.bucket_seconds for one in self.files):
             return None
         return replace(
             self,
             files=tuple(
                 replace(
                     one,
-                    measured=replace(one.measured, tallied=one.measured.tallied.in_buckets(wanted)),
+                    measured=replace(one.measured, tallied=one.measured.tallied.in_buckets(bucket_seconds)),
                 )
                 for one in self.files
             ),
         )
-
-
-@dataclass(frozen=True)
-class FlagsOf:
-    """A task that asks one filter about every table and statement of a tally.
-
-    With many slaves this step takes long, so it runs on Spark and must be picklable.
-    """
-
-    subjects: tuple[Subject, ...]
-
-    def __call__(self, given: GivenFilter) -> SubjectFlags | None:
-        """Return the filter's verdict about each of ``subjects``, as bits; None for a filter without rules."""
-        return flags_of(TableFlags(given[0], Subjects()), self.subjects)
 
 
 def ask_filters(
@@ -458,15 +447,15 @@ def ask_filters(
 ) -> list[SubjectFlags | None]:
     """Ask each filter about each table and statement, and return the verdicts as bits, None for a filter without rules.
 
-    ``run`` runs the tasks.
+    ``run`` runs the tasks. With many slaves this step takes long.
     """
-    return run(
-        FlagsOf(subjects),
-        filters,
-        "asking filters",
-        slices=min(len(filters), _SLICES),
-        amount=Amount("filters"),
-    )
+    ask = partial(_flags_of, subjects=subjects)
+    amount = Amount("filters")
+    return run(ask, filters, "asking filters", slices=min(len(filters), _SLICES), amount=amount)
+
+
+def _flags_of(given: GivenFilter, *, subjects: tuple[Subject, ...]) -> SubjectFlags | None:
+    return flags_of(TableFlags(given[0], Subjects()), subjects)
 
 
 def measure_set(
@@ -474,6 +463,7 @@ def measure_set(
     slaves: Sequence[SlaveDefinition],
     run: Runner,
     options: BandwidthOptions,
+    kept: MeasuredSet | None = None,
 ) -> MeasuredSet:
     """Read a binlog set and return its measurements.
 
@@ -482,25 +472,32 @@ def measure_set(
         slaves: the slaves for whose filters the measurements must hold. They hold for other filters, too, unless
             ``tallied.given_only`` is set.
         run: runs the tasks.
+        kept: the measurements of an earlier run. Only new and changed files are read. All files are read if they do not
+            help, because they hold for other options or filters, or because XA transactions may reach from one file
+            into another.
 
     Raises BinlogError with file and position for a damaged binlog.
     """
     # The versions are taken before the files are read. A file that somebody changes meanwhile is measured again.
     paths = BinlogSet.open(source).addresses
     versions = versions_of(paths)
-    indexed = index_paths(paths, run, options)
-    return _measured(indexed, versions, {}, slaves, run, options)
-
-
-def _measured(
-    indexed: IndexedSet,
-    versions: Sequence[FileVersion | None],
-    known: Mapping[int, MeasuredFile],
-    slaves: Sequence[SlaveDefinition],
-    run: Runner,
-    options: BandwidthOptions,
-) -> MeasuredSet:
-    """Measure the files that have ranges, and join them with the known ones."""
+    indexed, known = None, {}
+    if kept is not None and kept.options == options.key:
+        known = _known(kept, versions)
+        again = replace(kept, files=tuple(known.values()), reused=len(known))
+        if len(known) == len(versions) == len(kept.files):
+            same = again.with_buckets(options.bucket_seconds or default_bucket_seconds(kept.indexed))
+            if same is not None:
+                return same
+        if known and not kept.tallied.given_only and not kept.indexed.has_xa:
+            indexed = index_paths(paths, run, options, {number: one.index for number, one in known.items()})
+            found = again.with_buckets(options.bucket_seconds or default_bucket_seconds(indexed))
+            if found is None or indexed.has_xa:
+                indexed = None
+            else:
+                known = dict(zip(known, found.files, strict=True))
+    if indexed is None:
+        indexed, known = index_paths(paths, run, options), {}
     measured_at = int(time.time())
     _, filters = ask(slaves, indexed.names)
     groups = grouped(indexed.ranges, options.range_size, cores_of(run)) if indexed.ranges else []
@@ -526,72 +523,23 @@ def _measured(
         )
         for number, (index, version) in enumerate(zip(indexed.files, versions, strict=True))
     )
-    found = MeasuredSet(files, options.key, indexed.unknown_xa, (), measured_at, len(known))
-    if not found.tallied.given_only:
-        return found
-    return replace(found, verdicts=tuple(map(_digest, ask_filters(filters, found.tallied.subjects, run))))
+    made = MeasuredSet(files, options.key, indexed.unknown_xa, (), measured_at, len(known))
+    if not made.tallied.given_only:
+        return made
+    return replace(made, verdicts=tuple(map(_digest, ask_filters(filters, made.tallied.subjects, run))))
 
 
-def unchanged(
-    kept: MeasuredSet, source: str | Path | Sequence[str | Path], options: BandwidthOptions
-) -> MeasuredSet | None:
-    """Return the measurements of an earlier run if they are those of the set as it is now, and None otherwise.
-
-    Raises BinlogMissing and OptionError.
-    """
-    if kept.options != options.key:
-        return None
-    known = _known(kept, versions_of(BinlogSet.open(source).addresses))
-    if len(known) != len(kept.files) or None in known:
-        return None
-    files = tuple(one for one in known if one is not None)
-    return replace(kept, files=files, reused=len(files)).with_buckets(options.bucket_seconds)
-
-
-def measure_changes(
-    kept: MeasuredSet,
-    source: str | Path | Sequence[str | Path],
-    slaves: Sequence[SlaveDefinition],
-    run: Runner,
-    options: BandwidthOptions,
-) -> MeasuredSet | None:
-    """Return the measurements of a set as it is now, given earlier ones. Only new and changed files are read.
-
-    Return None if the earlier measurements do not help, because they hold for other options or filters, or because
-    XA transactions may reach from one file into another. The parameters are those of :func:`measure_set`.
-    """
-    same = unchanged(kept, source, options)
-    if same is not None:
-        return same
-    if kept.options != options.key or kept.tallied.given_only or kept.indexed.has_xa:
-        return None
-    paths = BinlogSet.open(source).addresses
-    versions = versions_of(paths)
-    known = {number: one for number, one in enumerate(_known(kept, versions)) if one is not None}
-    if not known:
-        return None
-    indexed = index_paths(paths, run, options, {number: one.index for number, one in known.items()})
-    if indexed.has_xa:
-        return None
-    wanted = options.bucket_seconds or default_bucket_seconds(indexed)
-    again = replace(kept, files=tuple(known.values())).with_buckets(wanted)
-    if again is None:
-        return None
-    known = dict(zip(known, again.files, strict=True))
-    return _measured(indexed, versions, known, slaves, run, replace(options, bucket_seconds=wanted))
-
-
-def _known(kept: MeasuredSet, versions: Sequence[FileVersion | None]) -> list[MeasuredFile | None]:
-    """Return for each file of a set the measurements that an earlier run made of the same version, or None."""
+def _known(kept: MeasuredSet, versions: Sequence[FileVersion | None]) -> dict[int, MeasuredFile]:
+    """Return the measurements that an earlier run made of the same versions of a set's files, by the file's number."""
     by_version = {one.version: one for one in kept.files if one.version is not None}
     newest = kept.files[-1].version
-    found: list[MeasuredFile | None] = []
+    found: dict[int, MeasuredFile] = {}
     for number, version in enumerate(versions):
-        one = by_version.get(version) if version is not None else None
         # An unfinished transaction is allowed at the end of the last file only. If the file is no longer the last one,
         # the index pass must look again.
-        is_held = one is not None and (version != newest or number == len(versions) - 1)
-        found.append(replace(one, index=replace(one.index, number=number)) if one and is_held else None)
+        if version in by_version and (version != newest or number == len(versions) - 1):
+            one = by_version[version]
+            found[number] = replace(one, index=replace(one.index, number=number))
     return found
 
 

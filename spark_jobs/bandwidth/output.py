@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from dumpfilter import __version__
-from dumpfilter.analyse.report.output import REPORT, RESULTS, written_together
+from dumpfilter.analyse.report.output import REPORT, RESULTS, check_only, check_output, written_together
 from dumpfilter.analyse.report.parquet import (
     TEXT,
     Column,
@@ -33,10 +34,27 @@ from dumpfilter.analyse.report.parquet import (
     flat,
     write_tables,
 )
-from dumpfilter.analyse.traffic.facts import COLUMNS, Conditions, Facts, Origin, with_shared_numbers
+from dumpfilter.analyse.traffic.facts import (
+    COLUMNS,
+    COUNTS,
+    Conditions,
+    Facts,
+    Origin,
+    added_up,
+    side_by_side,
+)
 from dumpfilter.dump.stand_ins import Stretches
+from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subject
-from dumpfilter.spark_jobs.bandwidth.measured_set import FileVersion, Measured, MeasuredFile, MeasuredSet
+from dumpfilter.spark_jobs.bandwidth.job import measure_and_evaluate
+from dumpfilter.spark_jobs.bandwidth.measured_set import (
+    BandwidthOptions,
+    FileVersion,
+    Measured,
+    MeasuredFile,
+    MeasuredSet,
+    versions_of,
+)
 from dumpfilter.spark_jobs.bandwidth.report import render_report
 from dumpfilter.spark_jobs.bandwidth.results import (
     Results,
@@ -45,8 +63,13 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     TableFigures,
     TableShare,
 )
+from dumpfilter.spark_jobs.engines.runner import Runner
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.samples import Samples
+from dumpfilter.topology.slaves_file import SlaveDefinition
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 SLAVE, NO_FILTER = "slave", "no filter"
 """The kinds of rows of the table ``traffic``."""
@@ -117,8 +140,11 @@ def tables(results: Results) -> dict[str, pa.Table]:
 MEASUREMENTS = "measurements.parquet"
 """The name of the file in the output directory."""
 
-FORMAT = 4
+FORMAT = 5
 """The version of the file's format. It grows when a release changes what is measured or how it is written."""
+
+_UNITS = ("file", *COLUMNS)
+"""The columns of the table: the number of the binlog file, by which the rows ascend, and those of the units."""
 
 _CONDITIONS = {"kind": np.uint8, "required": np.int32, "start": np.int64, "member": np.int32}
 """The columns of the conditions, with their types."""
@@ -130,8 +156,6 @@ class _File:
 
     version: FileVersion | None
     index: FileIndex
-    units: int
-    """The number of rows of the table that belong to the file, after those of the files before."""
     given_only: bool
     stretches: Stretches
     schema_bytes: dict[str, int]
@@ -160,15 +184,20 @@ _HEAD = TypeAdapter(_Head)
 
 def write_measurements(measured: MeasuredSet, path: Path) -> None:
     """Write measurements to a file. Raises OSError."""
-    found = [one.summed() for one in with_shared_numbers([one.measured.tallied for one in measured.files])]
-    shared = found[0]
+    parts = [one.measured.tallied for one in measured.files]
+    whole = side_by_side(parts)
+    conditions, numbers = whole.conditions.folded(np.arange(len(whole.subjects)))
+    file = np.repeat(np.arange(len(parts)), [len(one.condition) for one in parts])
+    of_unit = [file, numbers[whole.condition], whole.origin, whole.bucket]
+    rows = added_up(np.stack([*of_unit, *(getattr(whole, name) for name in COUNTS)], axis=1), keys=4)
+    units = dict(zip(_UNITS, np.ascontiguousarray(rows.T), strict=True))
     head = _Head(
         FORMAT,
         __version__,
-        shared.subjects,
-        shared.origins,
-        {name: getattr(shared.conditions, name).tolist() for name in _CONDITIONS},
-        shared.bucket_seconds,
+        whole.subjects,
+        whole.origins,
+        {name: getattr(conditions, name).tolist() for name in _CONDITIONS},
+        whole.bucket_seconds,
         measured.options,
         measured.unknown_xa,
         measured.verdicts,
@@ -177,18 +206,16 @@ def write_measurements(measured: MeasuredSet, path: Path) -> None:
             _File(
                 one.version,
                 replace(one.index, bounds=()),
-                len(facts.condition),
                 facts.given_only,
                 facts.stretches,
                 one.measured.schema_bytes,
                 one.measured.samples,
             )
-            for one, facts in zip(measured.files, found, strict=True)
+            for one, facts in zip(measured.files, parts, strict=True)
         ),
     )
     # ASCII, because names can have bytes that are not UTF-8, which Python keeps as lone surrogates.
     text = json.dumps(_HEAD.dump_python(head), default=_to_json).encode("ascii")
-    units = {name: np.concatenate([getattr(one, name) for one in found]) for name in COLUMNS}
     table = pa.table(units)
     with pq.ParquetWriter(path, table.schema, compression="zstd", store_schema=False) as writer:
         writer.write_table(table)
@@ -203,7 +230,7 @@ def read_measurements(path: Path) -> MeasuredSet | None:
     try:
         with pq.ParquetFile(path) as file:
             table, metadata = file.read(), file.metadata.metadata
-        units = {name: np.ascontiguousarray(table[name].to_numpy()) for name in COLUMNS}
+        units = {name: np.ascontiguousarray(table[name].to_numpy()) for name in _UNITS}
         text = metadata[b"head"]
         if metadata[b"digest"] != _digest(text, units):
             return None
@@ -214,8 +241,9 @@ def read_measurements(path: Path) -> MeasuredSet | None:
     except (OSError, pa.ArrowException, ValidationError, ValueError, KeyError, TypeError):
         return None
     conditions = Conditions(*(np.array(head.conditions[name], kind) for name, kind in _CONDITIONS.items()))
-    files, first = [], 0
-    for one in head.files:
+    files = []
+    first = np.searchsorted(units["file"], np.arange(len(head.files) + 1)).tolist()
+    for one, begin, end in zip(head.files, first, first[1:], strict=False):
         facts = Facts(
             head.subjects,
             conditions,
@@ -223,9 +251,8 @@ def read_measurements(path: Path) -> MeasuredSet | None:
             head.bucket_seconds,
             one.given_only,
             one.stretches,
-            **{name: column[first : first + one.units] for name, column in units.items()},
+            *(units[name][begin:end] for name in COLUMNS),
         )
-        first += one.units
         measured = Measured(facts, one.schema_bytes, one.samples)
         files.append(MeasuredFile(one.version, one.index, measured))
     return MeasuredSet(tuple(files), head.options, head.unknown_xa, head.verdicts, head.measured_at)
@@ -233,7 +260,7 @@ def read_measurements(path: Path) -> MeasuredSet | None:
 
 def _digest(text: bytes, units: dict[str, Any]) -> bytes:
     digest = hashlib.blake2b(text, digest_size=16)
-    for name in COLUMNS:
+    for name in _UNITS:
         digest.update(units[name])
     return digest.hexdigest().encode("ascii")
 
@@ -251,6 +278,50 @@ def _from_json(found: dict[str, Any]) -> object:
 
 FILES = frozenset({RESULTS, REPORT, MEASUREMENTS, *(f"{name}.parquet" for name in FORMS)})
 """The names of all output files."""
+
+
+def results_for(
+    directory: Path,
+    source: str | Sequence[str],
+    slaves: Sequence[SlaveDefinition],
+    run: Runner,
+    options: BandwidthOptions,
+    progress: Console,
+    *,
+    overwrite: bool,
+) -> tuple[Results, MeasuredSet]:
+    """Return the results for these slaves, and the measurements from which they are made.
+
+    Parameters:
+        directory: the output directory, which may hold the measurements of an earlier run.
+        source: the binlog set.
+        run: runs the tasks. It is called only if the binlogs must be read.
+        progress: gets a line that says what is taken from an earlier run.
+        overwrite: whether the directory may hold the results of other binlogs, and other files beside them.
+
+    Raises OutputError for a directory that holds something else, BinlogError and OptionError.
+    """
+    kept = read_measurements(directory / MEASUREMENTS)
+    if kept is not None and not kept.is_of(versions_of(BinlogSet.open(source).addresses)):
+        kept = None
+    # New results of the same binlogs take the place of the old ones. The option is for everything else.
+    check_output(directory, overwrite=overwrite or kept is not None)
+    if not overwrite:
+        check_only(directory, FILES)
+    results, measured = measure_and_evaluate(source, slaves, run, options, kept)
+    if kept is not None:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.measured_at))
+        told = ""
+        if measured.reused == len(measured.files):
+            told = f"from the measurements of {when}: the binlogs have not changed"
+        elif measured.reused:
+            files = f"{measured.reused:,} of {len(measured.files):,} files"
+            told = f"{files} from the measurements of {when}, the others read now"
+        elif measured.has_files_of(kept):
+            told = "compressed transactions have other sizes for these filters: the binlogs were read again"
+        if told:
+            progress.print(told, soft_wrap=True, highlight=False)
+    return results, measured
 
 
 def write_results(results: Results, directory: Path, measured: MeasuredSet | None = None) -> None:

@@ -34,24 +34,6 @@ EVERYTHING = -1
 SubjectFlags = npt.NDArray[np.uint32]
 """A filter's verdicts as bits (uint32), one entry for each subject of the facts."""
 
-__all__ = [
-    "ALWAYS",
-    "ANY",
-    "COLUMNS",
-    "EVERYTHING",
-    "EXACTLY",
-    "ONE",
-    "Conditions",
-    "Facts",
-    "Origin",
-    "added_up",
-    "flags_of",
-    "merge",
-    "side_by_side",
-    "wants",
-    "with_shared_numbers",
-]
-
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
@@ -497,27 +479,3 @@ def side_by_side(parts: Sequence[Facts]) -> Facts:
         ),
         **columns,
     )
-
-
-def with_shared_numbers(parts: Sequence[Facts]) -> list[Facts]:
-    """Return facts that share one list of subjects, one of conditions and one of origins, and so their numbers.
-
-    The errors are those of :func:`merge`.
-    """
-    whole = side_by_side(parts)
-    every = np.arange(len(whole.subjects))
-    conditions, numbers = whole.conditions.folded(every)
-    ends = np.cumsum([len(part.condition) for part in parts])[:-1]
-    return [
-        replace(
-            part,
-            subjects=whole.subjects,
-            conditions=conditions,
-            origins=whole.origins,
-            condition=numbers[condition],
-            origin=origin,
-        )
-        for part, condition, origin in zip(
-            parts, np.split(whole.condition, ends), np.split(whole.origin, ends), strict=True
-        )
-    ]

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.analyse.traffic.facts import EXACTLY, Conditions, Facts, Ints, Words, wants
+from dumpfilter.analyse.traffic._group import EXACTLY
+from dumpfilter.analyse.traffic.facts import Conditions, Facts, Ints, Words, wants
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.event_time import MICROSECONDS, commit_time

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.analyse.traffic.facts import ALWAYS, ANY, EXACTLY, ONE, Conditions
+from dumpfilter.analyse.traffic._group import ALWAYS, ANY, EXACTLY, ONE
+from dumpfilter.analyse.traffic.facts import Conditions
 
 SUBJECTS = 6
 FILTERS = 70

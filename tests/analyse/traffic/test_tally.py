@@ -13,7 +13,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import pytest
 
-from dumpfilter.analyse.traffic.facts import ANY, EXACTLY, ONE, Conditions, Facts, merge, side_by_side
+from dumpfilter.analyse.traffic._group import ANY, EXACTLY, ONE
+from dumpfilter.analyse.traffic.facts import Conditions, Facts, merge, side_by_side
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog.compression import NONE, ZSTD
 from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
