@@ -11,6 +11,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from string import ascii_lowercase
 
 import dumpfilter
 from dumpfilter.analyse.printing.event_info import event_info
@@ -33,22 +34,34 @@ _OF_FILES = types_of(Symbol.FORMAT_DESCRIPTION, Symbol.FILE)
 HEAD = """\
 # Recorded cases: SQL in, events kept
 
-Each block is a transaction of a real server's binlog, and each line an event. A filter's letter before the event means
-*sent to a slave with this filter*, and a dot means *dropped*. A capital letter means *sent with STMT_END_F*, because
-the last event of the statement is dropped. Of a transaction with dots alone a slave hears only the GTID. The page shows
-the first of all transactions with the same set of marks. `tests/oracle` compares the same streams with what real
-replicas with these filters applied. The command `python -m tests.docs.cases` writes this page.
+For the DBA who compares filters: what each filter keeps of real binlogs. A block is a transaction and a line an event. A
+filter's letter before the event means *sent to a slave with this filter*, and a dot means *dropped*. A capital letter
+means *sent with STMT_END_F*, because the last event of the statement is dropped. Of a transaction with dots alone a
+slave gets only the GTID. The page shows the first transaction of each set of marks, so MariaDB's part has only what
+differs from MySQL's. `tests/oracle` compares the same streams with what real replicas with these filters applied. The
+command `python -m tests.docs.cases` writes this page.
 """
 
 
 def page() -> str:
-    """Return the text of the page."""
-    return HEAD + "".join(_recording(Recording(DATA / folder)) for folder in RECORDINGS)
+    """Return the text of the page. The recordings have the same filters, which one table lists."""
+    recordings = [Recording(DATA / folder) for folder in RECORDINGS]
+    first, *others = (
+        {name: case["options"] for name, case in one.oracle["cases"].items()} for one in recordings
+    )
+    assert all(filters == first for filters in others)
+    lines = ["\n| | filter of the slave |\n|---|---|\n"]
+    for letter, options in zip(ascii_lowercase, first.values(), strict=False):
+        words = " ".join(options)
+        lines.append(f"| {letter} | {f'`{words}`' if words else 'none'} |\n")
+    shown: set[frozenset[str]] = set()
+    return "".join([HEAD, *lines, *(_recording(recording, shown) for recording in recordings)])
 
 
-def _recording(recording: Recording) -> str:
+def _recording(recording: Recording, shown: set[frozenset[str]]) -> str:
+    """Return a recording's transactions whose set of marks is not in ``shown``, and add these sets to it."""
     cases = list(recording.oracle["cases"])
-    letters = "abcdefghijklmnopqrstuvwxyz"[: len(cases)]
+    letters = ascii_lowercase[: len(cases)]
     sent = []
     for case in cases:
         stream = dump(recording.files, filter_of(recording, case))
@@ -56,12 +69,7 @@ def _recording(recording: Recording) -> str:
     version = recording.oracle["server"].split("-")[0]
     name = {"mariadb": "MariaDB", "mysql": "MySQL"}[recording.family]
     lines = [f"\n## {name} {version}, `binlog_format={recording.oracle['binlog_format']}`\n\n"]
-    lines += ["| | Filter of the slave |\n|---|---|\n"]
-    for letter, case in zip(letters, cases, strict=True):
-        options = " ".join(recording.oracle["cases"][case]["options"])
-        lines.append(f"| {letter} | {f'`{options}`' if options else 'none'} |\n")
-    lines.append("\n```\n")
-    shown: set[frozenset[str]] = set()
+    lines.append("```")
     for transaction in _transactions(recording):
         marks = []
         for key, event in transaction:
@@ -69,7 +77,7 @@ def _recording(recording: Recording) -> str:
             marks.append("".join(_mark(letter, event.raw, events.get(key)) for letter, events in each))
         if frozenset(marks) in shown:
             continue
-        lines += ["\n"] if shown else []
+        lines.append("\n")
         shown.add(frozenset(marks))
         width = WIDTH - len(letters) - 2
         lines += [
