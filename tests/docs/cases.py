@@ -34,7 +34,7 @@ _OF_FILES = types_of(Symbol.FORMAT_DESCRIPTION, Symbol.FILE)
 HEAD = """\
 # Recorded cases: SQL in, events kept
 
-For the DBA who compares filters: what each filter keeps of real binlogs. A block is a transaction and a line an event. A
+For the DBA who compares filters: what each filter keeps of real binlogs. A block is a transaction, a line an event. A
 filter's letter before the event means *sent to a slave with this filter*, and a dot means *dropped*. A capital letter
 means *sent with STMT_END_F*, because the last event of the statement is dropped. Of a transaction with dots alone a
 slave gets only the GTID. The page shows the first transaction of each set of marks, so MariaDB's part has only what

@@ -59,12 +59,12 @@ def _warns(recording: Recording, name: str) -> bool:
     )
 
 
-def test_the_documentation_has_the_numbers_of_the_recordings() -> None:
+def test_contributing_has_the_numbers_of_the_recordings() -> None:
     cases = [(one, name, case) for one in all_recordings() for name, case in one.oracle["cases"].items()]
     ended = [(one, name) for one, name, case in cases if not case["stopped"]]
     compared = [(one, name) for one, name in ended if one.name not in DIFFERS_WITHOUT_A_FILTER | NAMES_DIFFER]
     quiet = [pair for pair in compared if not _warns(*pair)]
-    text = " ".join((Path(__file__).parents[3] / "docs" / "lint.md").read_text().split())
+    text = " ".join((Path(__file__).parents[3] / "CONTRIBUTING.md").read_text().split())
     assert f"{len(cases)} pairs of a recording and a filter" in text
     assert f"The {len(cases) - len(ended)} replicas that stopped" in text
     assert f"the other {len(ended)} replicas" in text
