@@ -84,6 +84,7 @@ def _role(role: Role) -> Iterator[str]:
 
 def _parquet(forms: Mapping[str, ParquetTable]) -> Iterator[str]:
     first_name, first = next(iter(forms.items()))
+    told: set[tuple[str, str]] = set()
     for name, form in forms.items():
         order = ", ".join(f"`{one}`" for one in form.order)
         shared = 0 if name == first_name else _shared(first.columns, form.columns)
@@ -100,7 +101,9 @@ def _parquet(forms: Mapping[str, ParquetTable]) -> Iterator[str]:
         )
         names: dict[str, list[str]] = {}
         for one in form.columns[shared:]:
-            names.setdefault(one.meaning, []).append(f"`{one.name}`")
+            meaning = "as above" if (one.name, one.meaning) in told else one.meaning
+            told.add((one.name, one.meaning))
+            names.setdefault(meaning, []).append(f"`{one.name}`")
         yield from ("", *(f"- {', '.join(same)}: {meaning}" for meaning, same in names.items()), "")
 
 
