@@ -8,16 +8,27 @@ suggested come from a second, exact pass.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.analyse.report.headings import SEVERAL, Headings, heading_of
-from dumpfilter.analyse.traffic.facts import Facts, SubjectFlags, flags_of, merge, wants
+from dumpfilter.analyse.report.headings import Headings
+from dumpfilter.analyse.traffic.facts import (
+    COLUMNS,
+    Conditions,
+    Facts,
+    SubjectFlags,
+    flags_of,
+    merge,
+    side_by_side,
+    wants,
+)
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.dump.stand_ins import Stretches
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
@@ -145,12 +156,23 @@ def measure(
     return found
 
 
-def for_any_filter(tallied: Facts) -> Facts:
-    """Return a tally that was given filters without rules only, to be used with any filter.
+def with_shares(tallied: Facts, mixes: Mixes) -> Facts:
+    """Return facts in which each table has its share of the compressed transactions with several tables.
 
-    A compressed transaction with several tables then counts whole as soon as a filter sends one of the tables.
+    The shares are estimates. The rest of a transaction still counts as soon as a filter sends one of the tables.
     """
-    return replace(tallied, given_only=False)
+    subjects: dict[Subject, int] = {}
+    members: list[list[int]] = []
+    sizes: list[int] = []
+    for mix in mixes.values():
+        numbers = [subjects.setdefault(subject, len(subjects)) for subject in mix.of_subject]
+        shares = [mix.stored * size // max(mix.uncompressed, 1) for size in mix.of_subject.values()]
+        members += [numbers, *([number] for number in numbers)]
+        sizes += [-sum(shares), *shares]
+    columns: dict[str, Any] = dict.fromkeys(COLUMNS, np.zeros(len(sizes), np.int64))
+    columns |= {"condition": np.arange(len(sizes)), "bytes": np.array(sizes, np.int64)}
+    about = tuple(subjects), Conditions.any_of(members), (None,), tallied.bucket_seconds, False, Stretches()
+    return side_by_side([tallied, Facts(*about, **columns)])
 
 
 Ints = npt.NDArray[np.int64]
@@ -164,20 +186,22 @@ class Traffic:
     """
 
     def __init__(self, measured: Measured) -> None:
-        self._tallied = for_any_filter(measured.tallied)
+        # The tally was given filters without rules only. So that it serves any filter, a compressed transaction counts
+        # whole as soon as a filter sends one of its tables.
+        self._tallied = replace(measured.tallied, given_only=False)
+        self._shared = with_shares(self._tallied, measured.mixes)
         self.needs_exact_pass = bool(measured.mixes)
         """Whether a compressed transaction has several tables, so that the bytes of a part of it are estimates."""
-        known = {subject for subject in self._tallied.subjects if isinstance(subject, TableSubject)}
+        known = {subject for subject in self._shared.subjects if isinstance(subject, TableSubject)}
         named = dict.fromkeys(
-            table for subject in self._tallied.subjects for table in tables_of(subject) if table not in known
+            table for subject in self._shared.subjects for table in tables_of(subject) if table not in known
         )
-        self.subjects: tuple[Subject, ...] = (*self._tallied.subjects, *named)
+        self.subjects: tuple[Subject, ...] = (*self._shared.subjects, *named)
         self.numbers: dict[Subject, int] = {subject: k for k, subject in enumerate(self.subjects)}
         self.is_table: npt.NDArray[np.bool_] = np.array(
             [isinstance(subject, TableSubject) for subject in self.subjects], np.bool_
         )
-        self._mixes = _MixColumns(measured.mixes, self.numbers)
-        self._headings = Headings(self._tallied)
+        self._headings, self._shared_headings = Headings(self._tallied), Headings(self._shared)
         self._on_tables = np.array(numbers_on_tables(self._tallied.subjects), np.int64)
 
     @property
@@ -208,9 +232,8 @@ class Traffic:
 
     def bytes(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> int:
         """Return the bytes that a slave is sent. A part of a compressed transaction is an estimate."""
-        tallied = self._tallied
-        sent = tallied.sent(self._of_tally(flags), origin)
-        return int(tallied.bytes[sent].sum()) - self._mixes.dropped(self._sent(flags))
+        sent = self._shared.sent(flags, origin)
+        return int(self._shared.bytes[sent].sum())
 
     def count_tables(self, flags: SubjectFlags | None) -> int:
         """Return the number of tables whose rows a slave is sent."""
@@ -225,8 +248,8 @@ class Traffic:
 
         The bytes of a transaction with several subjects count for each of them.
         """
-        tallied = self._tallied
-        sent = tallied.sent(self._of_tally(flags), origin)
+        tallied = self._shared
+        sent = tallied.sent(flags, origin)
         of_condition = np.bincount(
             tallied.condition[sent], weights=tallied.bytes[sent], minlength=len(tallied.conditions)
         )
@@ -246,66 +269,17 @@ class Traffic:
 
         A compressed transaction with several tables counts as a whole for :data:`SEVERAL`.
         """
-        sent = self._tallied.sent(self._of_tally(flags), origin)
-        found = self._headings.sums(self._tallied.bytes, sent).tolist()
-        return {name: nbytes for name, nbytes in zip(self._headings.names, found, strict=True) if nbytes}
+        return self._headings.by_name(self._tallied.bytes, self._tallied.sent(flags, origin))
 
     def by_name_with_parts(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> dict[str, int]:
         """Return the sent bytes by name. A table has its share of compressed transactions, which is an estimate."""
-        found: dict[str, float] = dict(self.by_name(flags, origin))
-        for number, share in self._mixes.shares(self._sent(flags)):
-            name = heading_of(self.subjects[number]).name
-            found[name] = found.get(name, 0) + share
-        if SEVERAL in found:
-            found[SEVERAL] = max(0.0, found[SEVERAL] - self._mixes.all_shares(self._sent(flags)))
-        return {name: round(nbytes) for name, nbytes in found.items() if round(nbytes)}
-
-    def _of_tally(self, flags: SubjectFlags | None) -> SubjectFlags | None:
-        return None if flags is None else flags[: len(self._tallied.subjects)]
+        return self._shared_headings.by_name(self._shared.bytes, self._shared.sent(flags, origin))
 
     def _sent(self, flags: SubjectFlags | None) -> npt.NDArray[np.bool_]:
         if flags is None:
             return np.ones(len(self.subjects), np.bool_)
         sent: npt.NDArray[np.bool_] = flags & FILTER_BINLOG_SEND_F != 0
         return sent
-
-
-class _MixColumns:
-    """The parts of compressed transactions as columns, with an entry for each table of each mix."""
-
-    def __init__(self, mixes: Mixes, numbers: dict[Subject, int]) -> None:
-        member, share, start = [], [], [0]
-        for mix in mixes.values():
-            for subject, nbytes in mix.of_subject.items():
-                member.append(numbers[subject])
-                share.append(mix.stored * nbytes / max(mix.uncompressed, 1))
-            start.append(len(member))
-        self._member: Ints = np.array(member, np.int64)
-        self._share: npt.NDArray[np.float64] = np.array(share, np.float64)
-        self._start: Ints = np.array(start[:-1], np.int64)
-        self._mix: Ints = np.repeat(np.arange(len(self._start)), np.diff(start)).astype(np.int64)
-
-    def dropped(self, sent: npt.NDArray[np.bool_]) -> int:
-        """Return the bytes that are cut out of transactions that are sent in part."""
-        if not len(self._member):
-            return 0
-        of_member = sent[self._member]
-        any_sent = np.logical_or.reduceat(of_member, self._start)
-        return int(self._share[~of_member & any_sent[self._mix]].sum())
-
-    def shares(self, sent: npt.NDArray[np.bool_]) -> Iterator[tuple[int, float]]:
-        """Yield the number of each sent subject of a mix with its share of the compressed bytes."""
-        keep = sent[self._member] if len(self._member) else np.zeros(0, np.bool_)
-        sums = np.bincount(self._member[keep], weights=self._share[keep])
-        for number in np.flatnonzero(sums).tolist():
-            yield number, float(sums[number])
-
-    def all_shares(self, sent: npt.NDArray[np.bool_]) -> float:
-        """Return the sum of the shares of all subjects in transactions of which any part is sent."""
-        if not len(self._member):
-            return 0.0
-        any_sent = np.logical_or.reduceat(sent[self._member], self._start)
-        return float(self._share[any_sent[self._mix]].sum())
 
 
 def tables_of(subject: Subject) -> list[TableSubject]:

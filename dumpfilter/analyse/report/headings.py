@@ -85,6 +85,11 @@ class Headings:
         """Return for each heading the sum of a tally's column over the units that ``mask`` selects."""
         return sums(self.of_unit[mask], column[mask], len(self.all))
 
+    def by_name(self, column: Ints, mask: Mask) -> dict[str, int]:
+        """Return the sums of :meth:`sums` that are not 0, by the names of the headings."""
+        found = self.sums(column, mask).tolist()
+        return {name: total for name, total in zip(self.names, found, strict=True) if total}
+
 
 def sums(numbers: Ints, values: Ints, length: int) -> Ints:
     """Return the sum of the values with each number from 0 to ``length`` in ``numbers``."""

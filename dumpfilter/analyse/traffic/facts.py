@@ -89,6 +89,14 @@ class Conditions(_Narrow):
     member: Int32
     """The members of all conditions, one condition after the other: numbers of subjects, or of filters for EXACTLY."""
 
+    @classmethod
+    def any_of(cls, members: Sequence[Sequence[int]]) -> Conditions:
+        """Return the conditions "one of these subjects is sent", each with some members."""
+        kind = np.array([ONE if len(some) == 1 else ANY for some in members], np.uint8)
+        required = np.full(len(members), -1, np.int32)
+        member = np.array([number for some in members for number in some], np.int32)
+        return cls(kind, required, _starts(np.array([*map(len, members)], np.int64)), member)
+
     def __len__(self) -> int:
         return len(self.kind)
 
