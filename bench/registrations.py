@@ -19,6 +19,7 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.register import Register
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.who import Peer
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
@@ -28,15 +29,7 @@ NUMBER = 200
 
 
 def _add(register: Register, number: int, secret: bytes) -> None:
-    register.add(
-        server_id=number,
-        uuid=str(uuid.UUID(int=number)),
-        host="",
-        port=0,
-        channel="",
-        rule_filter=Filter(),
-        secret=secret,
-    )
+    register.add(Peer(server_id=number, uuid=str(uuid.UUID(int=number))), Filter(), secret=secret)
 
 
 def _in_register(others: int) -> float:

@@ -337,7 +337,7 @@ class MasterConsole:
         who = command.who
 
         def reason(slave: RegisteredSlave) -> DumpfilterError | None:
-            if not who.fits(slave.as_peer):
+            if not who.fits(slave.peer):
                 return None
             return Unregistered("the master's operator ended this registration (UNREGISTER REPLICA)")
 
@@ -379,7 +379,7 @@ class MasterConsole:
 
     def _concerned(self, drain: Drain) -> list[RegisteredSlave]:
         """Return the registered slaves that a drain concerns."""
-        return [slave for slave in self._register.all() if drain.who.fits(slave.as_peer)]
+        return [slave for slave in self._register.all() if drain.who.fits(slave.peer)]
 
     @execute.register
     def _show_replicas(self, command: C.ShowReplicas) -> Result:
@@ -387,10 +387,10 @@ class MasterConsole:
         columns = replicas_columns(old=old)
         source_id = self._store.format_description.header.server_id
         rows = [
-            (slave.server_id, slave.host, slave.port, source_id, slave.uuid)
+            (slave.peer.server_id, slave.peer.host, slave.peer.port, source_id, slave.peer.uuid)
             for slave in self._register.all()
             # Like a server, the master forgets a real replica that has left.
-            if slave.dump or not slave.is_real_replica
+            if slave.dump or not slave.peer.is_real_replica
         ]
         # SHOW SLAVE HOSTS of MariaDB has no column for the slaves' UUIDs.
         if not self._mysql:

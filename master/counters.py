@@ -15,7 +15,7 @@ from typing import NamedTuple
 from pydantic import NonNegativeInt
 
 from dumpfilter.dump.chunk import Counts
-from dumpfilter.master.who import Peer, peer_address
+from dumpfilter.master.who import Peer
 
 MOST_REMEMBERED = 10_000
 """The most slaves whose counts the master remembers. Beyond it the master forgets the slave not seen for longest."""
@@ -56,7 +56,7 @@ class SlaveCounts:
     def as_peer(self) -> Peer:
         """The facts by which tables and statements select the slave."""
         user, channel, uuid = self.key
-        return Peer(user, channel, self.server_id, peer_address(self.peer), uuid, self.host)
+        return Peer(user, channel, self.server_id, self.peer, uuid, self.host)
 
 
 class CounterBook:
@@ -80,15 +80,12 @@ class CounterBook:
         with self._lock:
             return self._records.get(key) or SlaveCounts(key)
 
-    def begin_dump(self, record: SlaveCounts, peer: Peer, address: str) -> SlaveCounts:
-        """Note that a dump for a slave begins, and return the slave's record in the book.
-
-        ``address`` is the slave's address as gRPC spells it.
-        """
+    def begin_dump(self, record: SlaveCounts, peer: Peer) -> SlaveCounts:
+        """Note that a dump for a slave begins, and return the slave's record in the book."""
         with self._lock:
             record = self._entered(record)
             record.dumps += 1
-            record.server_id, record.host, record.peer = peer.server_id, peer.host, address
+            record.server_id, record.host, record.peer = peer.server_id, peer.host, peer.endpoint
             record.is_done = False
             self._note_seen(record, is_news=True)
             return record

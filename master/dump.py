@@ -198,7 +198,7 @@ class Dump:
     @property
     def _is_drained(self) -> bool:
         """Whether the master's operator has drained this slave, so that the dump ends between two transactions."""
-        return self._drains.of(self._slave.as_peer) is not None
+        return self._drains.of(self._slave.peer) is not None
 
     @property
     def active(self) -> bool:
@@ -230,7 +230,7 @@ class Dump:
         yield announcement if kept is None else kept_chunk(announcement, kept.piece, self._kept.size)
         while self.active:
             if kept is None and not place.thread.in_transaction:
-                self._drains.check(self._slave.as_peer)
+                self._drains.check(self._slave.peer)
             if kept is None and self._changed:
                 place = self._take_up_change(place)
             self._pace.hear(self._slave.line_rate)
@@ -263,7 +263,7 @@ class Dump:
             if not self.active or self._changed:
                 continue
             # The binlog ends inside a transaction, whose end may be far away.
-            self._drains.check(self._slave.as_peer)
+            self._drains.check(self._slave.peer)
             await self._check_goes_on(place)
             # The messages that follow have no events, also right behind the message with which the dump began.
             self.reached = self.reached._replace(is_beginning=False)
@@ -442,7 +442,7 @@ class Dump:
                 self._pace.wrote(len(message), begun, self._sent_at)
             self._pace.hear(self._slave.line_rate)
             if ends_transaction(piece.plan):
-                self._drains.check(self._slave.as_peer)
+                self._drains.check(self._slave.peer)
             if self._is_sized and self._pace.size != chunk_size and number < len(step.pieces):
                 left = await self._reader.call(lambda piece=piece: place_after(self._store, step, piece))  # type: ignore[misc]
                 if left is not None:

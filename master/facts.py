@@ -136,8 +136,8 @@ class _SlaveFacts:
     """Bytes of the binlog that the dump has not reached, over all files."""
     lag_seconds = column(type=ColumnType.DOUBLE, metric="slave_lag_seconds")
     """Time since the server wrote the first event that the dump has not reached."""
-    protocol = _registered(attrgetter("protocol"), _INTEGER)
-    program_version = _registered(attrgetter("program_version"))
+    protocol = _registered(attrgetter("peer.protocol"), _INTEGER)
+    program_version = _registered(attrgetter("peer.program_version"))
     state = column("slave.presence.value", _TEXT)
     gone_since = column("slave.gone_since", _TEXT)
     drained = column("slave.is_drained", metric="slave_drained")
@@ -270,10 +270,10 @@ class WarningView(NamedTuple):
 
 
 class _WarningFacts:
-    server_id = column("slave.server_id")
-    channel = column(lambda view: printable(view.slave.channel), _TEXT)
-    user = column(lambda view: printable(view.slave.user), _TEXT)
-    uuid = column("slave.uuid", _TEXT)
+    server_id = column("slave.peer.server_id")
+    channel = column(lambda view: printable(view.slave.peer.channel), _TEXT)
+    user = column(lambda view: printable(view.slave.peer.user), _TEXT)
+    uuid = column("slave.peer.uuid", _TEXT)
     code = column("warning.code.label", _TEXT)
     rules = column(lambda view: printable(" ".join(map(str, view.warning.rules))), _TEXT)
     warning = column(lambda view: printable(view.warning.what, _LONGEST_WARNING), _TEXT)

@@ -111,16 +111,16 @@ class FilterWarnings:
         for warning in self.of(slave.filter) if warnings is None else warnings:
             text = printable(str(warning), _LONGEST)
             found.append(text)
-            key = (slave.user, slave.channel, slave.uuid, text)
+            key = (slave.peer.user, slave.peer.channel, slave.peer.uuid, text)
             with self._lock:
                 is_new = key not in self._logged
                 self._logged[key] = None
             if is_new:
                 log.warning(
                     "filter warning",
-                    server_id=slave.server_id,
-                    channel=printable(slave.channel),
-                    user=printable(slave.user),
+                    server_id=slave.peer.server_id,
+                    channel=printable(slave.peer.channel),
+                    user=printable(slave.peer.user),
                     code=warning.code.label,
                     warning=text,
                     hint="dumpfilter lint shows the events",

@@ -102,16 +102,13 @@ class KnownSlaves:
         self._refused: Recent[_Identity, KnownSlave] = Recent(MOST_REFUSALS)
         """The slaves that were refused, by identity. The newest refusal comes last."""
 
-    def refuse(self, peer: Peer, address: str, reason: str) -> None:
-        """Note that the master refused a slave with an error at which the slave stops.
-
-        ``address`` is the slave's address as gRPC spells it.
-        """
+    def refuse(self, peer: Peer, reason: str) -> None:
+        """Note that the master refused a slave with an error at which the slave stops."""
         slave = KnownSlave(
             SlaveKey(peer.user, peer.channel, peer.uuid),
             peer.server_id,
             peer.host,
-            peer=address,
+            peer=peer.endpoint,
             presence=Presence.REFUSED,
             refusal=reason,
         )
@@ -223,9 +220,17 @@ def _of_registration(slave: RegisteredSlave, records: Mapping[SlaveKey, SlaveCou
         presence = Presence.REGISTERED
     else:
         presence = Presence.FINISHED if record.is_done else Presence.GONE
-    same = ("server_id", "host", "port", "peer", "last_seen_at")
-    of_registration = {name: getattr(slave, name) for name in same}
-    return _of_record(record or slave.record, presence=presence, registered=slave, **of_registration)
+    peer = slave.peer
+    return _of_record(
+        record or slave.record,
+        presence=presence,
+        registered=slave,
+        server_id=peer.server_id,
+        host=peer.host,
+        port=peer.port,
+        peer=peer.endpoint,
+        last_seen_at=slave.last_seen_at,
+    )
 
 
 def _of_record(record: SlaveCounts, **more: Any) -> KnownSlave:

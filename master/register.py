@@ -10,13 +10,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.dump.chunk import Counts
-from dumpfilter.dump.stream.versions import PROTOCOL
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
@@ -24,7 +22,7 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.limits import Overloaded
-from dumpfilter.master.who import Peer, peer_address
+from dumpfilter.master.who import Peer
 
 MOST_IDLE = 10_000
 """The most slaves without a running dump that the master remembers, which limits the memory of the register."""
@@ -38,10 +36,6 @@ _RULE_WEIGHT = 3000
 _CHARACTER_WEIGHT = 4
 _ID_WEIGHT = 100
 """The approximate memory of a registration, of one rule, of one character of a rule, and of one id of a list, bytes."""
-
-
-MYSQL_PROTOCOL = 0
-"""The version of the protocol that stands for MySQL's own replication protocol, which real replicas speak."""
 
 _ID_BYTES = 32
 """The random bytes of a slave's id. A client that knows the id can change and end the registration."""
@@ -66,20 +60,6 @@ class AlreadyRegistered(DumpfilterError):
 
 class Unregistered(DumpfilterError):
     """The error for a dump whose registration the master's operator has ended."""
-
-
-class Client(NamedTuple):
-    """The program that registers as a slave."""
-
-    peer: str = ""
-    """The program's address, as gRPC spells it."""
-    protocol: int = PROTOCOL
-    """The version of the protocol in which the master speaks with the program."""
-    program_version: str = ""
-    """The version of the program, which is empty for version 1 of the protocol."""
-
-
-UNKNOWN_CLIENT = Client()
 
 
 @dataclass(frozen=True)
@@ -110,25 +90,15 @@ class RegisteredSlave:
     """A registered slave as the master knows it: one row of SHOW REPLICAS."""
 
     slave_id: str = field(repr=False)
-    server_id: int
-    uuid: str
-    host: str
-    port: int
-    channel: str
+    peer: Peer
+    """The slave's description of itself, by which filters and drains select the slave."""
     change: FilterChange
     record: SlaveCounts = field(repr=False)
     """The counts of the slave over all its registrations, which the book of counters has from its first dump on."""
-    user: str = ""
     password: StoredPassword | None = field(default=None, repr=False)
     """The user's password as the master kept it when the slave registered. None if the master had no users."""
     owner: bytes = field(default=b"", repr=False)
     """A digest of the slave's secret. Only a slave with the same digest takes over this slave's registration."""
-    peer: str = ""
-    """The address from which the slave registered, as gRPC spells it."""
-    protocol: int = PROTOCOL
-    """The version of the protocol in which the master speaks with the slave."""
-    program_version: str = ""
-    """The version of the slave's program, which is empty for a slave of version 1 of the protocol."""
     imposed: tuple[ImposedFilter, ...] = ()
     """The filters that the master's operator imposes on the slave, besides the slave's own filter."""
     file: str = ""
@@ -150,35 +120,24 @@ class RegisteredSlave:
     """The error with which a running dump ends, because the master's operator ended the registration."""
 
     @property
-    def is_real_replica(self) -> bool:
-        """Whether the slave is a replica of MySQL or MariaDB, or a program that reads binlogs as they do."""
-        return self.protocol == MYSQL_PROTOCOL
-
-    @property
     def counts(self) -> Counts:
         """The counts of the slave over all its registrations."""
         return self.record.counts
 
-    @cached_property
-    def as_peer(self) -> Peer:
-        """The facts by which filters and drains select the slave."""
-        address = peer_address(self.peer)
-        return Peer(self.user, self.channel, self.server_id, address, self.uuid, self.host)
-
     @property
     def owned_key(self) -> tuple[str, str, str, bytes]:
         """User, channel, UUID and owner. A second registration with an equal key replaces this one."""
-        return self.user, self.channel, self.uuid, self.owner
+        return *self.uuid_key, self.owner
 
     @property
     def uuid_key(self) -> tuple[str, str, str]:
         """User, channel and UUID, which belong to one slave that dumps."""
-        return self.user, self.channel, self.uuid
+        return self.peer.user, self.peer.channel, self.peer.uuid
 
     @property
     def server_id_key(self) -> tuple[str, str, int]:
         """User, channel and server id, which belong to one slave that dumps."""
-        return self.user, self.channel, self.server_id
+        return self.peer.user, self.peer.channel, self.peer.server_id
 
     @property
     def place(self) -> tuple[str, int] | None:
@@ -264,18 +223,12 @@ class Register:
 
     def add(
         self,
-        *,
-        server_id: int,
-        uuid: str,
-        host: str,
-        port: int,
-        channel: str,
+        peer: Peer,
         rule_filter: ReplicationFilter,
+        *,
         origin: OriginFilter | None = None,
-        user: str = "",
         password: StoredPassword | None = None,
         secret: bytes = b"",
-        client: Client = UNKNOWN_CLIENT,
         imposed: tuple[ImposedFilter, ...] = (),
     ) -> RegisteredSlave:
         """Register a slave with its filter, and return its entry in the register.
@@ -290,20 +243,12 @@ class Register:
         flags = self._flags(rule_filter, imposed)
         slave = RegisteredSlave(
             slave_id=secrets.token_urlsafe(_ID_BYTES),
-            server_id=server_id,
-            uuid=uuid,
-            host=host,
-            port=port,
-            channel=channel,
+            peer=peer,
             change=FilterChange(flags, 1, origin),
-            user=user,
             password=password,
             owner=owner,
-            peer=client.peer,
-            protocol=client.protocol,
-            program_version=client.program_version,
             imposed=imposed,
-            record=self.counters.record(SlaveKey(user, channel, uuid)),
+            record=self.counters.record(SlaveKey(peer.user, peer.channel, peer.uuid)),
         )
         with self._lock:
             self._check_free(slave)
@@ -318,18 +263,19 @@ class Register:
 
     def _check_free(self, slave: RegisteredSlave) -> None:
         """Raise AlreadyRegistered when the slave's UUID or server id belongs to another slave that is dumping."""
+        peer = slave.peer
         holder = self._holders.get(slave.uuid_key)
         if holder is not None and holder.owner != slave.owner:
             raise AlreadyRegistered(
-                f"the server uuid {slave.uuid} is in use on channel {slave.channel!r} by {_described(holder)}, which "
-                "registered with another secret. If that is this slave, with a relay directory that is lost, "
+                f"the server uuid {peer.uuid} is in use on channel {peer.channel!r} by {_described(holder.peer)}, "
+                "which registered with another secret. If that is this slave, with a relay directory that is lost, "
                 f"{_WAIT_OR_UNREGISTER}; if not, give this one a server uuid of its own"
             )
         # Programs that read binlogs like replicas may all have server id 0.
-        holder = self._holders.get(slave.server_id_key) if slave.server_id else None
-        if holder is not None and holder.uuid != slave.uuid:
+        holder = self._holders.get(slave.server_id_key) if peer.server_id else None
+        if holder is not None and holder.peer.uuid != peer.uuid:
             raise AlreadyRegistered(
-                f"the server id {slave.server_id} is in use on channel {slave.channel!r} by {_described(holder)}; "
+                f"the server id {peer.server_id} is in use on channel {peer.channel!r} by {_described(holder.peer)}; "
                 f"give this one another --server-id. If that is this slave, with a relay directory that is lost, "
                 f"{_WAIT_OR_UNREGISTER}"
             )
@@ -474,7 +420,7 @@ class Register:
             self._check_weight(slave, slave.change)
             self._dumps += 1
             slave.dump = self._dumps
-            slave.record = self.counters.begin_dump(slave.record, slave.as_peer, slave.peer)
+            slave.record = self.counters.begin_dump(slave.record, slave.peer)
             slave.notify()
             slave.notify = notify
             self._idle.weigh(slave.slave_id, 0)
@@ -534,8 +480,6 @@ def _definition(rule_filter: ReplicationFilter) -> Hashable:
     return type(rule_filter), rule_filter.names, rule_filter.rules
 
 
-def _described(slave: RegisteredSlave) -> str:
-    host = f"{slave.host}:{slave.port}" if slave.host else "host not told"
-    return (
-        f"a slave that is dumping (server id {slave.server_id}, uuid {slave.uuid}, {host}, from {slave.peer})"
-    )
+def _described(peer: Peer) -> str:
+    host = f"{peer.host}:{peer.port}" if peer.host else "host not told"
+    return f"a slave that is dumping (server id {peer.server_id}, uuid {peer.uuid}, {host}, from {peer.endpoint})"

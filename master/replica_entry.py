@@ -21,7 +21,6 @@ from dumpfilter.base.options.small_file import read_small_file
 from dumpfilter.base.options.toml_file import Model, wrong
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode
 from dumpfilter.base.security.passwords import MOST_PASSWORD, ConsolePassword
-from dumpfilter.binlog.format import Family
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.channels import MAX_CHANNEL_NAME, fold_channel, is_channel_name
 from dumpfilter.master.imposed import FilterTable
@@ -56,15 +55,6 @@ Hashes = _Hash | tuple[_Hash, ...]
 """Hashes of one password, at most one of each kind."""
 
 
-@dataclass(frozen=True)
-class ReplicaPeer(Peer):
-    """The facts about a connected replica that choose its filter."""
-
-    port: int = 0
-    """The replica's own port, from COM_REGISTER_SLAVE."""
-    family: Family = "mysql"
-
-
 class OnDrift(enum.StrEnum):
     """The fate of a replica whose own filter would apply events that the master drops for it."""
 
@@ -78,7 +68,7 @@ class OnDrift(enum.StrEnum):
 class Drift:
     """A warning about a replica whose own filter is wider than its filter on the master, or cannot be compared."""
 
-    peer: ReplicaPeer
+    peer: Peer
     text: str
     is_refused: bool
     since: float

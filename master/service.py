@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 
 import grpc
 import structlog
@@ -45,10 +46,10 @@ from dumpfilter.master.messages import (
     slave_to_proto,
 )
 from dumpfilter.master.refusals import Context, stops_slaves
-from dumpfilter.master.register import Client, NotRegistered, Register, RegisteredSlave
+from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.master.who import Peer, peer_address
+from dumpfilter.master.who import Peer
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
@@ -122,12 +123,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         log.info(
             "registered",
             peer=peer,
-            server_id=slave.server_id,
-            channel=printable(slave.channel),
-            user=printable(slave.user),
+            server_id=slave.peer.server_id,
+            channel=printable(slave.peer.channel),
+            user=printable(slave.peer.user),
             rules=len(slave.filter.rules),
-            protocol=slave.protocol,
-            version=printable(slave.program_version),
+            protocol=slave.peer.protocol,
+            version=printable(slave.peer.program_version),
             imposed=[printable(each.name) for each in slave.imposed],
         )
         fd = self.store.format_description
@@ -139,7 +140,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             server_version=fd.server_version,
             imposed=imposed_to_proto(slave.imposed),
             server_id=fd.header.server_id,
-            protocol=slave.protocol,
+            protocol=slave.peer.protocol,
             program_version=__version__,
             filter_warnings=warnings,
         )
@@ -171,23 +172,25 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         config = self.config
         password = self.access.check(request.user, request.password, peer=peer, secret=request.secret)
         asking = Peer(
-            request.user, request.channel, request.server_id, peer_address(peer), uuid, request.host
+            request.user,
+            request.channel,
+            request.server_id,
+            peer,
+            uuid,
+            request.host,
+            request.port,
+            request.protocol,
+            request.program_version,
         )
         self.drains.check(asking)
         imposed = imposed_on(config.imposed, asking)
-        with self._noting_refusal(asking, peer):
+        with self._noting_refusal(asking):
             slave = self.register.add(
-                server_id=request.server_id,
-                uuid=uuid,
-                host=request.host,
-                port=request.port,
-                channel=request.channel,
-                rule_filter=self._filter(request.filter),
+                asking,
+                self._filter(request.filter),
                 origin=origin_from_proto(request.filter.origin),
-                user=request.user,
                 password=password,
                 secret=request.secret,
-                client=Client(peer, request.protocol, request.program_version),
                 imposed=imposed,
             )
         if self.config is not config and self._no_longer_valid(slave) is not None:
@@ -198,19 +201,19 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return slave
 
     @contextlib.contextmanager
-    def _noting_refusal(self, slave: Peer, peer: str) -> Iterator[None]:
+    def _noting_refusal(self, peer: Peer) -> Iterator[None]:
         """Note the error of a block if it stops the slave, so that the master's status shows the error."""
         try:
             yield
         except DumpfilterError as error:
             if stops_slaves(error):
-                self.known_slaves.refuse(slave, peer, str(error))
+                self.known_slaves.refuse(peer, str(error))
             raise
 
     def _wake_drained(self) -> None:
         """Wake the dumps of drained slaves, which may be waiting for new events."""
         for slave in self.register.all():
-            if self.drains.of(slave.as_peer) is not None:
+            if self.drains.of(slave.peer) is not None:
                 slave.notify()
 
     def check_reconfigurable(self, config: MasterConfig) -> None:
@@ -233,13 +236,13 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             self.config = config
             ended = self.register.remove_all(self._no_longer_valid)
             for slave in ended:
-                _audit_change(f"end of the registration: {slave.ended_by}", slave, slave.peer)
+                _audit_change(f"end of the registration: {slave.ended_by}", slave, slave.peer.endpoint)
                 log.info(
                     "registration ended",
-                    peer=slave.peer,
-                    server_id=slave.server_id,
-                    channel=printable(slave.channel),
-                    user=printable(slave.user),
+                    peer=slave.peer.endpoint,
+                    server_id=slave.peer.server_id,
+                    channel=printable(slave.peer.channel),
+                    user=printable(slave.peer.user),
                     reason=printable(str(slave.ended_by)),
                 )
         return len(ended)
@@ -250,13 +253,13 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         # The replication port itself ends the connections of real replicas whose accounts have changed.
         if (
             config.users
-            and not slave.is_real_replica
-            and (slave.password is None or config.users.get(slave.user) != slave.password)
+            and not slave.peer.is_real_replica
+            and (slave.password is None or config.users.get(slave.peer.user) != slave.password)
         ):
             return AccessDenied(
-                f"the master's configuration no longer has this password for user {printable(slave.user)!r}"
+                f"the master's configuration no longer has this password for user {printable(slave.peer.user)!r}"
             )
-        now = imposed_on(config.imposed, slave.as_peer)
+        now = imposed_on(config.imposed, slave.peer)
         if len(now) != len(slave.imposed) or not all(map(ImposedFilter.sends_as, now, slave.imposed)):
             return NotRegistered("the filters imposed on this slave have changed: register again")
         return None
@@ -272,14 +275,14 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     async def Dump(self, request: pb.DumpRequest, context: Context) -> AsyncIterator[bytes]:
         """Stream the filtered binlog to a slave in chunks, from the position or GTID set that the slave sent."""
         slave = await self.reader.serve(lambda: self.register.get(request.slave_id))
-        with self._noting_refusal(slave.as_peer, context.peer()):
+        with self._noting_refusal(replace(slave.peer, endpoint=context.peer())):
             dump = await self._begin_dump(request, slave)
             try:
                 async with contextlib.aclosing(dump.messages()) as messages:
                     async for message in messages:
                         yield message
             except DumpfilterError as error:
-                fields = {"server_id": slave.server_id, "channel": printable(slave.channel)}
+                fields = {"server_id": slave.peer.server_id, "channel": printable(slave.peer.channel)}
                 if isinstance(error, Drained):
                     log.info("dump drained", **fields, reason=printable(str(error)))
                 else:
@@ -394,7 +397,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         start = await self.reader.serve(lambda: start_of(request, self.store))
         if request.chunk_size > MAX_CHUNK_SIZE:
             raise OptionError(f"chunk_size {request.chunk_size}: at most {MAX_CHUNK_SIZE}")
-        self.drains.check(slave.as_peer)
+        self.drains.check(slave.peer)
         options = dumps.DumpOptions(
             once=request.once,
             chunk_size=request.chunk_size and max(request.chunk_size, self.limits.min_chunk_size),
@@ -412,14 +415,16 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
 
 def _audit_change(what: str, slave: RegisteredSlave, peer: str) -> None:
-    audit(what, account=slave.user, peer=peer, server_id=slave.server_id, channel=slave.channel)
+    audit(
+        what, account=slave.peer.user, peer=peer, server_id=slave.peer.server_id, channel=slave.peer.channel
+    )
 
 
 def _log_counts(slave: RegisteredSlave) -> None:
     log.info(
         "dump ended",
-        server_id=slave.server_id,
-        channel=printable(slave.channel),
+        server_id=slave.peer.server_id,
+        channel=printable(slave.peer.channel),
         file=slave.file,
         position=slave.position,
         events_sent=slave.counts.events_sent,

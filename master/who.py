@@ -6,10 +6,12 @@ import ipaddress
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, count, product
 from urllib.parse import unquote
 
 from dumpfilter.base.printable import printable
+from dumpfilter.dump.stream.versions import PROTOCOL
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -18,19 +20,39 @@ _LOOPBACK = ipaddress.IPv4Address("127.0.0.1")
 _PEER = re.compile(r"(?:ipv4:([^:]+)|ipv6:\[([^\]]+)\]):\d+")
 
 
+MYSQL_PROTOCOL = 0
+"""The version of the protocol that stands for MySQL's own replication protocol, which real replicas speak."""
+
+
 @dataclass(frozen=True)
 class Peer:
-    """A slave or replica with the facts that select it. All but the address are its own statements."""
+    """A slave or replica, as it describes itself. The master itself sees the endpoint only."""
 
-    user: str
-    channel: str
+    user: str = ""
+    channel: str = ""
     """The name of the slave's channel. A MariaDB replica never tells it, and has ``""``."""
-    server_id: int
-    address: Address | None
-    """The address from which the slave connects."""
+    server_id: int = 0
+    endpoint: str = ""
+    """The address and port from which the slave connects, as gRPC spells them."""
     uuid: str = ""
     host: str = ""
     """The host name or address that the slave reports."""
+    port: int = 0
+    """The port that the slave reports."""
+    protocol: int = PROTOCOL
+    """The version of the protocol in which the master speaks with the slave."""
+    program_version: str = ""
+    """The version of the slave's program."""
+
+    @cached_property
+    def address(self) -> Address | None:
+        """The address from which the slave connects. None: not known."""
+        return peer_address(self.endpoint)
+
+    @property
+    def is_real_replica(self) -> bool:
+        """Whether the slave is a replica of MySQL or MariaDB, or a program that reads binlogs as they do."""
+        return self.protocol == MYSQL_PROTOCOL
 
 
 @dataclass(frozen=True)
@@ -117,7 +139,7 @@ class Who:
         if self.channel is None:
             names.insert(0, "".join(names) + "?")
         for user, channel, server_id, address in product(users, names, ids, addresses):
-            yield Peer(user, channel, server_id, address)
+            yield Peer(user, channel, server_id, endpoint_of(address, 0))
 
 
 def _with_another(ids: set[int]) -> list[int]:
@@ -133,6 +155,15 @@ def _edges(networks: Iterable[Network]) -> Iterator[Address]:
         yield network.network_address
         if int(network.broadcast_address) + 1 < 1 << network.max_prefixlen:
             yield network.broadcast_address + 1
+
+
+def endpoint_of(address: Address | str, port: int) -> str:
+    """Return the name of a connection's address and port in gRPC.
+
+    >>> endpoint_of("::1", 50000)
+    'ipv6:%5B::1%5D:50000'
+    """
+    return f"ipv6:%5B{address}%5D:{port}" if ":" in str(address) else f"ipv4:{address}:{port}"
 
 
 def peer_address(peer: str) -> Address | None:

@@ -152,11 +152,11 @@ class Edge:
         """Return the rows of SHOW REPLICAS."""
         return [
             (
-                slave.server_id,
-                slave.host,
-                slave.port,
+                slave.peer.server_id,
+                slave.peer.host,
+                slave.peer.port,
                 reader.store.format_description.header.server_id,
-                slave.uuid,
+                slave.peer.uuid,
             )
             for served in self._channels.values()
             if (reader := served.opened) is not None

@@ -29,11 +29,11 @@ from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.imposed import imposed_on
 from dumpfilter.master.limits import MAX_NAME, Kind, Places
 from dumpfilter.master.measurements import MEASURED
-from dumpfilter.master.register import MYSQL_PROTOCOL, Client, NotRegistered, RegisteredSlave
+from dumpfilter.master.register import NotRegistered, RegisteredSlave
 from dumpfilter.master.replica_encoding import ReplicaEncoding
 from dumpfilter.master.replicas import failures
 from dumpfilter.master.replicas.answers import SessionState, answer, session_state
-from dumpfilter.master.replicas.filters import ChosenFilter, ReplicaFilters, ReplicaPeer
+from dumpfilter.master.replicas.filters import ChosenFilter, ReplicaFilters
 from dumpfilter.master.replicas.requests import (
     FATAL,
     DumpRequest,
@@ -49,7 +49,7 @@ from dumpfilter.master.replicas.source import Source
 from dumpfilter.master.replicas.starts import ReplicaStart, start_by_gtids, start_by_position
 from dumpfilter.master.replicas.stream import KnownEvents, KnownPosition, ReplicaStream, state_text
 from dumpfilter.master.service import DumpFilterService
-from dumpfilter.master.who import peer_address
+from dumpfilter.master.who import MYSQL_PROTOCOL, Peer, endpoint_of
 
 log = structlog.get_logger("dumpfilter.master")
 
@@ -99,7 +99,7 @@ class ReplicaConnection(Connection):
         self._service = service
         self._family = service.store.family
         self._registration = Registration(0, "", 0)
-        self._peer: ReplicaPeer
+        self._peer: Peer
         """The replica with the facts that choose its filter, from the request for a dump on."""
         self._login = Login(self._capabilities, "", b"", None, None, None)
         self._request_name = ""
@@ -174,7 +174,7 @@ class ReplicaConnection(Connection):
             )
             if failed.number == FATAL and peer.server_id:
                 # A replica stops at this error, and shows its text. The master's status shows the text, too.
-                self._service.known_slaves.refuse(peer, self._address, failed.message)
+                self._service.known_slaves.refuse(peer, failed.message)
             raise failed from error
         finally:
             self._request_name = ""
@@ -193,8 +193,7 @@ class ReplicaConnection(Connection):
     @property
     def _address(self) -> str:
         """The address of the client as gRPC spells it, which is how the register knows addresses."""
-        address, port = self._stream.peer_name
-        return f"ipv6:%5B{address}%5D:{port}" if ":" in address else f"ipv4:{address}:{port}"
+        return endpoint_of(*self._stream.peer_name)
 
     async def _serve_dump(self, request: DumpRequest) -> None:
         service, state = self._service, self._state
@@ -206,7 +205,7 @@ class ReplicaConnection(Connection):
         try:
             await self._serve_registered(request, slave, gtids)
         finally:
-            if not slave.server_id:
+            if not slave.peer.server_id:
                 # Programs without a server id register anew each time.
                 service.register.finish(slave)
                 with contextlib.suppress(NotRegistered):
@@ -318,7 +317,7 @@ class ReplicaConnection(Connection):
         """Tell whether another filter chose the events that the replica has of the dump's first transaction."""
         until = slave.other_filter_until
         names = self._service.store.binlogs.names
-        if until is None or until[0] not in names or not slave.server_id:
+        if until is None or until[0] not in names or not slave.peer.server_id:
             return False
         return (names.index(until[0]), until[1]) > (names.index(start.dump.file), start.dump.position)
 
@@ -357,7 +356,7 @@ class ReplicaConnection(Connection):
         audit(
             "replica",
             account=peer.user,
-            peer=slave.peer,
+            peer=peer.endpoint,
             result="ok",
             server_id=peer.server_id,
             channel=peer.channel,
@@ -366,7 +365,7 @@ class ReplicaConnection(Connection):
         await service.reader.serve(functools.partial(service.filter_warnings.texts, slave))
         return slave
 
-    async def _choose_filter(self, peer: ReplicaPeer) -> ChosenFilter:
+    async def _choose_filter(self, peer: Peer) -> ChosenFilter:
         """Return the filter for a replica, which may take seconds. Raises ReplicaRefused."""
         filters = self._shared.filters
         if not filters.asks(peer):
@@ -374,20 +373,21 @@ class ReplicaConnection(Connection):
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._shared.askers, lambda: filters.filter_for(peer))
 
-    def _applicant(self, request: DumpRequest) -> ReplicaPeer:
+    def _applicant(self, request: DumpRequest) -> Peer:
         """Return the facts that choose the replica's filter."""
         assert self.session is not None
         server_id = request.server_id or self._registration.server_id
-        return ReplicaPeer(
+        return Peer(
             user=self.session.user,
             # Only MySQL's replicas since 8.0 tell the name of their channel.
             channel=self._login.attributes.get(_CHANNEL_ATTRIBUTE, "")[:MAX_NAME],
             server_id=server_id,
-            address=peer_address(self._address),
+            endpoint=self._address,
             uuid=_uuid(self._state.uuid, server_id),
-            host=self._registration.host,
+            host=printable(self._registration.host),
             port=self._registration.port,
-            family=self._family,
+            protocol=MYSQL_PROTOCOL,
+            program_version=printable(self._program),
         )
 
     def _register(self, chosen: ChosenFilter) -> RegisteredSlave:
@@ -396,15 +396,9 @@ class ReplicaConnection(Connection):
         # The secret lets the same replica take over its own dump.
         names = "\0".join((peer.user, peer.channel, peer.uuid)).encode("utf-8", "surrogatepass")
         return self._service.register.add(
-            server_id=peer.server_id,
-            uuid=peer.uuid,
-            host=printable(peer.host),
-            port=peer.port,
-            channel=peer.channel,
-            rule_filter=chosen.filter,
-            user=peer.user,
+            peer,
+            chosen.filter,
             secret=hmac.digest(self._shared.key, names, "sha256"),
-            client=Client(self._address, MYSQL_PROTOCOL, printable(self._program)),
             imposed=imposed_on(self._service.config.imposed, peer),
         )
 

@@ -75,7 +75,8 @@ class ReplicaControl:
         if passes_beyond(new, old).beyond is not Beyond.NOTHING:
             dumping = [slave for slave in slaves if slave.file]
             warnings += [
-                f"server id {slave.server_id}, channel {printable(slave.channel)!r}: {_widening(old, new, slave)}"
+                f"server id {slave.peer.server_id}, channel {printable(slave.peer.channel)!r}: "
+                + _widening(old, new, slave)
                 for slave in dumping
             ]
             if not dumping:
@@ -96,7 +97,9 @@ class ReplicaControl:
         Dumps of replicas end whose user is gone or has another password, and those whose filter is to be adopted.
         """
         before = {
-            slave.slave_id: self.entry_of(slave) for slave in self._register.all() if slave.is_real_replica
+            slave.slave_id: self.entry_of(slave)
+            for slave in self._register.all()
+            if slave.peer.is_real_replica
         }
         self.filters.replace(entries)
 
@@ -107,7 +110,7 @@ class ReplicaControl:
             if old is not None and new is not None and _login_facts(old) == _login_facts(new):
                 return None
             return Unregistered(
-                f"the master's configuration has changed for user {printable(slave.user)!r}: connect again"
+                f"the master's configuration has changed for user {printable(slave.peer.user)!r}: connect again"
             )
 
         for slave in self._register.remove_all(reason):
@@ -126,7 +129,7 @@ class ReplicaControl:
         try:
             self._register.change_filter(slave.slave_id, new)
         except NotRegistered:
-            log.debug("the replica left before its filter changed", server_id=slave.server_id)
+            log.debug("the replica left before its filter changed", server_id=slave.peer.server_id)
         except Overloaded as error:
             failed = error
             self._register.remove_all(lambda one: failed if one.slave_id == slave.slave_id else None)
@@ -141,25 +144,25 @@ class ReplicaControl:
 
     def entry_of(self, slave: RegisteredSlave) -> ReplicaEntry | None:
         """Return the entry that a registered replica's filter comes from, or None for another slave."""
-        if not slave.is_real_replica:
+        if not slave.peer.is_real_replica:
             return None
-        return self.filters.find(slave.as_peer)
+        return self.filters.find(slave.peer)
 
     def _note(self, what: str, slave: RegisteredSlave, result: str, warning: str = "") -> None:
         """Write a change to the audit log and to the ordinary log."""
         audit(
             what,
-            account=slave.user,
-            peer=slave.peer,
+            account=slave.peer.user,
+            peer=slave.peer.endpoint,
             result=warning or result,
-            server_id=slave.server_id,
-            channel=slave.channel,
+            server_id=slave.peer.server_id,
+            channel=slave.peer.channel,
         )
         (log.warning if warning else log.info)(
             f"replica: {what}",
-            user=printable(slave.user),
-            channel=printable(slave.channel),
-            server_id=slave.server_id,
+            user=printable(slave.peer.user),
+            channel=printable(slave.peer.channel),
+            server_id=slave.peer.server_id,
             result=printable(warning or result),
             rules=printable(" ".join(map(str, slave.filter.rules))),
         )

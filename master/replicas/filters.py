@@ -17,7 +17,6 @@ from dumpfilter.base.security.passwords import ConsolePassword
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.master.replica_entry import ConnectBack, Drift, OnDrift, ReplicaEntry, first_fitting
-from dumpfilter.master.replica_entry import ReplicaPeer as ReplicaPeer
 from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter, read_own_filter
 from dumpfilter.master.who import Peer, Who
 
@@ -31,7 +30,7 @@ _LONGEST_EXAMPLE = 120
 _MOST_REMEMBERED = 10_000
 """The most replicas of which the master remembers a warning and an adopted filter."""
 
-ReadFilter = Callable[[ConnectBack, ReplicaPeer], OwnFilter]
+ReadFilter = Callable[[ConnectBack, Peer], OwnFilter]
 
 
 class ReplicaRefused(DumpfilterError):
@@ -161,12 +160,12 @@ class ReplicaFilters:
         """Return the first table whose conditions a replica meets, or None without such a table."""
         return first_fitting(self.entries, peer)
 
-    def asks(self, peer: ReplicaPeer) -> bool:
+    def asks(self, peer: Peer) -> bool:
         """Tell whether the master connects to a replica to choose its filter."""
         entry = self.find(peer)
         return entry is not None and entry.connect is not None
 
-    def filter_for(self, peer: ReplicaPeer) -> ChosenFilter:
+    def filter_for(self, peer: Peer) -> ChosenFilter:
         """Return the filter for a replica that wants a dump. The call may connect to the replica, and take seconds.
 
         Raises ReplicaRefused when the replica meets no table's conditions, when its own filter is wanted and cannot be
@@ -189,7 +188,7 @@ class ReplicaFilters:
         """Tell whether a replica would get the same filter now, although others may have changed the filters."""
         return chosen.entry in self.entries
 
-    def _adopt(self, entry: ReplicaEntry, peer: ReplicaPeer) -> ReplicationFilter:
+    def _adopt(self, entry: ReplicaEntry, peer: Peer) -> ReplicationFilter:
         """Return the replica's own filter. Raises ReplicaRefused when the replica cannot be asked."""
         assert entry.connect is not None
         try:
@@ -206,7 +205,7 @@ class ReplicaFilters:
         self._note_widening(peer, own.sure)
         return own.sure
 
-    def _note_widening(self, peer: ReplicaPeer, own: ReplicationFilter) -> None:
+    def _note_widening(self, peer: Peer, own: ReplicationFilter) -> None:
         """Warn when a replica's own filter is wider than when the master adopted it last."""
         with self._lock:
             old = self._adopted.get(_key(peer))
@@ -223,7 +222,7 @@ class ReplicaFilters:
         _warn("adopted filter widened", peer, text, example=printable(wider.example))
 
     def _check_own(
-        self, entry: ReplicaEntry, connect: ConnectBack, peer: ReplicaPeer, used: ReplicationFilter
+        self, entry: ReplicaEntry, connect: ConnectBack, peer: Peer, used: ReplicationFilter
     ) -> None:
         """Compare a replica's own filter with the filter in use, and warn of drift on both sides.
 
@@ -290,11 +289,11 @@ def same_filters(one: ReplicationFilter, other: ReplicationFilter) -> bool:
     return type(one) is type(other) and one.rules == other.rules and one.names == other.names
 
 
-def _key(peer: ReplicaPeer) -> _Replica:
+def _key(peer: Peer) -> _Replica:
     return peer.user, peer.channel, peer.server_id, peer.uuid
 
 
-def _warn(event: str, peer: ReplicaPeer, text: str, refused: bool | None = None, **details: str) -> None:
+def _warn(event: str, peer: Peer, text: str, refused: bool | None = None, **details: str) -> None:
     """Write a warning about a replica to the ordinary log and to the audit log."""
     log.warning(
         event, **_fields(peer), reason=text, **details, **({} if refused is None else {"refused": refused})
@@ -310,7 +309,7 @@ def _warn(event: str, peer: ReplicaPeer, text: str, refused: bool | None = None,
     )
 
 
-def _fields(peer: ReplicaPeer) -> dict[str, object]:
+def _fields(peer: Peer) -> dict[str, object]:
     return {
         "user": printable(peer.user),
         "channel": printable(peer.channel),

@@ -26,7 +26,8 @@ from dumpfilter.base.security.guarded_client import GuardedConnection, Login, Pa
 from dumpfilter.binlog.format import Family, NameRules, name_collation_of
 from dumpfilter.filter import Filter, Rule, RuleKind, make_rule
 from dumpfilter.master.limits import MAX_NAME, MAX_RULES, MAX_RULES_TEXT
-from dumpfilter.master.replica_entry import ConnectBack, ReplicaPeer
+from dumpfilter.master.replica_entry import ConnectBack
+from dumpfilter.master.who import Peer
 
 MOST_BYTES = 4 << 20
 """The most bytes that the master reads from a replica on one connection. A filter of 10,000 rules takes less."""
@@ -67,7 +68,7 @@ class FilterUnreadable(DumpfilterError):
         """Whether a later attempt may succeed, for example because the replica could not be reached."""
 
 
-def read_own_filter(connect: ConnectBack, peer: ReplicaPeer) -> OwnFilter:
+def read_own_filter(connect: ConnectBack, peer: Peer) -> OwnFilter:
     """Connect to a replica and return the filter of the channel that reads from this master.
 
     The call takes at most about ``connect.timeout`` for each step. Raises FilterUnreadable.
@@ -113,7 +114,7 @@ def _password(connect: ConnectBack) -> str:
     return os.environ[connect.password_env or ""]
 
 
-def _read(cursor: Cursor, connect: ConnectBack, peer: ReplicaPeer, where: str) -> OwnFilter:
+def _read(cursor: Cursor, connect: ConnectBack, peer: Peer, where: str) -> OwnFilter:
     cursor.execute("SELECT @@version AS version, @@lower_case_table_names AS lower_case")
     facts = _row(cursor)
     version = str(facts["version"])
@@ -146,7 +147,7 @@ def _of_mysql(cursor: Cursor, channel: str) -> dict[RuleKind, str]:
     return {kind: str(status[kind.status_column] or "") for kind in RuleKind}
 
 
-def _of_mariadb(cursor: Cursor, peer: ReplicaPeer, where: str) -> dict[RuleKind, str]:
+def _of_mariadb(cursor: Cursor, peer: Peer, where: str) -> dict[RuleKind, str]:
     cursor.execute("SHOW ALL SLAVES STATUS")
     rows = [row for row in cursor.fetchall() if row["Master_User"] == peer.user]
     # A MariaDB replica does not tell a source which of its connections it is.

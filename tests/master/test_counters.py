@@ -35,8 +35,8 @@ class Slave:
 
     def begin_dump(self, server_id: int = 7) -> None:
         user, channel, uuid = self.record.key
-        peer = Peer(user, channel, server_id, None, uuid, "h")
-        self.record = self.book.begin_dump(self.record, peer, "")
+        peer = Peer(user, channel, server_id, uuid=uuid, host="h")
+        self.record = self.book.begin_dump(self.record, peer)
 
     def add(self, counts: Counts) -> None:
         self.record = self.book.add(self.record, "", 0, counts)

@@ -18,7 +18,7 @@ from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.drain import Drained, Drains
 from dumpfilter.master.health import PROCESS
 from dumpfilter.master.server import MasterServer
-from dumpfilter.master.who import Peer, Who, peer_address
+from dumpfilter.master.who import Peer, Who
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 
@@ -31,7 +31,7 @@ def slave(peer: str = "ipv4:10.0.0.7:40000", **more: object) -> Peer:
         "uuid": UUID,
         "user": "repl",
         "host": "Db7.example",
-        "address": peer_address(peer),
+        "endpoint": peer,
         "channel": "m1",
     }
     return Peer(**(values | more))  # type: ignore[arg-type]

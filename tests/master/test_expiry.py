@@ -18,6 +18,7 @@ from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
 from dumpfilter.master.expiry import Expiry, StoreExpiry
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.who import Peer
 from tests.commands.in_process import run
 from tests.support import DATA
 
@@ -91,9 +92,7 @@ def test_files_do_not_stay_for_a_slave_that_nobody_waits_for(
 
 def test_files_stay_for_a_connected_slave(server: MasterServer) -> None:
     register = server.service.register
-    slave = register.add(
-        server_id=7, uuid=str(uuid.UUID(int=7)), host="", port=0, channel="", rule_filter=Filter()
-    )
+    slave = register.add(Peer(server_id=7, uuid=str(uuid.UUID(int=7))), Filter())
     dump = register.begin_dump(slave)
     register.progress(slave, NAMES[1], 4, None)
     assert left_after(server, nbytes=1) == NAMES[1:]

@@ -15,6 +15,7 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.limits import MAX_NAME, MAX_RULES, MAX_RULES_TEXT, Overloaded
 from dumpfilter.master.register import MOST_IDLE, MOST_IDLE_WEIGHT, NotRegistered, Register, RegisteredSlave
+from dumpfilter.master.who import Peer
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 from tests.master.test_service import code_of, dumping, wait_for
@@ -144,14 +145,8 @@ def test_a_second_slave_with_the_server_id_of_one_that_dumps(client: Client) -> 
 
 
 def add(register: Register, number: int, options: list[str] = ()) -> RegisteredSlave:
-    return register.add(
-        server_id=number,
-        uuid=str(uuid.UUID(int=number)),
-        host="",
-        port=0,
-        channel="",
-        rule_filter=Filter.from_options(list(options)),
-    )
+    peer = Peer(server_id=number, uuid=str(uuid.UUID(int=number)))
+    return register.add(peer, Filter.from_options(list(options)))
 
 
 def test_a_flood_of_registrations_is_bounded() -> None:

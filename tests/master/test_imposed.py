@@ -245,7 +245,7 @@ def test_all_conditions_must_hold(
         not users or user in users,
         not networks or peer == "strange" or in_network in networks,
     ]
-    assert imposed_on([one], Peer(user, "", server_id, peer_address(peer))) == ((one,) if all(hold) else ())
+    assert imposed_on([one], Peer(user, "", server_id, peer)) == ((one,) if all(hold) else ())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from dumpfilter.master import known_slaves
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
 from dumpfilter.master.drain import Drains
 from dumpfilter.master.known_slaves import KnownSlave, KnownSlaves, Presence
-from dumpfilter.master.register import Client, Register, RegisteredSlave
+from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.who import Peer, Who
 from tests.master.replicas.serving import entry
@@ -35,16 +35,8 @@ class Fleet:
         self.slaves.entries = lambda: entries
 
     def connect(self, server_id: int, *, user: str = "repl", name: int | None = None) -> RegisteredSlave:
-        slave = self.register.add(
-            server_id=server_id,
-            uuid=str(uuid.UUID(int=name or server_id)),
-            host="",
-            port=0,
-            channel="",
-            rule_filter=Filter(),
-            user=user,
-            client=Client("ipv4:10.0.0.7:5000"),
-        )
+        peer = Peer(user, "", server_id, "ipv4:10.0.0.7:5000", str(uuid.UUID(int=name or server_id)))
+        slave = self.register.add(peer, Filter())
         self.register.begin_dump(slave)
         self.register.progress(slave, "b.000002", 4711, Counts(bytes_sent=9))
         return slave
@@ -92,8 +84,7 @@ def test_a_slave_that_comes_back_is_one_slave() -> None:
 
 def test_a_slave_that_registers_only_is_not_back() -> None:
     fleet = Fleet([record(101, 1)])
-    names = {"uuid": str(uuid.UUID(int=101)), "host": "", "port": 0, "channel": "", "user": "repl"}
-    fleet.register.add(server_id=101, rule_filter=Filter(), **names)  # type: ignore[arg-type]
+    fleet.register.add(Peer("repl", "", 101, uuid=str(uuid.UUID(int=101))), Filter())
     assert fleet.seen() == [(101, Presence.GONE)]
 
 
@@ -151,8 +142,8 @@ def test_a_table_of_the_configuration_names_a_slave(
 
 def test_a_refused_replica_is_refused_until_it_is_served() -> None:
     fleet = Fleet(entries=[entry("repl", [])])
-    peer = Peer("repl", "", 101, None, str(uuid.UUID(int=101)))
-    fleet.slaves.refuse(peer, "ipv4:10.0.0.7:5000", "the source purged required binary logs")
+    peer = Peer("repl", "", 101, "ipv4:10.0.0.7:5000", str(uuid.UUID(int=101)))
+    fleet.slaves.refuse(peer, "the source purged required binary logs")
     refused = only(fleet.slaves.all())
     assert (refused.presence, refused.server_id) == (Presence.REFUSED, 101)
     assert (refused.refusal, refused.gone_since != "") == ("the source purged required binary logs", True)
@@ -160,7 +151,7 @@ def test_a_refused_replica_is_refused_until_it_is_served() -> None:
     assert only(fleet.slaves.all()).presence is Presence.CONNECTED
     fleet.register.end_dump(slave, slave.dump)
     assert (only(fleet.slaves.all()).presence, only(fleet.slaves.all()).refusal) == (Presence.GONE, "")
-    fleet.slaves.refuse(peer, "ipv4:10.0.0.7:5000", "again")
+    fleet.slaves.refuse(peer, "again")
     known = only(fleet.slaves.all())
     assert (known.presence, known.refusal, known.place) == (Presence.REFUSED, "again", ("b.000002", 4711))
     assert [one.server_id for one in fleet.slaves.forget(Who.of("server_id", 101))] == [101]
@@ -171,7 +162,7 @@ def test_refusals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_slaves, "MOST_REFUSALS", 2)
     fleet = Fleet()
     for server_id in (1, 2, 1, 3):
-        fleet.slaves.refuse(Peer("r", "", server_id, None), "", "no")
+        fleet.slaves.refuse(Peer("r", "", server_id), "no")
     assert fleet.seen() == [(1, Presence.REFUSED), (3, Presence.REFUSED)]
 
 

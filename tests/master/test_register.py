@@ -16,21 +16,22 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Register, RegisteredSlave
+from dumpfilter.master.who import Peer
 
 EVERYTHING = Filter()
 MINE, THEIRS = b"m" * 32, b"t" * 32
 
 
 def add(register: Register, number: int = 1, server_id: int = 0, **more: Any) -> RegisteredSlave:
-    return register.add(
-        server_id=server_id or number,
+    peer = Peer(
+        more.pop("user", ""),
+        more.pop("channel", ""),
+        server_id or number,
         uuid=str(uuid.UUID(int=number)),
         host="replica-1",
         port=3306,
-        channel=more.pop("channel", ""),
-        rule_filter=EVERYTHING,
-        **more,
     )
+    return register.add(peer, EVERYTHING, **more)
 
 
 @pytest.fixture
@@ -90,7 +91,7 @@ def test_users_do_not_block_each_other(register: Register) -> None:
     register.begin_dump(mine)
     assert register.holds(mine, mine.dump)
     assert register.holds(theirs, theirs.dump)
-    assert [slave.user for slave in register.all()] == ["b", "a"]
+    assert [slave.peer.user for slave in register.all()] == ["b", "a"]
 
 
 def test_who_does_not_dump_blocks_nobody_and_is_not_pushed_out(register: Register) -> None:
@@ -158,7 +159,7 @@ def test_the_idle_ones_are_forgotten_in_the_order_of_their_last_dump(dumps: list
             slave = slaves[number] = add(register, number, secret=MINE)
         register.end_dump(slave, register.begin_dump(slave))
         order = ([one for one in order if one != number] + [number])[-most:]
-    assert {slave.server_id for slave in register.all()} == set(order)
+    assert {slave.peer.server_id for slave in register.all()} == set(order)
 
 
 class Registrations(RuleBasedStateMachine):
@@ -179,8 +180,11 @@ class Registrations(RuleBasedStateMachine):
         try:
             self.known.append(add(self.register, number, server_id, user=user, secret=secret))
         except AlreadyRegistered:
-            holders = [slave for slave in self.register.all() if slave.dump and slave.user == user]
-            assert any(slave.server_id == server_id or slave.uuid.endswith(str(number)) for slave in holders)
+            holders = [slave for slave in self.register.all() if slave.dump and slave.peer.user == user]
+            assert any(
+                slave.peer.server_id == server_id or slave.peer.uuid.endswith(str(number))
+                for slave in holders
+            )
 
     @rule(data=st.data(), what=st.sampled_from(["begin", "end", "remove", "change"]))
     def act(self, data: st.DataObject, what: str) -> None:

@@ -23,6 +23,7 @@ from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.register import Register
 from dumpfilter.master.replica_encoding import ReplicaEncoding
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.who import Peer
 from tests.master.inline import InlineReader, one_by_one
 from tests.slave.driven import serving
 from tests.slave.once import run_slave
@@ -49,9 +50,7 @@ class Streamed:
     ) -> None:
         store = BinlogStore(source)
         register = Register(store.subjects)
-        slave = register.add(
-            server_id=7, uuid="", host="", port=0, channel="", rule_filter=Filter.from_options(options)
-        )
+        slave = register.add(Peer(server_id=7), Filter.from_options(options))
         file = store.binlogs.names[0]
         gtids = (have or empty_set(store.family)) if by_gtid else None
         start = DumpStart(file, store.first_position(file), gtids)

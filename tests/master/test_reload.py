@@ -188,10 +188,10 @@ def test_a_registration_during_the_change_is_checked_again(monkeypatch: pytest.M
     service = server.service
     add = service.register.add
 
-    def change_and_add(**registration: Any) -> Any:
+    def change_and_add(*registration: Any, **more: Any) -> Any:
         if "b" not in service.config.users:
             service.reconfigure(MasterConfig(users={"b": ScryptHash.of("pb")}))
-        return add(**registration)
+        return add(*registration, **more)
 
     monkeypatch.setattr(service.register, "add", change_and_add)
     with ends_with(grpc.StatusCode.UNAUTHENTICATED):
@@ -213,6 +213,6 @@ def test_unregister_replica(master: Callable[[str], Reloaded]) -> None:
         one.console.execute(parse_statement("UNREGISTER REPLICA 101"))
     (left,) = one.server.service.register.all()
     with pytest.raises(SqlError, match="served no slave with uuid"):
-        one.console.execute(parse_statement(f"UNREGISTER REPLICA '{left.uuid}' FOR CHANNEL 'c'"))
-    one.console.execute(parse_statement(f"UNREGISTER REPLICA '{left.uuid.upper()}' FOR CHANNEL ''"))
+        one.console.execute(parse_statement(f"UNREGISTER REPLICA '{left.peer.uuid}' FOR CHANNEL 'c'"))
+    one.console.execute(parse_statement(f"UNREGISTER REPLICA '{left.peer.uuid.upper()}' FOR CHANNEL ''"))
     assert not one.server.service.register.all()

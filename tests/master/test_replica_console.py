@@ -12,12 +12,12 @@ from dumpfilter.console.sql.parser import parse_statement
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.register import MYSQL_PROTOCOL, Client
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.control import ReplicaControl
 from dumpfilter.master.replicas.filters import ReplicaFilters, ReplicaRefused
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.who import MYSQL_PROTOCOL, Peer
 from tests.master.replicas.entries import PEER, Own, adopting, checked
 from tests.master.replicas.serving import MYSQL, entry
 
@@ -41,14 +41,8 @@ class Consoled:
 
     def dump(self, user: str = "r") -> None:
         slave = self.register.add(
-            server_id=7,
-            uuid="u",
-            host="h",
-            port=3306,
-            channel="",
-            rule_filter=entry(user, ["--replicate-do-db=a"]).filter,  # type: ignore[arg-type]
-            user=user,
-            client=Client("ipv4:127.0.0.1:5000", MYSQL_PROTOCOL),
+            Peer(user, "", 7, "ipv4:127.0.0.1:5000", "u", "h", 3306, MYSQL_PROTOCOL),
+            entry(user, ["--replicate-do-db=a"]).filter,  # type: ignore[arg-type]
         )
         self.register.begin_dump(slave)
         self.register.progress(slave, "bin.000001", 1234, None)

@@ -32,6 +32,7 @@ from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.register import Register
 from dumpfilter.master.replica_encoding import ReplicaEncoding
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.who import Peer
 from tests.master.inline import InlineReader, one_by_one
 from tests.support import DATA
 
@@ -51,7 +52,7 @@ def streamed(
     store = BinlogStore(source)
     register = Register(store.subjects)
     rules = Filter.from_options(list(options))
-    slave = register.add(server_id=7, uuid="", host="", port=0, channel="", rule_filter=rules)
+    slave = register.add(Peer(server_id=7), rules)
     file = store.binlogs.names[0]
     checksum = store.format_description.checksum
     start = DumpStart(file, store.first_position(file), empty_set(store.family) if by_gtid else None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dumpfilter.master.replica_entry import ReplicaEntry, complete, first_fitting
-from dumpfilter.master.who import Address, Peer
+from dumpfilter.master.who import Address, Peer, endpoint_of
 
 NETWORKS = [
     ipaddress.ip_network(n)
@@ -27,7 +27,7 @@ def entry(user: str = "r", **conditions: object) -> ReplicaEntry:
 
 
 def peer(channel: str, server_id: int, address: Address | None = ADDRESSES[0], user: str = "r") -> Peer:
-    return Peer(user, channel, server_id, address)
+    return Peer(user, channel, server_id, "" if address is None else endpoint_of(address, 1))
 
 
 PEERS = [

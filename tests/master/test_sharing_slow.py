@@ -35,6 +35,7 @@ from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.replica_encoding import ReplicaEncoding
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.who import Peer
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.inline import InlineReader, one_by_one
 from tests.support import DATA
@@ -74,12 +75,8 @@ class Wanted:
 
     def dump(self, reader: SharedReader, register: Register, **more: object) -> tuple[Dump, RegisteredSlave]:
         slave = register.add(
-            server_id=self.number,
-            uuid=str(uuid.UUID(int=self.number)),
-            host="",
-            port=0,
-            channel="",
-            rule_filter=Filter.from_options(list(self.options)),
+            Peer(server_id=self.number, uuid=str(uuid.UUID(int=self.number))),
+            Filter.from_options(list(self.options)),
             origin=OriginFilter(own_server_id=self.own_id) if self.own_id else None,
         )
         store = reader.store

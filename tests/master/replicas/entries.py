@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Any
 
 from dumpfilter.filter import Filter
-from dumpfilter.master.replica_entry import ConnectBack, ReplicaEntry, ReplicaPeer
+from dumpfilter.master.replica_entry import ConnectBack, ReplicaEntry
 from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter
+from dumpfilter.master.who import MYSQL_PROTOCOL, Peer
 from tests.master.replicas.serving import entry
 
-ADDRESS = ipaddress.ip_address("127.0.0.1")
-PEER = ReplicaPeer("r", "", 7, ADDRESS, uuid="u", port=3306)
+PEER = Peer("r", "", 7, "ipv4:127.0.0.1:5000", "u", "h", 3306, MYSQL_PROTOCOL)
 CONNECT = ConnectBack(user="d", password_env="D")
 
 
@@ -34,7 +33,7 @@ class Own:
         self.rules = rules
         self.reads = 0
 
-    def __call__(self, connect: ConnectBack, peer: ReplicaPeer) -> OwnFilter:
+    def __call__(self, connect: ConnectBack, peer: Peer) -> OwnFilter:
         self.reads += 1
         if self.error is not None:
             raise self.error

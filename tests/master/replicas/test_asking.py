@@ -12,8 +12,10 @@ import pytest
 
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_wire import encode_previous_gtids
-from dumpfilter.master.replica_entry import ConnectBack, OnDrift, ReplicaPeer
+from dumpfilter.filter import ReplicationFilter
+from dumpfilter.master.replica_entry import ConnectBack, OnDrift
 from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter
+from dumpfilter.master.who import Peer
 from tests.master.replicas.entries import Own, adopting, checked
 from tests.master.replicas.serving import MYSQL, SHOP, UUID, Replica, Serving, entry, serving
 
@@ -69,7 +71,7 @@ def test_an_adopted_filter_sends_what_the_same_rules_send(served: Serving, own: 
 def test_replicas_that_do_not_answer_delay_nobody_else(served: Serving) -> None:
     asked, go_on = threading.Semaphore(0), threading.Event()
 
-    def silent(connect: ConnectBack, peer: ReplicaPeer) -> OwnFilter:
+    def silent(connect: ConnectBack, peer: Peer) -> OwnFilter:
         asked.release()
         go_on.wait()
         raise FilterUnreadable("it was silent", momentary=True)
@@ -109,11 +111,11 @@ def test_a_filter_that_changes_meanwhile_is_chosen_again(
     add = register.add
     seen: list[int] = []
 
-    def change_and_add(**registration: Any) -> Any:
-        seen.append(len(registration["rule_filter"].rules))
+    def change_and_add(peer: Peer, rule_filter: ReplicationFilter, **more: Any) -> Any:
+        seen.append(len(rule_filter.rules))
         if len(seen) == 1:
             filters.change(mine, ["--replicate-do-db=hr", *SHOP])
-        return add(**registration)
+        return add(peer, rule_filter, **more)
 
     monkeypatch.setattr(register, "add", change_and_add)
     with served.connect("shop").greet(uuid=UUID) as replica:

@@ -13,7 +13,7 @@ from dumpfilter.base.security.passwords import ConsolePassword
 from dumpfilter.filter import FilterSemantics, RuleKind, make_rule
 from dumpfilter.filter.rules import FilterClause
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.master.register import MOST_DUMPING_WEIGHT, MYSQL_PROTOCOL, Client, Register, RegisteredSlave
+from dumpfilter.master.register import MOST_DUMPING_WEIGHT, Register, RegisteredSlave
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.control import ReplicaControl
 from dumpfilter.master.replicas.filters import ReplicaFilters
@@ -51,16 +51,7 @@ class Served:
             port=port,
         )
         chosen = self.filters.filter_for(peer)
-        slave = self.register.add(
-            server_id=server_id,
-            uuid=peer.uuid,
-            host="h",
-            port=port,
-            channel=channel,
-            rule_filter=chosen.filter,
-            user=user,
-            client=Client("ipv4:127.0.0.1:5000", MYSQL_PROTOCOL),
-        )
+        slave = self.register.add(peer, chosen.filter)
         self.register.begin_dump(slave)
         return slave
 

@@ -7,14 +7,15 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from dumpfilter.master.replica_entry import OnDrift, ReplicaPeer
+from dumpfilter.master.replica_entry import OnDrift
 from dumpfilter.master.replicas.filters import ReplicaFilters, ReplicaRefused
 from dumpfilter.master.replicas.own_filter import FilterUnreadable
+from dumpfilter.master.who import Peer
 from tests.master.replicas.entries import PEER, Own, adopting, checked
 from tests.master.replicas.serving import entry
 
 
-def rules(filters: ReplicaFilters, peer: ReplicaPeer = PEER) -> list[str]:
+def rules(filters: ReplicaFilters, peer: Peer = PEER) -> list[str]:
     return [str(rule).removeprefix("--replicate-") for rule in filters.filter_for(peer).filter.rules]
 
 

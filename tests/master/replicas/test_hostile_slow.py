@@ -194,7 +194,7 @@ def test_many_dumps_leave_nothing_behind(mysql: Serving, wait_for: WaitFor) -> N
     wait_for(lambda: not connections.processes())
     gc.collect()
     register = mysql.server.service.register
-    assert not [slave for slave in register.all() if slave.dump or not slave.server_id]
+    assert not [slave for slave in register.all() if slave.dump or not slave.peer.server_id]
 
 
 def test_a_slow_reader_takes_no_memory_and_is_cut(

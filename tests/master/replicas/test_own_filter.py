@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.base.security.client_tls import TlsMode
-from dumpfilter.master.replica_entry import ConnectBack, ReplicaPeer
+from dumpfilter.master.replica_entry import ConnectBack
 from dumpfilter.master.replicas.own_filter import MOST_BYTES, FilterUnreadable, read_own_filter
+from dumpfilter.master.who import Peer
 from tests.master.replicas.entries import PEER
 
 PASSWORD = "back-secret"
@@ -74,7 +75,7 @@ def connect(monkeypatch: pytest.MonkeyPatch) -> ConnectBack:
     return ConnectBack(user="d", password_env="BACK", tls=TlsMode.DISABLED, timeout=30)
 
 
-def unreadable(connect: ConnectBack, peer: ReplicaPeer = PEER) -> FilterUnreadable:
+def unreadable(connect: ConnectBack, peer: Peer = PEER) -> FilterUnreadable:
     with pytest.raises(FilterUnreadable) as caught:
         read_own_filter(connect, peer)
     return caught.value
