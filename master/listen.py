@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import grpc
 
 from dumpfilter.base.errors import OptionError
+from dumpfilter.base.security.endpoint import Endpoint
 from dumpfilter.base.security.exposure import UNIX_SOCKETS, Lack, check_listener
 from dumpfilter.base.security.listening import listening_error, why_not
 
@@ -19,18 +20,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ListenAddress:
-    """The address at which a master waits for slaves, and the protection of the connections."""
+class ListenAddress(Endpoint):
+    """The address at which a master waits for slaves, and the protection of the connections.
 
-    host: str = "127.0.0.1"
-    port: int = 0
-    """The TCP port. With 0 the operating system chooses a free port."""
-    tls: TlsSource | None = None
-    """The certificate and key of the master. None: slaves connect without TLS."""
+    Without ``tls`` slaves connect without TLS. With ``insecure`` the master may serve other machines without TLS or
+    without a login.
+    """
+
     require_slave_certificate: bool = False
     """Whether each slave must show a certificate that the CA of ``tls`` has signed (mutual TLS)."""
-    insecure: bool = False
-    """Whether the master may serve other machines without TLS or without a login (``--insecure``)."""
     owner: str = "the master"
     """The program that listens, for the texts of errors."""
     host_option: str = "--host"

@@ -20,7 +20,6 @@ from rich.console import Console
 from dumpfilter import __version__
 from dumpfilter.base import logs
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.port_file import write_port
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.audit import audit, open_audit_log
 from dumpfilter.base.service_manager import READY, STOPPING, ServiceManager
@@ -63,8 +62,6 @@ class RunOptions:
 
     listen: ListenAddress | None = field(default_factory=ListenAddress)
     """The address that slaves of dumpfilter connect to, with the master's certificate. None: only real replicas do."""
-    port_file: Path | None = None
-    """The file to which the master writes its port number once it accepts connections."""
     audit_file: Path | None = None
     """The file of the audit log. Without it the audit log is part of the ordinary log."""
     console: ConsoleEndpoint | None = None
@@ -140,8 +137,8 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
             announce(f"{name} on {host}:{port}", name, host=host, port=port)
         if metrics_url is not None:
             announce(f"metrics on {metrics_url}", "metrics", url=metrics_url)
-        if run.port_file is not None:
-            write_port(run.port_file, server.port)
+        if run.listen is not None:
+            run.listen.write_port(server.port)
         manager.tell(READY)
         expiry = StoreExpiry(server.service, bounds)
         while not signals.stop:

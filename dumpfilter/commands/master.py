@@ -47,7 +47,9 @@ def master_command(
     """
     from rich.console import Console
 
+    from dumpfilter.base.security.endpoint import Endpoint
     from dumpfilter.filter.rules import make_rules
+    from dumpfilter.master.listen import ListenAddress
     from dumpfilter.master.process import RunOptions, run_master
 
     replica_host = listen.host if replicas.replica_host is None else replicas.replica_host
@@ -62,11 +64,19 @@ def master_command(
     )
     tls = protection.tls(for_grpc=port is not None)
     run = RunOptions(
-        listen=listen.address(port, protection, tls),
-        port_file=listen.port_file,
+        listen=protection.endpoint(
+            ListenAddress,
+            listen.host,
+            port,
+            listen.port_file,
+            tls,
+            require_slave_certificate=listen.tls_require_slave_cert,
+        ),
         console=console.endpoint(listen.host, console_user.console_user, protection, tls),
         audit_file=console.audit_log,
-        replicas=replicas.endpoint(listen.host, protection, tls),
+        replicas=protection.endpoint(
+            Endpoint, replica_host, replicas.replica_port, replicas.replica_port_file, tls
+        ),
         metrics=monitoring.metrics(tls),
         write_rules=make_rules(rules.write_rules),
         write_semantics=rules.binlog_filter_semantics,

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import structlog
 
-from dumpfilter.base.options.port_file import write_port
 from dumpfilter.base.security.endpoint import Endpoint
 from dumpfilter.base.security.passwords import ConsolePassword
 from dumpfilter.base.security.tls import TlsSource
@@ -110,8 +109,7 @@ def serving(
     # time when a statement has made many objects.
     gc.freeze()
     try:
-        if endpoint.port_file is not None:
-            write_port(endpoint.port_file, server.port)
+        endpoint.write_port(server.port)
         yield server
     finally:
         server.stop()

@@ -16,7 +16,6 @@ from typing import Any
 import structlog
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.port_file import write_port
 from dumpfilter.base.security.endpoint import Endpoint
 from dumpfilter.base.security.tls import TlsSource, temporary_tls
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
@@ -124,7 +123,7 @@ class Edge:
         return ListenAddress(
             self._options.serve_host,
             port,
-            self._tls,
+            tls=self._tls,
             insecure=self._insecure,
             owner="the slave",
             host_option="--serve-host",
@@ -229,5 +228,5 @@ def _use_entries(filters: ReplicaFilters, config: MasterConfig) -> None:
 
 def _write_first(path: Path | None, ports: Mapping[str, int]) -> None:
     """Write the port of the first channel to a file, if there are both."""
-    if path is not None and ports:
-        write_port(path, next(iter(ports.values())))
+    for port in [*ports.values()][:1]:
+        Endpoint(port_file=path).write_port(port)

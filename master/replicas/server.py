@@ -14,7 +14,6 @@ import structlog
 from mysql_mimic.types import Capabilities
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.base.options.port_file import write_port
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.endpoint import Endpoint
 from dumpfilter.base.security.tls import temporary_tls
@@ -157,8 +156,7 @@ class ReplicaServer:
         loop.wait(self.port.open(listener))
         log.info("replicas.listening", **log_fields, host=endpoint.host, port=port)
         try:
-            if endpoint.port_file is not None:
-                write_port(endpoint.port_file, port)
+            endpoint.write_port(port)
             yield port
         finally:
             with contextlib.suppress(TimeoutError):

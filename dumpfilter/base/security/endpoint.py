@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dumpfilter.base import files
+
 # At run time this import would load a large package that an endpoint without TLS does not need.
 if TYPE_CHECKING:
     from dumpfilter.base.security.tls import TlsSource
@@ -26,3 +28,9 @@ class Endpoint:
     """The CA that must have signed a client's certificate, for a port that makes its own certificate."""
     insecure: bool = False
     """Whether other machines may connect without TLS, and without a password or certificate."""
+
+    def write_port(self, port: int) -> None:
+        """Write the port to its file, if there is one, for scripts that wait for the server. Raises OutputError."""
+        if self.port_file is not None:
+            # The file appears in one step, so that a waiting script never reads half a number.
+            files.replace(self.port_file, f"{port}\n".encode(), synced=False, mode=0o666)

@@ -63,14 +63,13 @@ class ConsoleOptions(Settings, panel=PANEL):
 
         path = self.console_password_file
         made = path is not None and make_password(path)
-        return ConsoleEndpoint(
-            host=host,
-            port=self.console_port,
-            port_file=self.console_port_file,
+        return protection.endpoint(
+            ConsoleEndpoint,
+            host,
+            self.console_port,
+            self.console_port_file,
+            tls,
             user=user,
             password=read_password(path, CONSOLE_VARIABLE),
             new_password_file=path if made else None,
-            tls=tls,
-            ca=protection.tls_ca,
-            insecure=protection.insecure,
         )

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.protection import PANEL, ProtectionOptions
+from dumpfilter.commands.option_groups.protection import PANEL
 from dumpfilter.edge.options import REPLICAS_PANEL
-
-if TYPE_CHECKING:
-    from dumpfilter.base.security.endpoint import Endpoint
-    from dumpfilter.base.security.tls import TlsSource
-    from dumpfilter.master.listen import ListenAddress
 
 _PORT = 3307
 """The port for slaves of dumpfilter, unless ``--port`` names another one."""
@@ -47,22 +41,6 @@ class ListenOptions(Settings):
             )
         return None
 
-    def address(
-        self, port: int | None, protection: ProtectionOptions, tls: TlsSource | None
-    ) -> ListenAddress | None:
-        """Return the address of a port, with its protection. Raises OptionError for options that do not fit."""
-        from dumpfilter.master.listen import ListenAddress
-
-        if port is None:
-            return None
-        return ListenAddress(
-            self.host,
-            port,
-            tls=tls,
-            require_slave_certificate=self.tls_require_slave_cert,
-            insecure=protection.insecure,
-        )
-
 
 class ReplicaOptions(Settings, panel=REPLICAS_PANEL):
     """The address at which a master waits for real MySQL and MariaDB replicas."""
@@ -74,21 +52,3 @@ class ReplicaOptions(Settings, panel=REPLICAS_PANEL):
     """Address to listen on for replicas. Without this option it is that of --host."""
     replica_port_file: Path | None = None
     """Write the port for replicas to this file once they can connect."""
-
-    def endpoint(self, host: str, protection: ProtectionOptions, tls: TlsSource | None) -> Endpoint | None:
-        """Return the address and TLS settings of the replication port, or None without ``--replica-port``.
-
-        ``host`` is the address of the master's other ports. ``tls`` are the settings of ``protection``'s files.
-        """
-        if self.replica_port is None:
-            return None
-        from dumpfilter.base.security.endpoint import Endpoint
-
-        return Endpoint(
-            host=host if self.replica_host is None else self.replica_host,
-            port=self.replica_port,
-            port_file=self.replica_port_file,
-            tls=tls,
-            ca=protection.tls_ca,
-            insecure=protection.insecure,
-        )

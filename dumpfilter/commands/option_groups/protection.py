@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.base.security.reloading import ReloadingTls
+    from dumpfilter.base.security.tls import TlsSource
+
+T = TypeVar("T")
 
 PANEL = "TLS"
 
@@ -44,6 +47,26 @@ class ProtectionOptions(Settings, panel=PANEL):
         from dumpfilter.base.security.tls import TlsFiles
 
         return ReloadingTls(TlsFiles(self.tls_cert, self.tls_key, self.tls_ca), for_grpc=for_grpc)
+
+    def endpoint(
+        self,
+        made: Callable[..., T],
+        host: str,
+        port: int | None,
+        port_file: Path | None,
+        tls: TlsSource | None,
+        **more: Any,
+    ) -> T | None:
+        """Return the settings of a port with this protection, or None without a port.
+
+        ``made`` is the class of the settings, :class:`~dumpfilter.base.security.endpoint.Endpoint` or one made from it.
+        ``tls`` are the settings of the files of these options. ``more`` are members of the class.
+        """
+        if port is None:
+            return None
+        return made(
+            host=host, port=port, port_file=port_file, tls=tls, ca=self.tls_ca, insecure=self.insecure, **more
+        )
 
 
 class Listener(NamedTuple):

@@ -24,7 +24,6 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.base.options.port_file import write_port
 from dumpfilter.base.security.endpoint import Endpoint
 from dumpfilter.base.security.exposure import Lack, check_listener, is_loopback
 from dumpfilter.base.security.listening import listening_error, reason_not_to_listen
@@ -107,8 +106,7 @@ def serving_metrics(
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()
     try:
-        if endpoint.port_file is not None:
-            write_port(endpoint.port_file, server.server_port)
+        endpoint.write_port(server.server_port)
         yield endpoint.url(server.server_port)
     finally:
         server.shutdown()
