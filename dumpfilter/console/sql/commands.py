@@ -149,6 +149,18 @@ def for_channel(cursor: Cursor) -> str | None:
     return cursor.line().lower()
 
 
+def _owner(cursor: Cursor) -> Mapping[str, Any]:
+    """Consume ``FOR REPLICA 'user' [SERVER_ID n]`` and ``FOR CHANNEL 'name'``, which a filter may belong to."""
+    if not cursor.accept("FOR"):
+        return {}
+    if cursor.accept("CHANNEL"):
+        return {"channel": cursor.line().lower()}
+    cursor.expect("REPLICA", "SLAVE")
+    user = cursor.line()
+    server_id = cursor.integer() if cursor.accept("SERVER_ID") else None
+    return {"user": user, "server_id": server_id, "channel": for_channel(cursor)}
+
+
 GRAMMAR = Grammar(
     {
         "effective": _effective,
@@ -158,6 +170,7 @@ GRAMMAR = Grammar(
         "line": Cursor.line,
         "moment": _moment,
         "name": lambda cursor: cursor.line().lower(),
+        "owner": _owner,
         "position": Cursor.position,
         "source": _source,
         "string": Cursor.string,
@@ -187,12 +200,7 @@ class Command:
     """The base class of all commands that a client's statement can be parsed into."""
 
 
-@statement(
-    "CHANGE REPLICATION FILTER",
-    Role.REPLICATE_ADMIN,
-    f"CHANGE REPLICATION FILTER clauses:filters {_FOR_CHANNEL}",
-    changes=True,
-)
+@statement("CHANGE REPLICATION FILTER", Role.REPLICATE_ADMIN, changes=True)
 class ChangeReplicationFilter(Command):
     """The statement ``CHANGE REPLICATION FILTER`` (WL#7057, WL#7361).
 
@@ -204,13 +212,7 @@ class ChangeReplicationFilter(Command):
     channel: str | None = None
 
 
-@statement(
-    "CHANGE REPLICATION FILTER … FOR REPLICA",
-    Role.ALL,
-    "CHANGE REPLICATION FILTER clauses:filters FOR REPLICA|SLAVE user:line [SERVER_ID server_id:integer] "
-    f"{_FOR_CHANNEL}",
-    changes=True,
-)
+@statement("CHANGE REPLICATION FILTER … FOR REPLICA", Role.ALL, changes=True)
 class ChangeReplicaFilter(Command):
     """The statement ``CHANGE REPLICATION FILTER … FOR REPLICA 'user' [SERVER_ID n] [FOR CHANNEL 'name']``.
 
@@ -222,6 +224,16 @@ class ChangeReplicaFilter(Command):
     user: str
     server_id: int | None = None
     channel: str | None = None
+
+
+def _change_filter(clauses: tuple[FilterClause, ...], user: str | None = None, **more: Any) -> Command:
+    if user is None:
+        return ChangeReplicationFilter(clauses, **more)
+    return ChangeReplicaFilter(clauses, user, **more)
+
+
+# The two statements are one form, so that a long list of rules is read once.
+GRAMMAR.form("CHANGE REPLICATION FILTER clauses:filters *:owner", _change_filter)
 
 
 @statement(
