@@ -340,7 +340,7 @@ class _SqlPorts:
                 max_connections=most,
             )
             number = stack.enter_context(served.serving(server.loop))
-            server.count_replicas = lambda: (len(served.port.connections), most)
+            server.count_replicas = lambda: (len(served.port.clients), most)
 
             def take_over(config: MasterConfig) -> None:
                 control.take_over(config.replicas)

@@ -126,9 +126,8 @@ class Com(enum.IntEnum):
 class Connection:
     """The connection of one client to the console.
 
-    ``stream`` carries the packets, and ``door`` carries out the login. ``pool`` runs the statements. After a login,
-    ``admit`` gets the user name, and raises SqlError if the console has too many connections. Then ``open_session``
-    makes the session. ``limits`` are what all clients of the console share.
+    ``stream`` carries the packets, and ``door`` carries out the login. ``pool`` runs the statements. After a login
+    ``open_session`` makes the session. ``limits`` are what all clients of the console share.
     """
 
     def __init__(
@@ -137,7 +136,6 @@ class Connection:
         door: Doorkeeper,
         *,
         pool: ThreadPool,
-        admit: Callable[[str], None],
         open_session: Callable[[Share, int, str, str], Session],
         limits: Limits,
     ) -> None:
@@ -151,7 +149,6 @@ class Connection:
         self._door = door
         self._log = door.log
         self._pool = pool
-        self._admit = admit
         self._open_session = open_session
         self._limits = limits
         self._share = Share(limits.kept)
@@ -225,11 +222,6 @@ class Connection:
         self._capabilities = login.capabilities
         self._multi_statements = Capabilities.CLIENT_MULTI_STATEMENTS in login.capabilities
         info = await self._door.verify(login)
-        try:
-            self._admit(login.user)
-        except SqlError as full:
-            await self._send_error(full)
-            raise Refused from full
         session = self._open_session(self._share, self.id, login.user, self.peer)
         session.character_set = _character_set(login.collation)
         if self._stream.tls is not None:

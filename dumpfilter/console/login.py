@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -115,6 +116,8 @@ class Doorkeeper:
     connection_id: int
     address: str
     """The client's network address."""
+    admit: Callable[[str], None]
+    """Raises SqlError if the port has too many connections for a user who has logged in."""
     nonce: bytes = field(default_factory=auth.new_nonce, repr=False)
 
     @cached_property
@@ -178,8 +181,8 @@ class Doorkeeper:
     async def verify(self, login: Login) -> bytes:
         """Check the password of a login, and return the text for the OK packet that accepts the client.
 
-        The text lets MariaDB's clients verify the console's certificate, and can be empty. Raises Refused for a wrong
-        password, after sending error 1045 to the client.
+        The text lets MariaDB's clients verify the console's certificate, and can be empty. Raises Refused after telling
+        the client of a wrong password (error 1045) or of too many connections.
         """
         password = self.accounts.password_of(login.user)
         plugins = auth.plugins_for(password, preferred=self.greeting.plugin)
@@ -197,6 +200,11 @@ class Doorkeeper:
                 self.turns.failed(guesser)
         if not proved:
             await self._deny(login.user, with_password=bool(response.strip(b"\0")))
+        try:
+            self.admit(login.user)
+        except SqlError as full:
+            await self.refuse(full)
+            raise Refused from full
         if self.stream.tls is None:
             return b""
         return auth.certificate_proof(password, plugin, self.nonce, self.tls.fingerprint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import socket
 import time
 from collections import Counter
@@ -17,7 +18,7 @@ from dumpfilter.base.security.passwords import ConsolePassword
 from dumpfilter.console import answers
 from dumpfilter.console.auth import Accounts
 from dumpfilter.console.connection import Connection
-from dumpfilter.console.directory import ConnectionDirectory, ProcessRow
+from dumpfilter.console.directory import ConnectionDirectory, Connections, ProcessRow
 from dumpfilter.console.login import Doorkeeper, Greeting, PortSettings
 from dumpfilter.console.login_turns import LoginTurns
 from dumpfilter.console.masking import without_passwords
@@ -43,21 +44,49 @@ _BACKLOG = 128
 
 
 @dataclass(frozen=True)
-class _Client:
+class PortClient:
+    """The connection of a port's client, in the list of connections. Any thread may call the methods."""
+
     connection: Connection
     task: asyncio.Task[None]
+    loop: asyncio.AbstractEventLoop
     since: float
+    """The time at which the client has connected, on the monotonic clock."""
+
+    @property
+    def user(self) -> str | None:
+        """The user who has logged in, or None before the login."""
+        session = self.connection.session
+        return session.user if session else None
+
+    def row(self) -> ProcessRow:
+        """Return the row of SHOW PROCESSLIST. Its column Time is the time since the connection was made, seconds."""
+        session, doing = self.connection.session, self.connection.doing
+        return (
+            self.connection.id,
+            session.user if session else "unauthenticated user",
+            self.connection.peer,
+            session.database if session else None,
+            doing.command,
+            int(time.monotonic() - self.since),
+            doing.state,
+            None if doing.info is None else without_passwords(doing.info, len(doing.info)),
+        )
+
+    def end(self, *, query_only: bool) -> None:
+        """Close the connection, or only interrupt its statement."""
+        self.loop.call_soon_threadsafe(self.connection.kill_query if query_only else self.task.cancel)
 
 
-class ClientPort:
+class ClientPort(Connections[PortClient]):
     """A port for MySQL clients in an asyncio loop.
 
     ``greeting`` returns what the port says of itself to the next client, or raises SqlError with the error that the
     client gets instead. ``connect`` makes the connection of a client,
     from the client's packets and its login. ``is_admin`` tells whether a user may open a reserved connection. The port
-    lists its connections in ``directory`` while it is open.
+    lists its connections in ``directory``, too.
 
-    Any thread may call :meth:`change_users` and the methods of :class:`~dumpfilter.console.directory.Processes`.
+    Any thread may call :meth:`change_users` and the methods of :class:`~dumpfilter.console.directory.Connections`.
     """
 
     def __init__(
@@ -70,6 +99,7 @@ class ClientPort:
         connect: Callable[[PacketStream, Doorkeeper], Connection],
         is_admin: Callable[[str], bool] = lambda user: False,
     ) -> None:
+        super().__init__()
         self._settings = settings
         self._accounts = accounts
         self._directory = directory
@@ -78,82 +108,30 @@ class ClientPort:
         self._is_admin = is_admin
         self._turns = LoginTurns(settings.denial_seconds)
         self._started = time.monotonic()
-        self._clients: dict[int, _Client] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._server: asyncio.Server | None = None
 
     def status(self) -> dict[str, int]:
         """Return the status variables Threads_connected, Threads_running and Uptime (seconds) by name."""
-        connections = self.connections
+        clients = self.clients.copy().values()
         return {
-            "Threads_connected": len(connections),
-            "Threads_running": sum(connection.running is not None for connection in connections),
+            "Threads_connected": len(clients),
+            "Threads_running": sum(client.connection.running is not None for client in clients),
             "Uptime": int(time.monotonic() - self._started),
         }
 
     async def open(self, listener: socket.socket) -> None:
         """Begin to accept clients from a listening socket, which belongs to the port from now on."""
-        self._loop = asyncio.get_running_loop()
         self._server = await asyncio.start_server(self._accept, sock=listener)
-        self._directory.add(self)
 
     async def close(self) -> None:
         """Stop listening, close every client's connection, and interrupt the running statements."""
         if self._server is None:
             return
         self._server.close()
-        tasks = [client.task for client in self._clients.values()]
+        tasks = [client.task for client in self.clients.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._directory.remove(self)
-
-    @property
-    def connections(self) -> list[Connection]:
-        """The connections of the port's clients, also of those who have not logged in yet."""
-        return [client.connection for client in self._clients.copy().values()]
-
-    def processes(self) -> list[ProcessRow]:
-        """Return the rows of SHOW PROCESSLIST for the port's connections.
-
-        The columns are Id, User, Host, db, Command, Time (seconds since the connection was made), State and Info.
-        """
-        now = time.monotonic()
-        rows = []
-        for number, client in self._clients.copy().items():
-            connection = client.connection
-            session, doing = connection.session, connection.doing
-            rows.append(
-                (
-                    number,
-                    session.user if session else "unauthenticated user",
-                    connection.peer,
-                    session.database if session else None,
-                    doing.command,
-                    int(now - client.since),
-                    doing.state,
-                    None if doing.info is None else without_passwords(doing.info, len(doing.info)),
-                )
-            )
-        return rows
-
-    def kill(self, number: int, *, query_only: bool) -> bool:
-        """Close a client's connection, or only interrupt its running statement if ``query_only`` is true.
-
-        Returns False if the port has no such connection.
-        """
-        client = self._clients.get(number)
-        if client is None or self._loop is None:
-            return False
-        end = client.connection.kill_query if query_only else client.task.cancel
-        self._loop.call_soon_threadsafe(end)
-        return True
-
-    def user_of(self, number: int) -> str | None:
-        """Return the user of a connection, or None if there is no such connection or its client is not logged in."""
-        client = self._clients.get(number)
-        session = client.connection.session if client else None
-        return session.user if session else None
 
     def change_users(self, users: Mapping[str, ConsolePassword]) -> None:
         """Replace the users who may log in.
@@ -161,9 +139,9 @@ class ClientPort:
         The connections of users who are gone, or who have another password now, are closed.
         """
         changed = self._accounts.change(users)
-        for number in self._clients.copy():
-            if self.user_of(number) in changed:
-                self.kill(number, query_only=False)
+        for client in self.clients.copy().values():
+            if client.user in changed:
+                client.end(query_only=False)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         number = self._directory.next_number()
@@ -181,10 +159,12 @@ class ClientPort:
                 self._turns,
                 connection_id=number,
                 address=address[0] if address else "",
+                admit=functools.partial(self._admit, number),
             )
             connection = self._connect(stream, door)
             self._make_room()
-            self._clients[number] = _Client(connection, task, time.monotonic())
+            client = PortClient(connection, task, asyncio.get_running_loop(), time.monotonic())
+            self.clients[number] = self._directory.clients[number] = client
             await connection.serve()
         except SqlError as error:
             # The port cannot serve anybody at present. A replica logs the error and connects again.
@@ -194,27 +174,29 @@ class ClientPort:
             # KILL and the end of the server cancel this task, which is no error.
             pass
         finally:
-            self._clients.pop(number, None)
+            self.clients.pop(number, None)
+            self._directory.clients.pop(number, None)
             await stream.close()
 
     def _make_room(self) -> None:
         """Close the connection of a client that has not logged in, if there are too many of them."""
         waiting = [
-            (number, client) for number, client in self._clients.items() if client.connection.session is None
+            client
+            for client in self.clients.values()
+            if client.connection.session is None and not client.task.cancelling()
         ]
-        waiting = [(number, client) for number, client in waiting if not client.task.cancelling()]
         if len(waiting) < MAX_UNAUTHENTICATED:
             return
-        peers = Counter(client.connection.peer for _, client in waiting)
-        (crowd, _), *_ = peers.most_common(1)
-        number, oldest = next((n, client) for n, client in waiting if client.connection.peer == crowd)
+        ((crowd, _),) = Counter(client.connection.peer for client in waiting).most_common(1)
+        oldest = next(client for client in waiting if client.connection.peer == crowd)
+        number = oldest.connection.id
         log.warning("client.too_many_logins", port=self._settings.name, connection=number, peer=crowd)
         oldest.task.cancel()
 
-    def admit(self, number: int, user: str) -> None:
+    def _admit(self, number: int, user: str) -> None:
         """Raise SqlError 1040 if the user who has just logged in would be one connection too many."""
         others = sum(
-            client.connection.session is not None for n, client in self._clients.items() if n != number
+            client.connection.session is not None for n, client in self.clients.items() if n != number
         )
         reserved = RESERVED_CONNECTIONS if self._is_admin(user) else 0
         if others >= self._settings.max_connections + reserved:

@@ -143,7 +143,6 @@ class ConsoleServer:
             stream,
             door,
             pool=self._pool,
-            admit=functools.partial(self._clients.admit, door.connection_id),
             open_session=functools.partial(Session, self._executor, self.session_port),
             limits=self._limits,
         )

@@ -11,10 +11,11 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from mysql_mimic.charset import CharacterSet
 
-from dumpfilter.console.directory import Processes
+from dumpfilter.console.directory import Connections
 from dumpfilter.console.executor import Executor, Waiting
 from dumpfilter.console.information_schema import SCHEMA, information_schema_table, schemas_of
 from dumpfilter.console.memory import Share
@@ -50,7 +51,7 @@ _slots: defaultdict[str, threading.BoundedSemaphore] = defaultdict(
 class SessionPort:
     """The facts about a port that its clients' statements can read."""
 
-    processes: Processes
+    processes: Connections[Any]
     """The connections that a client may list and end."""
     role_of: Callable[[str], Role]
     """Returns the present role of a user."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -189,7 +188,6 @@ class ReplicaServer:
             stream=stream,
             door=door,
             pool=self._pool,
-            admit=functools.partial(self.port.admit, door.connection_id),
             open_session=self._open_session,
             limits=self._limits,
         )
