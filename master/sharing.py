@@ -199,7 +199,7 @@ class SharedReader:
         return signal
 
     def known(self, place: DumpPlace) -> DumpPlace:
-        """Return the place at which other dumps with an equal future stand, or ``place`` if there is none."""
+        """Return the object for this place that other dumps share, or ``place`` if no dump has the same place."""
         key = place.key
         return place if key is None else self._places.setdefault(key, place)
 

@@ -85,7 +85,7 @@ class Who:
 
     @property
     def by(self) -> tuple[str, str]:
-        """The name and the values of the condition, as :meth:`of` takes them."""
+        """The arguments with which :meth:`of` makes these conditions, such as ``("user", "repl")``."""
         conditions: dict[str, Iterable[object]] = {
             "server_id": sorted(self.server_ids),
             "uuid": sorted(self.uuids),

@@ -129,8 +129,8 @@ def configure(
 ) -> None:
     """Configure this process to write its log to standard error.
 
-    Without ``format`` or ``level`` the preferred one counts. ``otherwise`` is the level if the user has chosen none.
-    An error that ends a thread, and that nothing expected, becomes a line of the log, too.
+    Without ``format`` or ``level`` the user's choice for every command (:func:`prefer`) is used. ``otherwise`` is the
+    level if the user has chosen none. The log also gets a line for each uncaught exception of a thread.
     """
     format = format or _State.preferred_format or Format.TEXT
     level = level or _State.preferred_level or otherwise

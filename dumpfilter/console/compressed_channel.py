@@ -103,7 +103,7 @@ class CompressedChannel:
         """The number of bytes that were sent, after their compression."""
 
     def begin_answer(self) -> None:
-        """Let the sequence numbers of sent packets continue those of the packets that were read last."""
+        """Continue the sequence number of the last packet that was read in the packets that are sent next."""
         self._sequence = self._received
 
     async def readexactly(self, n: int) -> bytes:

@@ -193,7 +193,7 @@ class Columns(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """The arrays that :func:`weigh` fills."""
+    """The results of :func:`weigh`: which filters send which atoms and transactions of a segment."""
 
     stamp: np.ndarray
     """For each subject, the number of the call that has filled the subject's words, int64."""

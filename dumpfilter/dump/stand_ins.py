@@ -51,10 +51,10 @@ class StandIns(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """The numbers of domains in the stretches of a binlog of MariaDB.
+    """Counts of replication domains by stretch of a MariaDB binlog, from which :func:`at_most` bounds stand-ins.
 
-    No run of dropped transactions reaches beyond its stretch, whatever the filter. A stretch ends at the end of a piece
-    (:data:`PIECE`), and at events between transactions, which the master sends to every slave.
+    A stretch is a part of the binlog that no run of dropped transactions crosses, whatever the filter. A stretch ends
+    after :data:`PIECE` bytes, and at events between transactions, which the master sends to every slave.
     """
 
     domains: int = 0

@@ -133,7 +133,7 @@ def without_unsent_ends(
 
 
 class XaEnds:
-    """Decides whether one dump sends XA COMMIT and XA ROLLBACK, by whether it has sent the prepared transaction.
+    """The decisions of one dump about XA COMMIT and XA ROLLBACK, which follow the prepared transaction.
 
     Parameters:
         other_filters_before: whether the slave may have received transactions from an earlier dump with another filter.

@@ -131,7 +131,7 @@ class Edge:
         )
 
     def watching(self, watching: Watching) -> Watching:
-        """Return the functions that the slave calls, with those of the ports."""
+        """Return a slave's callbacks with the edge's own ``on_relay_end`` and ``needed_relay_log``."""
         return replace(watching, on_relay_end=self.note, needed_relay_log=self.needed_relay_log)
 
     def note(self, channel: str, position: RelayPosition | None) -> None:

@@ -82,7 +82,7 @@ class ServedChannel(DumpFilterService):
 
     @property
     def reader(self) -> SharedReader:
-        """The reading of the present relay log. Raises BinlogError, a momentary one without a relay log."""
+        """The reader of the current relay log. Raises BinlogError, which is momentary while no relay log exists."""
         with self._lock:
             if self.stopping:
                 raise BinlogUnreadable("the slave is shutting down; connect again", momentary=True)

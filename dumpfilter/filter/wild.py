@@ -77,7 +77,7 @@ class WildPattern:
         return self.matches_folded("".join(map(self._fold, name)))
 
     def matches_folded(self, name: str) -> bool:
-        """Tell whether a name matches, whose characters are replaced by their weights in the collation."""
+        """Tell whether a name matches. The caller has replaced its characters by their weights in the collation."""
         return self._regex.fullmatch(name) is not None
 
 

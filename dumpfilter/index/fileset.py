@@ -408,8 +408,9 @@ class SegmentReader:
         return self._next(self.scanner.scan)
 
     def next_events(self) -> ScannedEvents | None:
-        """Return the events of the next part of the file alone (:meth:`FileScanner.scan_events`); None as in
-        :meth:`next`.
+        """Return the events of the next part of the file, without a segment's other columns.
+
+        Return None as :meth:`next` does.
         """
         return self._next(self.scanner.scan_events)
 

@@ -16,10 +16,11 @@ Place = tuple[str, int]
 
 
 class BinlogEnd:
-    """The files of a binlog set with their sizes at one moment, from which the lag of any reader follows.
+    """The files of a binlog set with their sizes at one moment, from which the lag of any reader is computed.
 
-    Readers at one place share the look at the file. Each look is one read of some bytes. ``paths`` are the files by
-    name, oldest first. With ``end`` the readers get nothing behind this place.
+    The lag in seconds needs a read of the file, whose result is cached for all readers at one position. ``paths`` are
+    the files by name, oldest first. ``end`` is the position at which the binlog ends for readers, if not at the end of
+    the newest file.
     """
 
     def __init__(self, paths: Mapping[str, Path], now: float, end: Place | None = None) -> None:

@@ -108,7 +108,7 @@ class Subjects:
         return self._members.get(number)
 
     def single(self, number: int) -> list[int]:
-        """Return the numbers of the single tables and statements behind a number, ascending. Sets may have sets."""
+        """Return a number, or the numbers of all tables and statements in a set and its inner sets, ascending."""
         members = self.members(number)
         if members is None:
             return [number]

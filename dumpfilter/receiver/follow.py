@@ -97,7 +97,7 @@ class Follower:
     def run(self) -> None:
         """Receive until the end of the source's binlog, or until :meth:`stop`.
 
-        A lost connection is made again. Raises DumpfilterError for an error that does not pass by itself.
+        After a lost connection the follower connects again. Raises DumpfilterError for an error that no retry can cure.
         """
         self._warn_of_impostors()
         damaged, backoff = 0, Backoff(self._options.longest_wait)

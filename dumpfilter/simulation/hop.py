@@ -115,7 +115,8 @@ def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
 def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) -> Crossed:
     """Send transactions over a hop. ``arrived`` has the time at which the sender sees each, nanoseconds, ascending.
 
-    Without ``dropped`` the sender tells nothing of dropped transactions.
+    ``dropped`` describes the sender's reports of dropped transactions, which use the line, too. With None the sender
+    reports nothing.
 
     >>> arrived, sizes = np.array([0, 10, 20]), np.array([100, 100, 100])
     >>> cross(arrived, sizes, Hop(rate=160_000_000)).received.tolist()

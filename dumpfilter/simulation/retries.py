@@ -52,7 +52,7 @@ class Retries:
 
 
 def all_down(links: Iterable[tuple[LinkShape, Retries]]) -> tuple[tuple[float, float], ...]:
-    """Return the spans of time in which no reader of a node has a dump, seconds, from their links and waits."""
+    """Return the spans of time (seconds) in which all readers of a node are disconnected, given each reader's link."""
     common = [(-math.inf, math.inf)]
     for shape, retries in links:
         downs = [

@@ -146,7 +146,7 @@ class Keeper:
             self._send("keep", directory)
 
     def end_if_importing(self) -> None:
-        """End a keeper that still imports or compiles, for which callers of other methods may wait."""
+        """Kill a keeper that is still starting, so that calls that wait for the keeper's first answer end."""
         if not self._has_answered:
             self._process.kill()
 

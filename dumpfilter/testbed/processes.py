@@ -20,7 +20,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Program(NamedTuple):
-    """The program of a child of the keeper."""
+    """A program that the keeper (the parent of a topology's processes) starts as a child process."""
 
     name: str
     """The child's name in ``ps`` and in errors."""

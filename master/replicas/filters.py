@@ -121,7 +121,7 @@ class ReplicaFilters:
     def change(self, entry: ReplicaEntry, rules: Iterable[object]) -> ReplicaEntry:
         """Give other rules to the replicas of a table, and return the table with these rules. Raises OptionError.
 
-        With the rules of the file the change is over.
+        The change ends when ``rules`` are again those of the configuration file.
         """
         changed = entry.with_rules(map(str, rules))
         with self._lock:
@@ -168,8 +168,9 @@ class ReplicaFilters:
     def filter_for(self, peer: Peer) -> ChosenFilter:
         """Return the filter for a replica that wants a dump. The call may connect to the replica, and take seconds.
 
-        Raises ReplicaRefused when the replica meets no table's conditions, when its own filter is wanted and cannot be
-        read, and when it must be warned of its own filter. A warned replica is served at its next attempt.
+        Raises ReplicaRefused if the replica meets no ``[[replica]]`` table's conditions, or if its own filter is to be
+        adopted and cannot be read. A replica whose own filter is wider than the master's is refused, too: with
+        ``on_drift = "warn"`` once, and the master serves its next attempt.
         """
         entry = self.find(peer)
         if entry is None:

@@ -9,11 +9,10 @@ from dumpfilter.slave.state.relay_log import RelayPosition
 
 
 class RelayEnd:
-    """The position up to which the I/O thread has written the relay log, and ``master.info`` names the position.
+    """The position up to which the I/O thread has completed the relay log and recorded it in ``master.info``.
 
-    The position lies between two transactions. The relay log itself tells everything else, so the applier may read it
-    in steps of any size. The I/O thread moves the position by :meth:`publish`. The applier waits by :meth:`wait`.
-    All methods may be called from any thread.
+    The position lies between two transactions, and the applier may read up to there. The I/O thread moves the position
+    by :meth:`publish`. The applier waits by :meth:`wait`. All methods may be called from any thread.
 
     ``on_publish`` is called with each published position. It returns before the relay log is truncated, so that another
     reader of the relay log can stop reading.

@@ -376,9 +376,10 @@ def ranges_of(indexes: Iterable[FileIndex]) -> list[Range]:
 def follow_xa(ranges: Sequence[Range], looks: Iterable[XaLook]) -> tuple[list[Range], frozenset[Xid]]:
     """Find for each XA COMMIT and XA ROLLBACK the range in which its transaction was prepared.
 
-    ``looks`` has for each range the XA transactions that are prepared or ended there, but not both. Return the ranges,
-    each with the XA transactions that end in the range and are prepared in an earlier range. Also return the XA
-    transactions that end in the set and were prepared before the set.
+    Return the ranges, each with the XA transactions that end in the range and were prepared in an earlier range. Also
+    return the XA transactions that end in the set and were prepared before the set.
+
+    ``looks`` has for each range the XA transactions that were only prepared, or only ended, in the range.
     """
     prepared: dict[Xid, Held] = {}
     unknown: set[Xid] = set()

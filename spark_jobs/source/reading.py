@@ -133,7 +133,7 @@ def read_and_tell(
     columns: Sequence[str],
     predicates: Sequence[Predicate | _Equals] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield as :func:`read_batches` does. At the end log a warning about values that the rows do not have."""
+    """Yield the batches of :func:`read_batches`, and at the end log a warning about dates that became null."""
     counts: Counter[str] = Counter()
     yield from read_batches(wanted, options, columns, predicates, invalid_dates=counts)
     told = invalid_dates_of(options, counts)

@@ -55,7 +55,7 @@ def reason_of(decision: Decision, statement: Statement) -> str:
 
 
 def cure_of(rule_filter: ReplicationFilter, decision: Decision) -> str:
-    """Return the change of the filter that lets tables decide, and not the current database."""
+    """Return advice for a user: the rules that judge a statement by its tables instead of its current database."""
     if decision.step in (Step.NO_DO_DB, Step.DO_DB):
         rules = [rule for rule in rule_filter.rules if rule.kind is RuleKind.DO_DB]
         return f"Use {_wild(RuleKind.WILD_DO_TABLE, rules)} instead of the do-db rules"

@@ -313,7 +313,7 @@ def _behind(query: QueryEvent, name: str, start: int, family: Family) -> bytes:
 
 
 def lacking(key: Key) -> Form:
-    """Return the form of a statement that needs an object which the target lacks."""
+    """Return the comment that replaces a statement because the target lacks the object ``key``."""
     return Form(
         f"{named(key)} is missing, since the filter dropped the statement that makes it, unless the target has it "
         "(--target-has)"

@@ -132,7 +132,7 @@ class Session:
         return lines
 
     def is_new_thread(self, thread_id: int) -> bool:
-        """Tell whether a statement's thread is another than the last statement's, which it then is no more."""
+        """Tell whether a statement has another thread id than the statement before, and remember the id."""
         return self._changed("pseudo_thread_id", thread_id)
 
     def _use(self, query: QueryEvent, header: EventHeader, database: str) -> list[bytes]:

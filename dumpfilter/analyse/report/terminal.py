@@ -60,7 +60,7 @@ def table(
 
 
 def text(cell: Cell) -> Text:
-    """Return a cell, whose invisible characters are escaped if the cell is a plain text."""
+    """Return a table cell for rich. Invisible characters of a plain ``str`` are escaped."""
     return cell if isinstance(cell, Text) else Text("\n".join(map(visible, cell.split("\n"))))
 
 

@@ -74,7 +74,9 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True)
 class Conditions(_Narrow):
-    """Conditions under which a filter sends events, as columns. A condition's number is its index in ``kind``.
+    """The conditions under which a filter sends events, such as "one of these tables passes", as columns.
+
+    A condition's number is its index in ``kind``.
 
     The kinds are ALWAYS, ONE, ANY and EXACTLY of :mod:`dumpfilter.analyse.traffic._group`.
     """
@@ -122,7 +124,7 @@ class Conditions(_Narrow):
         return Conditions(self.kind[numbers], self.required[numbers], start, member)
 
     def met(self) -> Ints:
-        """Return the numbers of the subjects that the conditions name, ascending."""
+        """Return the numbers of all subjects (tables and statements) in the conditions, ascending."""
         return np.unique(
             np.concatenate([self.required[self.required >= 0], self.member[self.names_subjects]])
         ).astype(np.int64)
@@ -320,9 +322,10 @@ class Facts(_Narrow):
     def stand_ins_for(self, flags: SubjectFlags | None, number: int | None = None) -> StandIns:
         """Return the stand-ins that a real replica gets for the transactions that its filter drops.
 
-        For MariaDB this is an upper bound. Its number is exact when the filter drops all transactions or none. The
-        bytes are then exact, too, unless only some binlogs have checksums. The parameters are those of :meth:`sent`. A
-        real replica is sent the transactions of all servers and domains, and ignores some of them itself.
+        For MariaDB the result is an upper bound. The number is exact when the filter drops all transactions or none.
+        The bytes are then exact, too, unless only some binlogs have checksums. The parameters are those of
+        :meth:`sent`. The master sends a real replica the transactions of all servers and domains, so the replica's own
+        rules about servers and domains do not change the result.
         """
         sent = self.sent(flags, None, number)
         dropped = StandIns(int(self.stand_ins[~sent].sum()), int(self.stand_in_bytes[~sent].sum()))
@@ -387,7 +390,7 @@ class Facts(_Narrow):
         return replace(self, bucket=self.bucket // times, bucket_seconds=bucket_seconds).summed()
 
     def summed(self) -> Facts:
-        """Return facts in which no two units have the same condition, origin and span of time."""
+        """Return the facts with the counts added up of units that have the same condition, origin and span of time."""
         units = added_up(np.stack([getattr(self, name) for name in COLUMNS], axis=1))
         return replace(self, **dict(zip(COLUMNS, np.ascontiguousarray(units.T), strict=True)))
 

@@ -38,7 +38,11 @@ class BinlogOutputOptions(Settings, panel="Output"):
     target."""
 
     def target_objects(self) -> list[str]:
-        """Return LIKE patterns of what the target has. An address is asked. Raises the errors of SourceConnection."""
+        """Return LIKE patterns of the objects that the target has.
+
+        A pattern of ``--target-has`` stays as it is. A server at an address lists its objects. Raises the errors of
+        SourceConnection.
+        """
         from dumpfilter.receiver.objects import objects_of
         from dumpfilter.receiver.url import is_source_url
 

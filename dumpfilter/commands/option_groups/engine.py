@@ -75,7 +75,7 @@ class EngineOptions(Settings, panel=PANEL):
 
 
 class LocalEngineOptions(EngineOptions):
-    """The options of the engine that runs a job of a command which is local by default."""
+    """The options of the engine, for commands that use threads of this process unless the user asks for Spark."""
 
     engine: Engine | None = setting(None, show_default="local", rich_help_panel=None)
     """The place of the work: local is threads of this process, spark is Apache Spark, which needs Java 17 or newer."""

@@ -30,7 +30,7 @@ WRITE_PANEL = "Write side"
 
 
 def rule_option(kind: BaseRuleKind, help: str = "", name: str = "") -> Repeated:
-    """Return the option that adds rules of a kind. ``help`` and ``name`` stand for the kind's own."""
+    """Return the option that adds rules of a kind. ``help`` and ``name`` replace the help and name of the kind."""
     return Repeated(name or kind.option, kind, help or kind.help, kind.metavar)
 
 

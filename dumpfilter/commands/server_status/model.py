@@ -116,8 +116,8 @@ _COUNTS = ("events_", "bytes_", "transactions_")
 def slave_of_master(facts: Mapping[str, Any], filter_warnings: Sequence[str] = ()) -> Record:
     """Return the record of a slave from its master's facts, which are those of the table ``dumpfilter.slaves``.
 
-    ``saved`` is the part of the binlog's bytes that the slave was saved: dropped bytes without stand-ins for GTIDs. It
-    is None before the master has read anything for the slave.
+    ``saved`` is a fraction of the bytes that the master read: dropped bytes minus the bytes of stand-ins for GTIDs.
+    ``saved`` is None before the master has read anything for the slave.
     """
     counts = {name: value or 0 for name, value in facts.items() if name.startswith(_COUNTS)}
     dropped = counts.get("bytes_dropped", 0)

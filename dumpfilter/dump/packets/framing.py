@@ -39,8 +39,8 @@ def frame(events: Bytes, sequence: int, *, left_out: int = NOTHING) -> tuple[mem
         left_out: the type of events that the replica does not get. MariaDB sends Annotate_rows events only to those who
             ask for them with the flag 2 (``BINLOG_SEND_ANNOTATE_ROWS_EVENT``) in COM_BINLOG_DUMP.
 
-    Raises BinlogCorrupt for bytes that are no whole events. The same error tells of a Gtid event of MySQL that nothing
-    of its transaction follows, since a real mysqld dies of it.
+    Raises BinlogCorrupt for bytes that are not whole events, and for a Gtid event of MySQL without another event of its
+    transaction, because such an event crashes a mysqld replica.
     """
     data = as_array(events)
     left_out = int(left_out)  # numba would compile another version for members of an enumeration

@@ -151,7 +151,7 @@ class Recorder:
                 log.look(now)
 
     def grown(self) -> Mapping[LogName, Mapping[Path, Growth]]:
-        """Return the growth of each file by the name of its log."""
+        """Return, for each recorded log, the sizes of its files over time."""
         with self._changed:
             return {
                 name: {path: _growth(samples) for path, samples in log.samples.items()}

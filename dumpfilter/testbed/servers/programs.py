@@ -54,7 +54,7 @@ class Program:
 
     @property
     def command(self) -> list[str]:
-        """The beginning of the server's command line."""
+        """The server's command line up to ``--no-defaults`` and ``--basedir``, before the options of a server."""
         base = [f"--basedir={self.root}/usr"] if self.root else []
         return [*command_in(self.root, self.path), "--no-defaults", *base]
 

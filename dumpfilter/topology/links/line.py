@@ -173,7 +173,7 @@ class Line(Generic[Receiver]):
         return found
 
     def next_time(self) -> float | None:
-        """Return the time of the next call of :meth:`pop` that is worth it. None: the line is empty."""
+        """Return the earliest time at which to call :meth:`pop` again, or None for an empty line."""
         if not self._parcels:
             return None
         parcel = self._parcels[0]

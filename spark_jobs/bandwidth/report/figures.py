@@ -91,7 +91,7 @@ def groups_of(results: Results) -> list[Group]:
 
 
 def by_saving(groups: Sequence[Group], audience: Audience) -> list[Group]:
-    """Return the groups with the largest saving of a member first, and groups to which nothing passes last."""
+    """Return the groups by descending saving of one slave. Groups to which nothing passes are last."""
     return sorted(
         groups, key=lambda group: (group.figures.nothing_passes, -group.saved(audience), group.name)
     )
