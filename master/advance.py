@@ -69,7 +69,10 @@ class DumpPlace:
 
     @property
     def key(self) -> Hashable:
-        """A value that is equal for places with an equal future; None for a place like no other."""
+        """The key under which dumps share steps.
+
+        Dumps with equal keys get the same messages from here on. None: the dump shares with no other.
+        """
         thread = self.thread.key
         if thread is None:
             return None

@@ -303,9 +303,9 @@ class Decider:
         return reach
 
     def step(self, place: DumpPlace, commits: Sequence[Commit], reach: Reach) -> CommitStep | None:
-        """Return the step over commits from the place where they begin.
+        """Return the step that leads a dump from ``place`` over commits, decided in memory.
 
-        Return None if the dump thread must decide a commit, or if anything but the filter's rules decides.
+        Return None if the commits need the full dump thread, for example because more than the filter's rules decides.
         """
         encoding, thread = place.encoding, place.thread
         if not isinstance(encoding, ReplicaEncoding) or not thread.decides_by_flags:

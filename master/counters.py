@@ -76,7 +76,7 @@ class CounterBook:
         """The time of the newest sign of life that has raised the generation, Unix time, seconds."""
 
     def record(self, key: SlaveKey) -> SlaveCounts:
-        """Return the record with which a slave goes on that registers now. A new slave begins with zeros."""
+        """Return the counts with which a registering slave continues. Those of a new slave are zero."""
         with self._lock:
             return self._records.get(key) or SlaveCounts(key)
 

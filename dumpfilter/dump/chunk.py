@@ -40,7 +40,7 @@ class Counts:
 
     At a transaction boundary, read = sent + dropped. Inside a transaction, buffered events are in neither sum.
     Transactions that the slave already has are in no sum, although a dump by GTID passes over them.
-    ``bytes_gtid`` stands beside the sums.
+    ``bytes_gtid`` is in no sum.
     """
 
     events_read: int = 0

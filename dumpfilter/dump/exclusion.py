@@ -66,7 +66,7 @@ class Reach:
 
 
 class Exclusion:
-    """Marks transactions that one slave does not need, so that the dump thread passes over them.
+    """The rule that excludes transactions that one slave does not need, so that the dump thread skips them.
 
     Parameters:
         sources: the numbers of the binlog set's GTID sources (server UUIDs, or MariaDB's domain and server ids).

@@ -48,7 +48,7 @@ class Way(Protocol):
         """Return the number of bytes that the direction accepts now."""
 
     def take(self, receiver: End, data: bytes, mark: Mark = Mark.BYTES) -> None:
-        """Accept bytes, or a mark, for an end."""
+        """Accept bytes, or a mark (such as the end of the stream), that the link is to deliver to ``receiver``."""
 
 
 class End(BufferedProtocol):
