@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, TypeVar
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.spark_jobs.engines.progress import LineClock, Reached, progress_bar
+from dumpfilter.spark_jobs.engines.progress import Progress
 from dumpfilter.spark_jobs.engines.runner import TASKS, Amount, Stopped, Work, count_for, translated
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ class ThreadRunner:
     def __init__(self, threads: int | None = None, console: Console | None = None) -> None:
         self.cores = threads or len(os.sched_getaffinity(0))
         """The number of tasks that run at the same time."""
-        self._console = console
-        self._clock = LineClock()
+        self._progress = Progress(console)
 
     def __call__(
         self,
@@ -80,9 +79,7 @@ class ThreadRunner:
 
         threads = min(self.cores, len(tasks))
         with (
-            progress_bar(
-                self._console, label, len(tasks), amount, lambda: Reached(len(done), work.done), self._clock
-            ),
+            self._progress.of(label, len(tasks), amount, lambda: (len(done), work.done)),
             ThreadPoolExecutor(threads, "task", count_for, (work,)) as pool,
         ):
             try:

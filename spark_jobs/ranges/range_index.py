@@ -92,7 +92,7 @@ class Damage:
         return f"{self.file}: skipped {self.told}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class FileIndex:
     """The result of the index pass over one binlog file: its ranges, and facts that the later steps need without
     opening the file. Positions and sizes are in bytes."""
@@ -180,32 +180,19 @@ def index_file(number: int, path: str, *, last: bool, options: ReadOptions = DEF
         name = path.rpartition("/")[2]
         return FileIndex(number, path, name, 0, 0, b"", damage=Damage(name, None, error.what))
     with file:
-        found = _Pass(file, options.range_size, file.first_event)
-        damage = None
+        index = FileIndex(number, path, file.name, 0, 0, file.format_description.raw, end=file.first_event)
         try:
             # Ranges must end before the first event with a wrong checksum. Without skipping, the tasks that read the
             # ranges check checksums.
-            found.run(verify=options.verify and skip, block_size=options.block_size, last=last, whole=skip)
+            verify = options.verify and skip
+            _read(index, file, options.range_size, options.block_size, verify=verify, last=last, whole=skip)
         except BinlogError as error:
             if not skip or isinstance(error, BinlogUnreadable):
                 raise
-            damage = Damage(file.name, found.boundary, error.what, max(found.boundary, error.position or 0))
-        return FileIndex(
-            number,
-            path,
-            file.name,
-            file.size,
-            file.modified,
-            file.format_description.raw,
-            found.all_bounds(),
-            found.boundary,
-            found.transactions,
-            found.prolog,
-            found.rotated,
-            found.times,
-            found.has_xa,
-            damage,
-        )
+            index.damage = Damage(file.name, index.end, error.what, max(index.end, error.position or 0))
+        index.size, index.modified = file.size, file.modified
+        index.bounds = _closed(index)
+        return index
 
 
 def index_part(path: str, start: int, end: int, *, range_size: int) -> tuple[list[Range], bool]:
@@ -214,11 +201,11 @@ def index_part(path: str, start: int, end: int, *, range_size: int) -> tuple[lis
     The part begins and ends between two transactions, or begins before the first event. Raises BinlogError.
     """
     with open_file(path) as file:
-        found = _Pass(file, range_size, max(start, file.first_event))
-        if found.boundary < end:
-            found.run(verify=False, block_size=BLOCK_SIZE, last=True, whole=False, end=end)
-    bounds = [start, *found.all_bounds()[1:-1], end]
-    return [Range(path, *each) for each in pairwise(bounds)], found.has_xa
+        index = FileIndex(0, path, file.name, 0, 0, b"", end=max(start, file.first_event))
+        if index.end < end:
+            _read(index, file, range_size, BLOCK_SIZE, verify=False, last=True, whole=False, end=end)
+    bounds = [start, *_closed(index)[1:-1], end]
+    return [Range(path, *each) for each in pairwise(bounds)], index.has_xa
 
 
 def reader_from(
@@ -244,76 +231,74 @@ def ends_of(events: ScannedEvents) -> npt.NDArray[np.int64]:
     return events.offset[last] + events.size[last]
 
 
-class _Pass:
-    """The state of the index pass over one file. The pass is a first quick look that divides the file into ranges."""
+def _read(
+    index: FileIndex,
+    file: BinlogFile,
+    range_size: int,
+    block_size: int,
+    *,
+    verify: bool,
+    last: bool,
+    whole: bool,
+    end: int | None = None,
+) -> None:
+    """Read a file from ``index.end`` on, up to ``end`` or to its end, and write what is found into the index.
 
-    def __init__(self, file: BinlogFile, range_size: int, start: int) -> None:
-        self._file = file
-        self._range_size = range_size
-        self.boundary = start
-        self._bounds = [start]
-        self.transactions = 0
-        self.prolog = b""
-        self._begun = False
-        self.rotated: int | None = None
-        self.times: TimeSpans = ()
-        self.has_xa = False
-
-    def run(self, *, verify: bool, block_size: int, last: bool, whole: bool, end: int | None = None) -> None:
-        """Read the file up to ``end``, or to its end. With ``whole``, the scan finds every damage that a later pass
-        would find."""
-        file, fd = self._file, self._file.format_description
-        reader = reader_from(file, self.boundary, block_size, verify=verify)
-        while (events := _next(reader, whole=whole)) is not None:
-            if events.type[0] == EventType.FORMAT_DESCRIPTION:
-                _same_format(reader.scanner.format_description, fd, file.name, events.start)
-            self._take(events, end)
-            step(events.end - events.start)
-            if end is not None and events.end >= end:
-                return
-        reader.check_end(last=last)
-
-    def _take(self, events: ScannedEvents, end: int | None) -> None:
-        if not self._begun:
-            self._find_prolog(events)
+    The bounds lack the end of the last range. With ``whole``, the scan finds every damage that a later pass would find.
+    """
+    bounds = [index.end]
+    reader = reader_from(file, index.end, block_size, verify=verify)
+    is_begun = False
+    while (events := _next(reader, whole=whole)) is not None:
+        if events.type[0] == EventType.FORMAT_DESCRIPTION:
+            found = reader.scanner.format_description
+            _same_format(found, file.format_description, file.name, events.start)
         role = events.role & R.ROLE_MASK
-        self.has_xa |= bool((role == R.XA).any())
+        is_begun = is_begun or _find_prolog(index, file, events, role)
+        index.has_xa |= bool((role == R.XA).any())
         ends = ends_of(events)
         if end is not None:
             ends = ends[ends <= end]
-        start = self._bounds[-1]
-        while (k := int(np.searchsorted(ends, start + self._range_size))) < len(ends):
-            start = int(ends[k])
-            self._bounds.append(start)
+        while (k := int(np.searchsorted(ends, bounds[-1] + range_size))) < len(ends):
+            bounds.append(int(ends[k]))
         if len(ends):
-            self.boundary = int(ends[-1])
+            index.end = int(ends[-1])
+        index.bounds = tuple(bounds)
         # A file's own events (Format_description, Rotate) have the time at which the file was written, which for
         # restored data is another one.
-        self.times = joined([self.times, spans_of(events.time[role != R.FILE])])
+        index.times = joined([index.times, spans_of(events.time[role != R.FILE])])
         of_last = role[events.role & R.ENDS != 0]
-        self.transactions += int(np.count_nonzero((of_last != R.FILE) & (of_last != R.GAP)))
-        self.rotated = int(events.time[-1]) if events.type[-1] == EventType.ROTATE else None
+        index.transactions += int(np.count_nonzero((of_last != R.FILE) & (of_last != R.GAP)))
+        index.rotated = int(events.time[-1]) if events.type[-1] == EventType.ROTATE else None
+        step(events.end - events.start)
+        if end is not None and events.end >= end:
+            return
+    reader.check_end(last=last)
 
-    def _find_prolog(self, events: ScannedEvents) -> None:
-        """Find the event that records the GTIDs of earlier files (Previous_gtids, or MariaDB's Gtid_list).
 
-        The event stands before the file's first transaction.
-        """
-        for i, role in enumerate((events.role & R.ROLE_MASK).tolist()):
-            if role == R.GAP:
-                # The head of a relay log has an event that names the master.
-                continue
-            if role != R.FILE:
-                self._begun = True
-                return
-            if events.type[i] in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
-                self.prolog = self._file.read(int(events.offset[i]), int(events.size[i]))
+def _find_prolog(index: FileIndex, file: BinlogFile, events: ScannedEvents, roles: npt.NDArray[Any]) -> bool:
+    """Find the event that records the GTIDs of earlier files (Previous_gtids, or MariaDB's Gtid_list).
 
-    def all_bounds(self) -> tuple[int, ...]:
-        """Return the offsets that divide the file into ranges, from the first event to the end of the last complete
-        transaction. The result is empty for a file without a transaction."""
-        bounds = self._bounds + ([self.boundary] if self.boundary > self._bounds[-1] else [])
-        return tuple(bounds) if len(bounds) > 1 else ()
+    The event stands before the file's first transaction. Return whether that transaction is among the events.
+    """
+    for i, role in enumerate(roles.tolist()):
+        if role == R.GAP:
+            # The head of a relay log has an event that names the master.
+            continue
+        if role != R.FILE:
+            return True
+        if events.type[i] in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
+            index.prolog = file.read(int(events.offset[i]), int(events.size[i]))
+    return False
+
+
+def _closed(index: FileIndex) -> tuple[int, ...]:
+    """Return the offsets that divide the file into ranges, from the first event to the end of the last complete
+    transaction. The result is empty for a file without a transaction."""
+    bounds = index.bounds
+    if bounds and index.end > bounds[-1]:
+        bounds = (*bounds, index.end)
+    return bounds if len(bounds) > 1 else ()
 
 
 def _next(reader: SegmentReader, *, whole: bool) -> ScannedEvents | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.spark_jobs.engines.progress import LineClock, Reached, progress_bar
+from dumpfilter.spark_jobs.engines.progress import Progress
 from dumpfilter.spark_jobs.engines.runner import TASKS, Amount, translated
 from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context
 
@@ -99,8 +99,7 @@ class SparkRunner:
 
     def __init__(self, get_context: Callable[[], SparkContext], console: Console | None = None) -> None:
         self._get_context = functools.cache(get_context)
-        self._console = console
-        self._clock = LineClock()
+        self._progress = Progress(console)
 
     def __call__(
         self,
@@ -120,10 +119,10 @@ class SparkRunner:
         results: list[R] = []
         done = 0
 
-        def reached() -> Reached:
-            return Reached(min(done + _completed(context), slices) * len(tasks) // slices)
+        def reached() -> tuple[int, None]:
+            return min(done + _completed(context), slices) * len(tasks) // slices, None
 
-        with progress_bar(self._console, label, len(tasks), amount, reached, self._clock):
+        with self._progress.of(label, len(tasks), amount, reached):
             for begin in range(0, len(tasks), wave):
                 some = tasks[begin : begin + wave]
                 slices_of_wave = -(-len(some) // tasks_in_slice)
