@@ -41,7 +41,7 @@ def purge_command(given: PurgeSettings) -> None:
 
     purged = purge_split(given.directory, given.binlog, given.before, dry_run=given.dry_run)
     if given.as_json:
-        print_json(purged.as_dict())
+        print_json(purged)
         return
     if purged.finished:
         typer.echo(f"finished an earlier purge: {', '.join(purged.finished)}")
@@ -51,6 +51,6 @@ def purge_command(given: PurgeSettings) -> None:
     first, last = purged.files[0], purged.files[-1]
     typer.echo(
         f"{purged.binlog}: {'would purge' if given.dry_run else 'purged'} {len(purged.files)} "
-        f"file{'s' if len(purged.files) > 1 else ''}, {purged.nbytes:,} bytes: "
+        f"file{'s' if len(purged.files) > 1 else ''}, {purged.bytes:,} bytes: "
         f"{first if first == last else f'{first} to {last}'}; it begins with {purged.left[0]} now"
     )

@@ -39,14 +39,12 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     Results,
     Series,
     SourceFigures,
+    some_of,
     totals_of,
     with_totals,
 )
 from dumpfilter.spark_jobs.engines.runner import Runner, run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
-
-_MOST_NAMES = 3
-"""The most slaves that a warning names."""
 
 _MOST_DECISIONS = 1_000_000
 """The number of decisions of filters about subjects after which no further filter is checked, to bound the time."""
@@ -105,7 +103,10 @@ def _rank(warning: FilterWarning) -> int:
 
 def lines_of(warnings: Mapping[str, list[str]]) -> tuple[str, ...]:
     """Return each warning with the names of its slaves before it."""
-    return tuple(replace_invalid_utf8(f"{_listed(names)}: {text}") for text, names in warnings.items())
+    return tuple(
+        replace_invalid_utf8(f"slave{'s' if len(names) > 1 else ''} {some_of(names)}: {text}")
+        for text, names in warnings.items()
+    )
 
 
 def by_slave(warnings: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
@@ -115,16 +116,6 @@ def by_slave(warnings: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
         for name in names:
             found.setdefault(name, []).append(text)
     return {name: tuple(texts) for name, texts in found.items()}
-
-
-def _listed(names: list[str]) -> str:
-    """Return the names of slaves as the beginning of a warning.
-
-    >>> _listed(["web"]), _listed(["a", "b", "c", "d"])
-    ('slave web', 'slaves a, b, c and 1 more')
-    """
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"slave{'s' if len(names) > 1 else ''} {', '.join(map(visible, names[:_MOST_NAMES]))}{more}"
 
 
 def bandwidth(

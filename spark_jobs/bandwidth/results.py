@@ -315,7 +315,7 @@ class Results(_Model):
 
 
 _MOST_NAMES = 3
-"""The most slaves that a remark names."""
+"""The most slaves that a remark or a warning names."""
 
 
 def ways_of(slave: SlaveFigures, audience: Audience) -> Ways:
@@ -417,16 +417,25 @@ def with_totals(results: Results, price_per_gb: float | None = None) -> Results:
     )
 
 
+def some_of(names: Sequence[str]) -> str:
+    """Return names for a sentence, of which only the first few are listed.
+
+    >>> some_of(["a", "b", "c", "d"])
+    'a, b, c and 1 more'
+    """
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return f"{', '.join(map(visible, names[:_MOST_NAMES]))}{more}"
+
+
 def about_nothing(slaves: Sequence[SlaveFigures]) -> list[str]:
     """Return a remark that names the slaves to which nothing passes, and says that sums leave them out."""
-    names = [visible(one.name) for one in slaves if one.nothing_passes]
+    names = [one.name for one in slaves if one.nothing_passes]
     if not names:
         return []
     several = len(names) > 1
-    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
     told = (
         f"No row and no statement on a table passes the filter{'s' if several else ''} of "
-        f"{', '.join(names[:_MOST_NAMES])}{more}. What "
+        f"{some_of(names)}. What "
         f"{'these slaves save' if several else 'this slave saves'} is no gain, unless all is meant to be dropped."
     )
     if len(slaves) > 1:

@@ -18,7 +18,7 @@ import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -160,12 +160,11 @@ class SplitOptions(ReadOptions):
 
 @dataclass
 class SplitResult:
-    """The result of a split: the manifest of the written binlogs, and the warnings for the user."""
+    """The result of a split."""
 
     manifest: Manifest
     already: bool = False
     """True if an earlier run of the same job had written the output, so that this run wrote nothing."""
-    warnings: list[str] = field(default_factory=list)
 
 
 def split(
@@ -257,7 +256,7 @@ def _digest(files: Sequence[FileIndex], options: SplitOptions) -> str:
     can use the first run's work."""
     about = [
         [(one.name, one.size, one.modified, one.end, one.transactions, _beginning(one)) for one in files],
-        options.specification.digest,
+        repr(options.specification),
         (options.max_binlog_size, options.spanning, options.on_corrupt, options.verify),
         (options.range_size, options.block_size),
     ]

@@ -12,7 +12,6 @@ extensions". The name of a schema becomes the name of a file as servers encode i
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -269,20 +268,6 @@ class Specification:
     def names(self) -> tuple[str, ...]:
         """The names of the binlogs that the split writes even if no event belongs to them."""
         return tuple(one.name for one in self.binlogs) + ((self.rest,) if self.rest is not None else ())
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 digest of the specification, hexadecimal. A job that was killed continues its earlier work only
-        if the specification still has the same digest."""
-        return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the specification as a dictionary that ``json.dumps`` accepts."""
-        return {
-            "binlog": [one.model_dump(mode="json") for one in self.binlogs],
-            "rest": self.rest,
-            "lower_case_table_names": self.lower_case_table_names,
-        }
 
     def filters(self, names: NameRules) -> list[tuple[str, ReplicationFilter]]:
         """Return the name of each named binlog with its replication filter.

@@ -12,9 +12,10 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+
+from pydantic import BaseModel
 
 from dumpfilter.analyse.split_set.manifest import MANIFEST, BinlogPart, Manifest, NamedBinlog, Place, now
 from dumpfilter.base.errors import OptionError
@@ -24,29 +25,18 @@ from dumpfilter.index.index_file import take_out
 _PLACE = re.compile(r"(?P<file>.+):(?P<position>\d+)")
 
 
-@dataclass(frozen=True)
-class Purged:
+class Purged(BaseModel):
     """The result of a purge, or of a dry run, which only reports the files that a purge would delete."""
 
     binlog: str
     files: tuple[str, ...]
     """The names of the purged files, oldest first."""
-    nbytes: int
-    """The size of the purged files, bytes."""
+    bytes: int
+    """The size of the purged files."""
     left: tuple[str, ...]
     """The names of the binlog's files that stay."""
-    finished: tuple[str, ...] = field(default=())
+    finished: tuple[str, ...] = ()
     """The names of further files that this purge deleted. An earlier purge was killed before it deleted them."""
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the result as a dictionary that ``json.dumps`` accepts."""
-        return {
-            "binlog": self.binlog,
-            "files": list(self.files),
-            "bytes": self.nbytes,
-            "left": list(self.left),
-            "finished": list(self.finished),
-        }
 
 
 def purge_split(directory: Path, name: str, before: str, *, dry_run: bool = False) -> Purged:
@@ -67,8 +57,12 @@ def purge_split(directory: Path, name: str, before: str, *, dry_run: bool = Fals
         manifest = Manifest.load(directory)
         binlog = manifest.binlog(name)
         going = _going(manifest, binlog, before)
-        left = tuple(part.name for part in binlog.present if part not in going)
-        purged = Purged(binlog.name, tuple(part.name for part in going), sum(p.size for p in going), left)
+        purged = Purged(
+            binlog=binlog.name,
+            files=tuple(part.name for part in going),
+            bytes=sum(part.size for part in going),
+            left=tuple(part.name for part in binlog.present if part not in going),
+        )
         if dry_run:
             return purged
         if going:
@@ -76,14 +70,8 @@ def purge_split(directory: Path, name: str, before: str, *, dry_run: bool = Fals
             for part in going:
                 part.purged = when
             manifest.save(directory)
-        finished = _carry_out(directory, binlog)
-        return Purged(
-            purged.binlog,
-            purged.files,
-            purged.nbytes,
-            left,
-            tuple(n for n in finished if n not in purged.files),
-        )
+        finished = tuple(name for name in _carry_out(directory, binlog) if name not in purged.files)
+        return purged.model_copy(update={"finished": finished})
 
 
 def _going(manifest: Manifest, binlog: NamedBinlog, before: str) -> list[BinlogPart]:

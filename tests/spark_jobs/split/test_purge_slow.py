@@ -75,7 +75,11 @@ def test_before_a_file(parts: Path) -> None:
     check(parts, others)
     assert len(shop(parts).present) == len(names)
     found = purge_split(parts, "shop", names[2])
-    assert found == would == Purged("shop", tuple(names[:2]), sum(sizes[:2]), tuple(names[2:]))
+    assert (
+        found
+        == would
+        == Purged(binlog="shop", files=tuple(names[:2]), bytes=sum(sizes[:2]), left=tuple(names[2:]))
+    )
     check(parts, others)
     # A file that has been purged already is no error.
     for before in names[:3]:

@@ -25,21 +25,21 @@ def test_a_file() -> None:
     ]
 
 
-def test_equal_specifications_have_one_digest(tmp_path: Path) -> None:
+def test_comments_are_no_part_of_a_specification(tmp_path: Path) -> None:
     text = (DATA / "areas.toml").read_text()
     same = tmp_path / "same.toml"
     same.write_text(f"# another comment\n{text}")
-    assert load_specification(same).digest == load_specification(DATA / "areas.toml").digest
+    assert repr(load_specification(same)) == repr(load_specification(DATA / "areas.toml"))
     others = [
         text.replace('"sales"', '"sale"'),
         text.replace("shop.%", "shop.a"),
         f"lower_case_table_names = 1\n{text}",
     ]
-    digests = {BY_SCHEMA.digest, load_specification(DATA / "areas.toml").digest}
+    found = {repr(BY_SCHEMA), repr(load_specification(DATA / "areas.toml"))}
     for other in others:
         same.write_text(other)
-        digests.add(load_specification(same).digest)
-    assert len(digests) == 5
+        found.add(repr(load_specification(same)))
+    assert len(found) == 5
 
 
 WRONG = [
