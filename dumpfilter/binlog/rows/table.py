@@ -6,9 +6,9 @@ Sources: ``Optional_metadata_fields`` in MySQL's ``libs/mysql/binlog/event/rows_
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.base.printable import printable
@@ -17,24 +17,6 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.rows_events import Cursor, TableMap
 
 _WHAT = "Table_map"
-
-
-class _Field(enum.IntEnum):
-    """The fields of the optional metadata (``Optional_metadata_field_type``)."""
-
-    SIGNEDNESS = 1
-    DEFAULT_CHARSET = 2
-    COLUMN_CHARSET = 3
-    COLUMN_NAME = 4
-    SET_STR_VALUE = 5
-    ENUM_STR_VALUE = 6
-    GEOMETRY_TYPE = 7
-    SIMPLE_PRIMARY_KEY = 8
-    PRIMARY_KEY_WITH_PREFIX = 9
-    ENUM_AND_SET_DEFAULT_CHARSET = 10
-    ENUM_AND_SET_COLUMN_CHARSET = 11
-    COLUMN_VISIBILITY = 12
-    VECTOR_DIMENSIONALITY = 13
 
 
 NUMBERS = frozenset({T.TINY, T.SHORT, T.INT24, T.LONG, T.LONGLONG, T.NEWDECIMAL, T.FLOAT, T.DOUBLE})
@@ -78,8 +60,6 @@ class Column:
     """The names of the values of an ENUM or SET, in the column's character set; empty when the binlog does not tell."""
     dimensions: int | None = None
     """The most dimensions of a VECTOR; None when the binlog does not tell."""
-    visible: bool = True
-    """Whether ``SELECT *`` shows the column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +69,6 @@ class Table:
     database: str
     name: str
     columns: tuple[Column, ...]
-    primary_key: tuple[int, ...] = ()
-    """The numbers of the primary key's columns, from 0 on; empty when the binlog does not tell."""
     has_names: bool = False
     """Whether the binlog tells the columns' names (``binlog_row_metadata=FULL``)."""
 
@@ -100,19 +78,29 @@ def describe_table(table: TableMap, family: Family) -> Table:
 
     Raises BinlogCorrupt when the columns' types, metadata and optional metadata do not fit together.
     """
-    readers = _MARIADB_READERS if family == "mariadb" else _READERS
+    fields = _MARIADB_FIELDS if family == "mariadb" else _FIELDS
     # The plan checks the types and their metadata.
     T.ColumnPlan.from_table_map(table)
-    described = Table(table.database, table.table, tuple(_columns(table)))
-    for field, value in _fields(table.optional):
-        reader = Cursor(value, _WHAT)
-        described = readers[field](described, reader)
-        if reader.left:
+    columns = list(_columns(table))
+    has_names = False
+    reader = Cursor(table.optional, _WHAT)
+    while reader.left:
+        kind = reader.integer(1, "the type of a metadata field")
+        value = reader.take(reader.packed("the length of a metadata field"), "a metadata field")
+        # A later server may write fields that are not known here, as the servers' own readers expect.
+        if (field := fields.get(kind)) is None:
+            continue
+        numbers = [k for k, column in enumerate(columns) if field.types is None or column.type in field.types]
+        content = Cursor(value, _WHAT)
+        for number, one in zip(numbers, field.read(content, len(numbers)), strict=True):
+            columns[number] = replace(columns[number], **{field.attribute: one})
+        has_names |= field.attribute == "name"
+        if content.left:
             name = printable(f"{table.database}.{table.table}")
             raise BinlogCorrupt(
-                f"the Table_map event of {name}: {reader.left} bytes too many in the metadata {field.name}"
+                f"the Table_map event of {name}: {content.left} bytes too many in the metadata {field.name}"
             )
-    return described
+    return Table(table.database, table.table, tuple(columns), has_names)
 
 
 def char_length(metadata: int) -> int:
@@ -147,178 +135,81 @@ def _columns(table: TableMap) -> Iterator[Column]:
         yield Column(f"@{number + 1}", kind, metadata, nullable)
 
 
-def _fields(optional: bytes) -> Iterator[tuple[_Field, bytes]]:
-    reader = Cursor(optional, _WHAT)
+def _signs(reader: Cursor, count: int) -> list[bool]:
+    bits = reader.take((count + 7) // 8, "the signedness")
+    return [bool(bits[k >> 3] << (k & 7) & 0x80) for k in range(count)]
+
+
+def _collations_but_default(reader: Cursor, count: int) -> list[int]:
+    default = reader.packed("the default collation")
+    others = {}
     while reader.left:
-        kind = reader.integer(1, "the type of a metadata field")
-        value = reader.take(reader.packed("the length of a metadata field"), "a metadata field")
-        # A later server may write fields that are not known here, as the servers' own readers expect.
-        if kind in _Field._value2member_map_:
-            yield _Field(kind), value
+        k = reader.packed("a column's number")
+        others[k] = reader.packed("a column's collation")
+    if others and max(others) >= count:
+        raise BinlogCorrupt(f"Table_map event: a collation for text column {max(others)} of {count}")
+    return [others.get(k, default) for k in range(count)]
 
 
-def _numbers_of(table: Table, types: frozenset[int]) -> list[int]:
-    return [number for number, column in enumerate(table.columns) if column.type in types]
+def _collations(reader: Cursor, count: int) -> list[int]:
+    return [reader.packed("a column's collation") for _ in range(count)]
 
 
-def _changed(
-    table: Table, numbers: Sequence[int], change: Callable[[int, Column], Column]
-) -> tuple[Column, ...]:
-    columns = list(table.columns)
-    for k, number in enumerate(numbers):
-        columns[number] = change(k, columns[number])
-    return tuple(columns)
-
-
-def _bit(bits: bytes, k: int) -> bool:
-    """Return bit k of a bitmap whose first bit is the most significant bit of the first byte."""
-    return bool(bits[k >> 3] << (k & 7) & 0x80)
-
-
-def _signedness(types: frozenset[int]) -> Callable[[Table, Cursor], Table]:
-    def read(table: Table, reader: Cursor) -> Table:
-        numbers = _numbers_of(table, types)
-        bits = reader.take((len(numbers) + 7) // 8, "the signedness")
-
-        def signed(k: int, column: Column) -> Column:
-            return replace(column, unsigned=_bit(bits, k)) if column.type in NUMBERS else column
-
-        return replace(table, columns=_changed(table, numbers, signed))
-
-    return read
-
-
-def _default_charset(types: frozenset[int]) -> Callable[[Table, Cursor], Table]:
-    def read(table: Table, reader: Cursor) -> Table:
-        numbers = _numbers_of(table, types)
-        default = reader.packed("the default collation")
-        others = {}
-        while reader.left:
-            k = reader.packed("a column's number")
-            others[k] = reader.packed("a column's collation")
-        if others and max(others) >= len(numbers):
-            raise BinlogCorrupt(
-                f"Table_map event: a collation for text column {max(others)} of {len(numbers)}"
-            )
-        return replace(
-            table,
-            columns=_changed(
-                table, numbers, lambda k, column: replace(column, collation=others.get(k, default))
-            ),
+def _names(reader: Cursor, count: int) -> list[str]:
+    return [
+        reader.take(reader.packed("the length of a column's name"), "a column's name").decode(
+            "utf-8", "backslashreplace"
         )
-
-    return read
-
-
-def _column_charset(types: frozenset[int]) -> Callable[[Table, Cursor], Table]:
-    def read(table: Table, reader: Cursor) -> Table:
-        numbers = _numbers_of(table, types)
-        found = [reader.packed("a column's collation") for _ in numbers]
-        return replace(
-            table,
-            columns=_changed(table, numbers, lambda k, column: replace(column, collation=found[k])),
-        )
-
-    return read
-
-
-def _column_names(table: Table, reader: Cursor) -> Table:
-    found = [
-        reader.take(reader.packed("the length of a column's name"), "a column's name") for _ in table.columns
+        for _ in range(count)
     ]
-    columns = _changed(
-        table,
-        range(len(found)),
-        lambda k, column: replace(column, name=found[k].decode("utf-8", "backslashreplace")),
-    )
-    return replace(table, columns=columns, has_names=True)
 
 
-def _names_of_values(kind: int) -> Callable[[Table, Cursor], Table]:
-    def read(table: Table, reader: Cursor) -> Table:
-        numbers = _numbers_of(table, frozenset({kind}))
-        found = []
-        for _ in numbers:
-            count = reader.packed("the number of values")
-            if count > reader.left:
-                raise BinlogCorrupt(f"Table_map event: a column with {count} values, more than it has bytes")
-            found.append(
-                tuple(
-                    reader.take(reader.packed("the length of a value's name"), "a value's name")
-                    for _ in range(count)
-                )
-            )
-        return replace(
-            table, columns=_changed(table, numbers, lambda k, column: replace(column, values=found[k]))
-        )
-
-    return read
+def _values(reader: Cursor, count: int) -> list[tuple[bytes, ...]]:
+    found = []
+    for _ in range(count):
+        number = reader.packed("the number of values")
+        if number > reader.left:
+            raise BinlogCorrupt(f"Table_map event: a column with {number} values, more than it has bytes")
+        lengths = (reader.packed("the length of a value's name") for _ in range(number))
+        found.append(tuple(reader.take(length, "a value's name") for length in lengths))
+    return found
 
 
-def _dimensions(table: Table, reader: Cursor) -> Table:
-    numbers = _numbers_of(table, frozenset({T.VECTOR}))
-    found = [reader.packed("the dimensions of a vector") for _ in numbers]
-    return replace(
-        table, columns=_changed(table, numbers, lambda k, column: replace(column, dimensions=found[k]))
-    )
+def _dimensions(reader: Cursor, count: int) -> list[int]:
+    return [reader.packed("the dimensions of a vector") for _ in range(count)]
 
 
-def _unused(table: Table, reader: Cursor) -> Table:
-    # Row images do not depend on the types of geometries.
-    reader.take(reader.left, "")
-    return table
+class _Field(NamedTuple):
+    """A field of the optional metadata, which gives some columns one attribute each."""
 
-
-def _primary_key(with_prefix: bool) -> Callable[[Table, Cursor], Table]:
-    def read(table: Table, reader: Cursor) -> Table:
-        key = []
-        while reader.left:
-            key.append(reader.packed("a column of the primary key"))
-            if with_prefix:
-                reader.packed("the length of a prefix")
-        if key and max(key) >= len(table.columns):
-            raise BinlogCorrupt(
-                f"Table_map event: a primary key on column {max(key)} of {len(table.columns)}"
-            )
-        return replace(table, primary_key=tuple(key))
-
-    return read
-
-
-def _visibility(table: Table, reader: Cursor) -> Table:
-    bits = reader.take((len(table.columns) + 7) // 8, "the columns' visibility")
-    return replace(
-        table,
-        columns=_changed(
-            table,
-            range(len(table.columns)),
-            lambda k, column: replace(column, visible=_bit(bits, k)),
-        ),
-    )
+    name: str
+    types: frozenset[int] | None
+    """The types of the columns that the field is about. None: all types."""
+    attribute: str
+    read: Callable[[Cursor, int], Sequence[Any]]
 
 
 _ENUMS_AND_SETS = frozenset({T.ENUM, T.SET})
 
-_READERS: dict[_Field, Callable[[Table, Cursor], Table]] = {
-    _Field.SIGNEDNESS: _signedness(NUMBERS),
-    _Field.DEFAULT_CHARSET: _default_charset(TEXTS),
-    _Field.COLUMN_CHARSET: _column_charset(TEXTS),
-    _Field.COLUMN_NAME: _column_names,
-    _Field.SET_STR_VALUE: _names_of_values(T.SET),
-    _Field.ENUM_STR_VALUE: _names_of_values(T.ENUM),
-    _Field.GEOMETRY_TYPE: _unused,
-    _Field.SIMPLE_PRIMARY_KEY: _primary_key(with_prefix=False),
-    _Field.PRIMARY_KEY_WITH_PREFIX: _primary_key(with_prefix=True),
-    _Field.ENUM_AND_SET_DEFAULT_CHARSET: _default_charset(_ENUMS_AND_SETS),
-    _Field.ENUM_AND_SET_COLUMN_CHARSET: _column_charset(_ENUMS_AND_SETS),
-    _Field.COLUMN_VISIBILITY: _visibility,
-    _Field.VECTOR_DIMENSIONALITY: _dimensions,
+_FIELDS = {
+    1: _Field("SIGNEDNESS", NUMBERS, "unsigned", _signs),
+    2: _Field("DEFAULT_CHARSET", TEXTS, "collation", _collations_but_default),
+    3: _Field("COLUMN_CHARSET", TEXTS, "collation", _collations),
+    4: _Field("COLUMN_NAME", None, "name", _names),
+    5: _Field("SET_STR_VALUE", frozenset({T.SET}), "values", _values),
+    6: _Field("ENUM_STR_VALUE", frozenset({T.ENUM}), "values", _values),
+    10: _Field("ENUM_AND_SET_DEFAULT_CHARSET", _ENUMS_AND_SETS, "collation", _collations_but_default),
+    11: _Field("ENUM_AND_SET_COLUMN_CHARSET", _ENUMS_AND_SETS, "collation", _collations),
+    13: _Field("VECTOR_DIMENSIONALITY", frozenset({T.VECTOR}), "dimensions", _dimensions),
 }
+"""The fields of the optional metadata (``Optional_metadata_field_type``) that tell how to read values.
 
+Row images do not depend on the others: types of geometries, primary keys, and the visibility of columns.
+"""
 _MARIADB_TEXTS = TEXTS | {T.GEOMETRY}
-_MARIADB_READERS = _READERS | {
-    _Field.SIGNEDNESS: _signedness(NUMBERS | {T.YEAR}),
-    _Field.DEFAULT_CHARSET: _default_charset(_MARIADB_TEXTS),
-    _Field.COLUMN_CHARSET: _column_charset(_MARIADB_TEXTS),
+_MARIADB_FIELDS = _FIELDS | {
+    1: _FIELDS[1]._replace(types=NUMBERS | {T.YEAR}),
+    2: _FIELDS[2]._replace(types=_MARIADB_TEXTS),
+    3: _FIELDS[3]._replace(types=_MARIADB_TEXTS),
 }
 """MariaDB also counts YEAR among the numbers with a sign, and GEOMETRY among the columns with a character set."""
