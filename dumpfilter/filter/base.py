@@ -9,7 +9,8 @@ from __future__ import annotations
 import abc
 
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.binlog.statement import Statement
+from dumpfilter.binlog.statement import Statement, TableName
+from dumpfilter.filter.collation import as_parsed
 from dumpfilter.filter.decision import Decision, Verdict
 from dumpfilter.filter.rules import BaseRuleKind, Rule
 from dumpfilter.index.subjects import Subject, TableSubject
@@ -54,6 +55,15 @@ class ReplicationFilter(abc.ABC):
         """Return the database and the name that a table has on the slave, after the filter's rewrite rules."""
         return self.rewrite_db(database), table
 
+    def named(self, name: TableName, current: str | None) -> tuple[str, str]:
+        """Return the database and the table that a name in a statement means, as the server's parser reads the name.
+
+        A name without a database is in the current database. The name is not rewritten.
+        """
+        family = self.names.family
+        database = current or "" if name.database is None else as_parsed(name.database, family)
+        return database, as_parsed(name.table, family)
+
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
         """Return the kinds of the rules that count a hit when the applier reads a Table_map event of this table.
 
@@ -93,6 +103,37 @@ class ReplicationFilter(abc.ABC):
     def verdict(self, subject: Subject) -> Verdict:
         """Return the verdict about a subject (a table or a statement): send, drop, or undecided."""
         return self.decide(subject).verdict
+
+
+class FilterAround(ReplicationFilter):
+    """A filter that answers like the filter ``inner``. A subclass replaces some of the answers."""
+
+    def __init__(self, inner: ReplicationFilter) -> None:
+        self.inner = inner
+        self.rules = inner.rules
+        self.names = inner.names
+
+    @property
+    def is_on(self) -> bool:
+        return self.inner.is_on
+
+    def decide_rows(self, database: str, table: str) -> Decision:
+        return self.inner.decide_rows(database, table)
+
+    def decide_statement(self, statement: Statement) -> Decision:
+        return self.inner.decide_statement(statement)
+
+    def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
+        return self.inner.hits_rows(database, table)
+
+    def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
+        return self.inner.hits_statement(statement)
+
+    def rewrite_db(self, database: str) -> str:
+        return self.inner.rewrite_db(database)
+
+    def rewrite_table(self, database: str, table: str) -> tuple[str, str]:
+        return self.inner.rewrite_table(database, table)
 
 
 def _hit(decision: Decision) -> tuple[BaseRuleKind, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from dumpfilter.binlog.statement import Statement, StatementKind, TableName
-from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.base import FilterAround, ReplicationFilter
 from dumpfilter.filter.collation import as_parsed
 from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.index.subjects import Subject, TableSubject
@@ -49,7 +49,7 @@ Rules such as do-table leave out most tables of a database. They do not forbid t
 """
 
 
-class BoundaryFilter(ReplicationFilter):
+class BoundaryFilter(FilterAround):
     """A filter that the master's operator imposes on a slave.
 
     Parameters:
@@ -70,18 +70,9 @@ class BoundaryFilter(ReplicationFilter):
         *,
         name: str = "",
     ) -> None:
-        self.rule_filter = rule_filter
+        super().__init__(rule_filter)
         self.on_undecided = on_undecided
         self.name = name
-        self.rules = rule_filter.rules
-        self.names = rule_filter.names
-
-    @property
-    def is_on(self) -> bool:
-        return self.rule_filter.is_on
-
-    def decide_rows(self, database: str, table: str) -> Decision:
-        return self.rule_filter.decide_rows(database, table)
 
     def decide_statement(self, statement: Statement) -> Decision:
         """Decide about a statement. An undecided statement is dropped if the filter drops what it cannot decide."""
@@ -95,7 +86,7 @@ class BoundaryFilter(ReplicationFilter):
         return not isinstance(subject, TableSubject) and _is_open(self._judge(subject), subject)
 
     def _judge(self, statement: Statement) -> Decision:
-        decision = self.rule_filter.decide_statement(statement)
+        decision = self.inner.decide_statement(statement)
         tables = list(_written(statement))
         # ANALYZE TABLE … UPDATE HISTOGRAM … USING DATA quotes values of a column. It names a single table.
         names_only = statement.kind in _NAMES_ONLY and not (
@@ -103,28 +94,19 @@ class BoundaryFilter(ReplicationFilter):
         )
         if not decision.verdict.passes or not self.is_on or names_only:
             return decision
-        current = statement.current_database or ""
         if tables:
-            passes = {
-                self.rows_ok(
-                    current if name.database is None else self._parsed(name.database),
-                    self._parsed(name.table),
-                )
-                for name in tables
-            }
+            passes = {self.rows_ok(*self.named(name, statement.current_database)) for name in tables}
         elif statement.updated is None or statement.kind in (K.ROUTINE, K.EVENT, K.SELECT):
             databases = statement.updated_databases
             if not databases and (databases is None or statement.kind is K.SELECT):
                 # A stored function writes tables that the statement's text does not name.
                 return Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
-            passes = {not self._forbids_database(self._parsed(name)) for name in databases}
+            passes = {not self._forbids_database(name) for name in databases}
         else:
             return decision
         if passes == {False}:
             return Decision(Verdict.IGNORE, Step.WRITES_FORBIDDEN)
-        if statement.updated_databases and all(
-            self._forbids_database(self._parsed(name)) for name in statement.updated_databases
-        ):
+        if statement.updated_databases and all(map(self._forbids_database, statement.updated_databases)):
             # The event tells that the statement used forbidden databases only. Its text names a view of such a table.
             return Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
         if False in passes:
@@ -132,10 +114,7 @@ class BoundaryFilter(ReplicationFilter):
         return decision
 
     def _forbids_database(self, database: str) -> bool:
-        return self.decide_rows(database, "").step in _FORBIDS_DATABASE
-
-    def _parsed(self, name: str) -> str:
-        return as_parsed(name, self.names.family)
+        return self.decide_rows(as_parsed(database, self.names.family), "").step in _FORBIDS_DATABASE
 
 
 def _is_open(decision: Decision, statement: Statement) -> bool:

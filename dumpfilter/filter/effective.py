@@ -166,8 +166,7 @@ class EffectiveFilter(ReplicationFilter):
         return (EffectiveRuleKind.REWRITE, *hits) if renamed else hits
 
     def _decide_named(self, name: TableName, current: str) -> Decision:
-        database = current if name.database is None else as_parsed(name.database, self.names.family)
-        return self._decide(*self.rewrite_table(database, as_parsed(name.table, self.names.family)))
+        return self._decide(*self.rewrite_table(*self.named(name, current)))
 
     def _decide_database(self, name: str) -> Decision:
         # For CREATE, ALTER and DROP DATABASE the filter matches the rules with the name "db.", which has no table after

@@ -7,7 +7,7 @@ The methods keep the server's names: :meth:`Filter.db_ok`, :meth:`Filter.tables_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.statement import Statement, StatementKind, TableName
@@ -184,7 +184,7 @@ class Filter(ReplicationFilter):
         return self._ask_rows(database, table)[-1]
 
     def decide_statement(self, statement: Statement) -> Decision:
-        return self._ask_statement(statement)[-1]
+        return self.asked(statement)[-1]
 
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
         """Return the kinds of the rules that match one Table_map event, in the order in which the server asks them.
@@ -210,7 +210,7 @@ class Filter(ReplicationFilter):
             and statement.kind not in (StatementKind.CREATE_DATABASE, StatementKind.DROP_DATABASE)
             and self.rewrite_db(current) != current
         )
-        return _hits(rewritten, self._ask_statement(statement))
+        return _hits(rewritten, self.asked(statement))
 
     def _ask_rows(self, database: str, table: str) -> list[Decision]:
         # The returned list has one decision for each check that the server makes, in the server's order. The last
@@ -221,9 +221,11 @@ class Filter(ReplicationFilter):
             asked.append(self._tables([(database, table)]))
         return asked
 
-    def _ask_statement(self, statement: Statement) -> list[Decision]:
-        # The returned list has one decision for each check that the server makes, in the server's order. The last
-        # decision is the verdict.
+    def asked(self, statement: Statement) -> list[Decision]:
+        """Return one decision for each check that the server makes of a statement, in the server's order.
+
+        The last decision is the verdict.
+        """
         current = None if statement.current_database is None else self.rewrite_db(statement.current_database)
         asked = [self._db(current)]
         if not asked[0].verdict.passes:
@@ -239,7 +241,7 @@ class Filter(ReplicationFilter):
         else:
             for number, tables in enumerate(statement.updated):
                 # Rewrite rules rename the current database, and never a database that the text names.
-                decision = self._tables(self._named(tables, current))
+                decision = self._tables(self.named(table, current) for table in tables)
                 if number and not decision.verdict.passes:
                     # A server checks the filter on the grant tables of a GRANT only after it has found the granted
                     # table. The master does not know whether the slave has that table. If the table is missing, the
@@ -253,17 +255,10 @@ class Filter(ReplicationFilter):
     def _decide_involved(self, tables: tuple[TableName, ...], current: str | None) -> Decision:
         # The statement updates some of these tables, and its text does not tell which. When each table alone has the
         # same verdict, every combination of the tables has this verdict, too.
-        decisions = [self._tables([name]) for name in self._named(tables, current)]
+        decisions = [self._tables([self.named(table, current)]) for table in tables]
         if decisions and all(decision.verdict is decisions[0].verdict for decision in decisions):
             return decisions[0]
         return Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
-
-    def _named(self, tables: Iterable[TableName], current: str | None) -> Iterator[tuple[str, str]]:
-        for database, table in tables:
-            yield current or "" if database is None else self._parsed(database), self._parsed(table)
-
-    def _parsed(self, name: str) -> str:
-        return as_parsed(name, self.names.family)
 
     def _ask_database(self, statement: Statement) -> list[Decision]:
         # For CREATE, ALTER and DROP DATABASE MySQL asks the do-db and ignore-db rules about the rewritten name, and the
@@ -274,7 +269,7 @@ class Filter(ReplicationFilter):
             # ALTER DATABASE without a name changes the current database.
             named = self.rewrite_db(statement.current_database or "")
         elif self.names.family == "mysql":
-            named = self.rewrite_db(self._parsed(named))
+            named = self.rewrite_db(as_parsed(named, self.names.family))
         asked = [self._db(named)]
         settled = not asked[0].verdict.passes or (self.names.family == "mysql" and self.db_rules_on)
         if not settled and (self._wild_do or self._wild_ignore):

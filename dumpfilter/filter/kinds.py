@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.statement import Statement, StatementKind
-from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.base import FilterAround, ReplicationFilter
 from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import BaseRuleKind
 
@@ -54,7 +54,7 @@ class KindFilter(ReplicationFilter):
         return Decision(verdict, Step.STATEMENT_KIND, None, name)
 
 
-class AllFilters(ReplicationFilter):
+class AllFilters(FilterAround):
     """A filter that passes an event only if each of several filters passes the event.
 
     The first filter is the slave's own. Only the first filter renames databases and counts rule matches. Events that
@@ -62,11 +62,10 @@ class AllFilters(ReplicationFilter):
     """
 
     def __init__(self, filters: Sequence[ReplicationFilter]) -> None:
+        super().__init__(filters[0])
         self._filters = [one for one in filters if one.is_on]
         self._others = [one for one in filters[1:] if one.is_on]
-        self._first = filters[0]
         self.rules = tuple(rule for one in filters for rule in one.rules)
-        self.names = self._first.names
 
     @property
     def is_on(self) -> bool:
@@ -79,20 +78,12 @@ class AllFilters(ReplicationFilter):
         return _strictest(one.decide_statement(statement) for one in self._filters)
 
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        if all(one.rows_ok(database, table) for one in self._others):
-            return self._first.hits_rows(database, table)
-        return ()
+        is_sent = all(one.rows_ok(database, table) for one in self._others)
+        return super().hits_rows(database, table) if is_sent else ()
 
     def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        if all(one.statement(statement).passes for one in self._others):
-            return self._first.hits_statement(statement)
-        return ()
-
-    def rewrite_db(self, database: str) -> str:
-        return self._first.rewrite_db(database)
-
-    def rewrite_table(self, database: str, table: str) -> tuple[str, str]:
-        return self._first.rewrite_table(database, table)
+        is_sent = all(one.statement(statement).passes for one in self._others)
+        return super().hits_statement(statement) if is_sent else ()
 
 
 def _strictest(decisions: Iterable[Decision]) -> Decision:

@@ -8,7 +8,7 @@ replica evaluates its rules. The explanation lists the steps through this flow c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
@@ -27,11 +27,9 @@ from dumpfilter.binlog.statement import Statement, StatementFacts, TableName, ma
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.sent_events import SentEvents
 from dumpfilter.dump.thread import DumpThread
-from dumpfilter.filter import Decision, Filter, ReplicationFilter, Rule, RuleKind, Step, Verdict
-from dumpfilter.filter.collation import as_parsed
+from dumpfilter.filter import Decision, Filter, ReplicationFilter, Rule, Step, Verdict
 from dumpfilter.filter.factory import FilterOptions
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.filter.rules import ValueForm
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
@@ -401,30 +399,15 @@ def _stop(decision: Decision, *, go_on: bool = False, text: str | None = None) -
     )
 
 
-_DB_KINDS = [kind for kind in RuleKind if kind.form is ValueForm.DATABASE]
-_TABLE_FORMS = (ValueForm.TABLE, ValueForm.WILD_TABLE)
-_MATCHES = (Step.DO_TABLE, Step.IGNORE_TABLE, Step.WILD_DO_TABLE, Step.WILD_IGNORE_TABLE)
-
-
-def _only(rules: Filter, kinds: Sequence[RuleKind]) -> Filter:
-    return Filter(
-        [rule for rule in rules.rules if rule.kind in kinds],
-        names=rules.names,
-    )
-
-
 def _classic_path(statement: Statement, rules: Filter) -> Iterator[PathStep]:
-    current = None if statement.current_database is None else rules.rewrite_db(statement.current_database)
-    # The rewrite rules have already renamed the current database. The next filter has only database rules, so that it
-    # does not rename the database a second time.
-    database = _only(rules, _DB_KINDS).decide_rows(current or "", "")
+    asked = rules.asked(statement)
+    database, final = asked[0], asked[-1]
     if rules.db_rules_on:
         yield _stop(database, go_on=database.verdict.passes)
     else:
         yield PathStep("There are no replicate-do-db and no replicate-ignore-db rules", None, None, "go on")
     if not database.verdict.passes:
         return
-    final = rules.decide_statement(statement)
     if statement.kind.is_database:
         yield _stop(final)
     elif not rules.table_rules_on:
@@ -432,25 +415,15 @@ def _classic_path(statement: Statement, rules: Filter) -> Iterator[PathStep]:
     elif not statement.updated:
         yield _stop(final)
     else:
-        tables_alone = _only(rules, [kind for kind in RuleKind if kind.form in _TABLE_FORMS])
-        yield from _tables_path(statement, current or "", tables_alone, final)
-
-
-def _tables_path(statement: Statement, current: str, rules: Filter, final: Decision) -> Iterator[PathStep]:
-    assert statement.updated is not None
-    for number, tables in enumerate(statement.updated, 1):
-        matched: Decision | None = None
-        for table in tables:
-            one = rules.decide_rows(*_named(table, current, rules))
-            if one.step in _MATCHES:
-                matched = one
-                break
-            yield _stop(one, go_on=True, text="The table matches no rule")
-        passes = rules.tables_ok(_named(table, current, rules) for table in tables)
-        if not passes or number == len(statement.updated):
-            yield _stop(final, text=f"{final.step.value}; {_ONLY_IF_FOUND}" if _is_open(final) else None)
-            return
-        yield _stop(matched or Decision(Verdict.EXECUTE, Step.NO_TABLE_MATCHED), go_on=True)
+        current = rules.rewrite_db(statement.current_database or "")
+        for tables, decision in zip(statement.updated, asked[1:], strict=False):
+            for name in (".".join(rules.named(table, current)) for table in tables):
+                if decision.rule is not None and name == decision.name:
+                    break
+                yield PathStep("The table matches no rule", name, None, "go on")
+            if decision is not final:
+                yield _stop(decision if decision.rule else decision._replace(name=None), go_on=True)
+        yield _stop(final, text=f"{final.step.value}; {_ONLY_IF_FOUND}" if _is_open(final) else None)
 
 
 _ONLY_IF_FOUND = "but the slave asks about these tables only when it has the table that is granted on"
@@ -464,20 +437,11 @@ def _is_open(decision: Decision) -> bool:
     return decision.verdict is Verdict.UNDECIDED and decision.step is not Step.UNKNOWN_TABLES
 
 
-def _named(table: TableName, current: str, rules: ReplicationFilter) -> tuple[str, str]:
-    """Return the database and table that a table name in a statement stands for.
-
-    A name without a database is in the current database. The names are read as the server's parser reads them.
-    """
-    database = current if table.database is None else as_parsed(table.database, rules.names.family)
-    return database, as_parsed(table.table, rules.names.family)
-
-
 def _effective_path(statement: Statement, rules: ReplicationFilter) -> Iterator[PathStep]:
     final = rules.decide_statement(statement)
     if not statement.kind.is_database and final.name is not None:
         for table in chain.from_iterable(statement.updated or ()):
-            one = rules.decide_rows(*_named(table, statement.current_database or "", rules))
+            one = rules.decide_rows(*rules.named(table, statement.current_database))
             if one == final:
                 break
             yield _stop(one, go_on=True)

@@ -12,6 +12,7 @@ from dumpfilter.analyse.lint.rule_names import merged_tables, names_of, odd_name
 from dumpfilter.analyse.lint.rule_order import decisions_of, void_rules
 from dumpfilter.binlog.statement import Statement
 from dumpfilter.filter import Decision, Filter, ReplicationFilter
+from dumpfilter.filter.base import FilterAround
 
 
 def lint(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> list[FilterWarning]:
@@ -59,33 +60,22 @@ def dropped_xa(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> Itera
             )
 
 
-class RememberingFilter(ReplicationFilter):
+class RememberingFilter(FilterAround):
     """A filter that asks another filter once about each table and statement, since lint asks several times."""
 
-    def __init__(self, asked: ReplicationFilter) -> None:
-        self.rules, self.names = asked.rules, asked.names
-        self.asked = asked
+    def __init__(self, inner: ReplicationFilter) -> None:
+        super().__init__(inner)
         self._rows: dict[tuple[str, str], Decision] = {}
         self._statements: dict[Statement, Decision] = {}
-
-    @property
-    def is_on(self) -> bool:
-        return self.asked.is_on
 
     def decide_rows(self, database: str, table: str) -> Decision:
         found = self._rows.get((database, table))
         if found is None:
-            found = self._rows[database, table] = self.asked.decide_rows(database, table)
+            found = self._rows[database, table] = self.inner.decide_rows(database, table)
         return found
 
     def decide_statement(self, statement: Statement) -> Decision:
         found = self._statements.get(statement)
         if found is None:
-            found = self._statements[statement] = self.asked.decide_statement(statement)
+            found = self._statements[statement] = self.inner.decide_statement(statement)
         return found
-
-    def rewrite_db(self, database: str) -> str:
-        return self.asked.rewrite_db(database)
-
-    def rewrite_table(self, database: str, table: str) -> tuple[str, str]:
-        return self.asked.rewrite_table(database, table)
