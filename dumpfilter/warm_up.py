@@ -20,7 +20,8 @@ from dumpfilter.base.compiler.progress import compilations_told
 from dumpfilter.binlog.compression import encode_transaction_payload
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.gap_events import with_gaps
-from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
+from dumpfilter.binlog.gtid import SourceKey
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.row_image import ColumnPlan
 from dumpfilter.binlog.row_walk import row_images

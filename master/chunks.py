@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Literal
 
-from dumpfilter.binlog.gtid_sources import SourceKey
+from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.dump.chunk import ChunkPlan, Counts, GtidRuns, Window
 from dumpfilter.dump.gaps import Gaps
 from dumpfilter.dump.stream.gaps import gaps_to_proto

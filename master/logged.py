@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, MysqlGtidSet
-from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers, add_run
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.segment import Segment
 
 
@@ -75,6 +75,6 @@ def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -
     """
     for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
         key = sources.key(number, gtids.family)
-        add_numbers(gtids, key, segment.txn_number[segment.txn_source == number])
+        gtids.add_many(key, segment.txn_number[segment.txn_source == number])
     for number, first, last in segment.dropped.runs.tolist():
-        add_run(gtids, sources.key(number, gtids.family), first, last)
+        gtids.add_range(sources.key(number, gtids.family), first, last)

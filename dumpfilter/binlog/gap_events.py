@@ -36,8 +36,7 @@ import numpy.typing as npt
 
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventHeader, EventType
-from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.gtid_sources import SourceKey, add_run
+from dumpfilter.binlog.gtid import GtidSet, SourceKey
 
 SIGNATURE = b"DUMPFLTR"
 GAP_VERSION = 1
@@ -105,7 +104,7 @@ class Gap:
     def add_to(self, gtids: GtidSet) -> None:
         """Add the GTIDs of the dropped transactions to a GTID set of the same family. Raises GtidError for another."""
         for source, first, last in self.runs:
-            add_run(gtids, source_key(source), first, last)
+            gtids.add_range(source_key(source), first, last)
 
 
 class Head(NamedTuple):

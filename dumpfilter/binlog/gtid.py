@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ TAG_MAX_LENGTH = 32
 
 TsidKey: TypeAlias = tuple[bytes, str]
 """MySQL's transaction source identifier (TSID): the 16 bytes of the server's UUID, and the tag (``""`` for none)."""
+
+SourceKey: TypeAlias = TsidKey | tuple[int, int]
+"""A GTID source: ``(uuid of 16 bytes, tag)`` for MySQL, ``(domain id, server id)`` for MariaDB."""
 
 Key: TypeAlias = TsidKey | int
 """The key under which a GTID set keeps its intervals of numbers: (UUID, tag) for MySQL, the domain id for MariaDB."""
@@ -304,28 +307,28 @@ class GtidSet(ABC):
 
     def add(self, gtid: Gtid) -> None:
         """Add one GTID to the set. Raises GtidError for a GTID of the other family or a number out of range."""
-        key, number = self._place(gtid)
-        self.add_range(key, number, number)
+        source, number = self._place(gtid)
+        self.add_range(source, number, number)
 
     def advance(self, gtid: Gtid) -> None:
         """Add ``gtid`` and all smaller numbers of its UUID and tag, or of its domain.
 
         A position of MariaDB has this meaning: it names the last GTID and includes all GTIDs before.
         """
-        key, number = self._place(gtid)
-        self.add_range(key, 1, number)
+        source, number = self._place(gtid)
+        self.add_range(source, 1, number)
 
     @abstractmethod
-    def _place(self, gtid: Gtid) -> tuple[Key, int]:
-        """Return a GTID's key (UUID and tag, or domain id) and number. Raises GtidError for a GTID of the other
-        family.
-        """
+    def _place(self, gtid: Gtid) -> tuple[SourceKey, int]:
+        """Return a GTID's source and number. Raises GtidError for a GTID of the other family."""
 
     @abstractmethod
-    def _check_key(self, key: Key) -> None:
-        """Raise GtidError when ``key`` is of the other family: MySQL's keys are pairs (UUID, tag), MariaDB's are
-        domain ids.
-        """
+    def _key(self, source: SourceKey) -> Any:
+        """Return the key of a GTID source's intervals. Raises GtidError for a source of the other family."""
+
+    @abstractmethod
+    def _served(self, source: SourceKey, number: int) -> None:
+        """Note the source of a GTID that was added."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.parse({str(self)!r})"
@@ -346,19 +349,12 @@ class GtidSet(ABC):
             for first, last in zip(one.starts, one.ends, strict=True):
                 yield key, first, last
 
-    def last(self, key: Key) -> int | None:
-        """Return the largest gno or seq_no in the set for ``key`` (UUID and tag, or domain id); None when the set has
-        no such GTID.
-        """
-        one = self._sets.get(key)
-        return one.ends[-1] if one else None
-
-    def ranges(self, key: Key) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the first and the last numbers of the intervals of ``key``, sorted.
+    def ranges(self, source: SourceKey) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the first and the last numbers of the intervals of a GTID source, sorted.
 
         The set must not change as long as the arrays are in use.
         """
-        starts, ends = self._sets.get(key, _NOTHING).arrays()
+        starts, ends = self._sets.get(self._key(source), _NOTHING).arrays()
         return starts.view(np.int64), ends.view(np.int64)
 
     def __contains__(self, item: object) -> bool:
@@ -366,8 +362,8 @@ class GtidSet(ABC):
             return self.issuperset(item)
         if not isinstance(item, MysqlGtid | MariadbGtid):
             raise GtidError(f"not a GTID nor a GTID set: {item!r}")
-        key, number = self._place(item)
-        one = self._sets.get(key)
+        source, number = self._place(item)
+        one = self._sets.get(self._key(source))
         return one is not None and one.covers(number, number)
 
     def issuperset(self, other: GtidSet) -> bool:
@@ -389,22 +385,25 @@ class GtidSet(ABC):
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 
-    def add_range(self, key: Key, first: int, last: int) -> None:
-        """Add the GTIDs of ``key`` (UUID and tag, or domain id) with the numbers ``first`` to ``last``, both included.
+    def add_range(self, source: SourceKey, first: int, last: int) -> None:
+        """Add the GTIDs of a source with the numbers ``first`` to ``last``, both included.
 
-        Raises GtidError when a number is out of range.
+        MariaDB's source is that of the last GTID. Its server id is 0 when it is unknown. Raises GtidError when a number
+        is out of range.
         """
-        self._check_key(key)
+        key = self._key(source)
         if not 1 <= first <= last <= self.max_number:
-            raise GtidError(f"{first}-{last} is no interval within 1 to {self.max_number}")
+            what = f"{first} is out of range" if first == last else f"{first}-{last} is no interval"
+            raise GtidError(f"{what} (1 to {self.max_number})")
         self._intervals(key).add_range(first, last)
+        self._served(source, last)
 
-    def add_many(self, key: Key, numbers: npt.NDArray[np.integer[Any]]) -> None:
-        """Add the GTIDs of ``key`` (UUID and tag, or domain id) with many numbers, in any order, repeated or not.
+    def add_many(self, source: SourceKey, numbers: npt.NDArray[np.integer[Any]]) -> None:
+        """Add the GTIDs of a source with many numbers, in any order, repeated or not.
 
-        Raises GtidError when a number is out of range.
+        MariaDB's source is that of the largest number. Raises GtidError when a number is out of range.
         """
-        self._check_key(key)
+        key = self._key(source)
         given = np.asarray(numbers)
         if not given.size:
             return
@@ -421,6 +420,7 @@ class GtidSet(ABC):
         starts = values[np.concatenate(([True], breaks))]
         ends = values[np.concatenate((breaks, [True]))]
         self._add_intervals(key, starts, ends)
+        self._served(source, high)
 
     def update(self, other: GtidSet) -> None:
         """Add every GTID of the set ``other`` to this set (``|=``). Raises GtidError for a set of the other family."""
@@ -565,25 +565,22 @@ class MysqlGtidSet(GtidSet):
     def __iter__(self) -> Iterator[tuple[TsidKey, int, int]]:
         return super().__iter__()  # type: ignore[return-value]  # the keys are this family's
 
-    def add(self, gtid: Gtid) -> None:
-        """Add one GTID. Raises GtidError for a GTID of MariaDB, or a gno out of range."""
-        key, gno = self._place(gtid)
-        if not 1 <= gno <= GNO_MAX:
-            raise GtidError(f"gno {gno} is out of range (1 to {GNO_MAX})")
-        self._intervals(key).add_range(gno, gno)
-
     def has_tags(self) -> bool:
         """Tell whether any GTID of the set has a tag. Servers before MySQL 8.3 cannot read a set with tags."""
         return any(tag for _, tag in self._sets)
 
-    def _place(self, gtid: Gtid) -> tuple[TsidKey, int]:
+    def _place(self, gtid: Gtid) -> tuple[SourceKey, int]:
         if not isinstance(gtid, MysqlGtid):
             raise GtidError(f"not a GTID of MySQL: {gtid}")
         return (gtid.uuid, gtid.tag), gtid.gno
 
-    def _check_key(self, key: Key) -> None:
-        if not (isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], bytes) and len(key[0]) == 16):
-            raise GtidError(f"not a key of a MySQL GTID set: {key!r} (uuid's 16 bytes, tag)")
+    def _key(self, source: SourceKey) -> SourceKey:
+        if len(source) != 2 or not isinstance(source[0], bytes) or len(source[0]) != 16:
+            raise GtidError(f"not a source of MySQL's GTIDs: {source!r} (uuid's 16 bytes, tag)")
+        return source
+
+    def _served(self, source: SourceKey, number: int) -> None:
+        pass
 
 
 class MariadbGtidSet(GtidSet):
@@ -644,7 +641,7 @@ class MariadbGtidSet(GtidSet):
             else:
                 positions.add(domain)
             if first <= last:
-                made.add_range(domain, first, last, server_id=server)
+                made.add_range((domain, server), first, last)
         return made
 
     def __str__(self) -> str:
@@ -675,39 +672,12 @@ class MariadbGtidSet(GtidSet):
         """
         return all(len(one) == 1 and one.starts[0] == 1 for one in self._sets.values())
 
-    def add(self, gtid: Gtid) -> None:
-        """Add one GTID. Raises GtidError for a GTID of MySQL or a seq_no out of range."""
-        domain, seq_no = self._place(gtid)
-        self.add_range(domain, seq_no, seq_no, server_id=gtid.server_id)  # type: ignore[union-attr]
-
-    def advance(self, gtid: Gtid) -> None:
-        """Add ``gtid`` and all GTIDs of its domain with smaller seq_nos."""
-        domain, seq_no = self._place(gtid)
-        self.add_range(domain, 1, seq_no, server_id=gtid.server_id)  # type: ignore[union-attr]
-
-    def add_range(self, key: Key, first: int, last: int, *, server_id: int = 0) -> None:
-        """Add the GTIDs of a domain with the seq_nos ``first`` to ``last``.
-
-        ``server_id`` is the server id of the GTID ``last``, or 0 when it is unknown.
-        """
-        super().add_range(key, first, last)
-        self._served(key, last, server_id)
-
-    def add_many(self, key: Key, numbers: npt.NDArray[np.integer[Any]], *, server_id: int = 0) -> None:
-        """Add the GTIDs of a domain with many seq_nos.
-
-        ``server_id`` is the server id of the GTID with the largest seq_no, or 0 when it is unknown.
-        """
-        super().add_many(key, numbers)
-        if len(numbers):
-            self._served(key, int(np.asarray(numbers).max()), server_id)
-
     def update(self, other: GtidSet) -> None:
         """Add every GTID of ``other`` to this set. Each domain keeps the server id of its largest seq_no."""
         super().update(other)
         if isinstance(other, MariadbGtidSet):
             for domain, (seq_no, server) in other._servers.items():
-                self._served(domain, seq_no, server)
+                self._served((domain, server), seq_no)
 
     def copy(self) -> Self:
         made = super().copy()
@@ -725,19 +695,21 @@ class MariadbGtidSet(GtidSet):
         }
         return made
 
-    def _served(self, domain: Key, seq_no: int, server_id: int) -> None:
-        assert isinstance(domain, int)
-        if server_id and seq_no >= self._servers.get(domain, (0, 0))[0]:
-            self._servers[domain] = (seq_no, server_id)
+    def _served(self, source: SourceKey, number: int) -> None:
+        domain, server_id = cast("tuple[int, int]", source)
+        if server_id and number >= self._servers.get(domain, (0, 0))[0]:
+            self._servers[domain] = (number, server_id)
 
-    def _place(self, gtid: Gtid) -> tuple[int, int]:
+    def _place(self, gtid: Gtid) -> tuple[SourceKey, int]:
         if not isinstance(gtid, MariadbGtid):
             raise GtidError(f"not a GTID of MariaDB: {gtid}")
-        return gtid.domain_id, gtid.seq_no
+        return (gtid.domain_id, gtid.server_id), gtid.seq_no
 
-    def _check_key(self, key: Key) -> None:
-        if not (isinstance(key, int) and 0 <= key < 2**32):
-            raise GtidError(f"not a domain id: {key!r}")
+    def _key(self, source: SourceKey) -> int:
+        domain = source[0]
+        if not isinstance(domain, int) or not 0 <= domain < 2**32:
+            raise GtidError(f"not a domain id: {domain!r}")
+        return domain
 
 
 def parse_gtid_set(

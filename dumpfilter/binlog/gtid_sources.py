@@ -10,12 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet
-
-SourceKey = tuple[bytes, str] | tuple[int, int]
-"""A GTID source as Python code handles it: ``(uuid of 16 bytes, tag)`` for MySQL, ``(domain id, server id)`` for
-MariaDB.
-"""
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet, SourceKey
 
 _TAGGED = np.iinfo(np.uint64).max
 """The number that stands for the first half of the UUID when a GTID source has a tag, in an array of UUIDs.
@@ -83,27 +78,6 @@ class SourceNumbers:
         return self.raw[number].tobytes(), ""
 
 
-def add_numbers(gtids: GtidSet, key: SourceKey, numbers: npt.NDArray[np.int64]) -> None:
-    """Add GTIDs of one GTID source to a GTID set of the same family.
-
-    ``numbers`` are their gnos or seq_nos, in any order.
-    """
-    if isinstance(gtids, MariadbGtidSet):
-        domain, server = key
-        gtids.add_many(domain, numbers, server_id=server)  # type: ignore[arg-type]
-    else:
-        gtids.add_many(key, numbers)  # type: ignore[arg-type]
-
-
-def add_run(gtids: GtidSet, key: SourceKey, first: int, last: int) -> None:
-    """Add the GTIDs with the numbers ``first`` to ``last`` of one GTID source to a GTID set of the same family."""
-    if isinstance(gtids, MariadbGtidSet):
-        domain, server = key
-        gtids.add_range(domain, first, last, server_id=server)  # type: ignore[arg-type]
-    else:
-        gtids.add_range(key, first, last)  # type: ignore[arg-type]
-
-
 class Membership:
     """A copy of a GTID set in arrays, which tells quickly which of many transactions are in the set.
 
@@ -116,7 +90,7 @@ class Membership:
 
     def contains(self, key: SourceKey, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Tell for each gno or seq_no of a GTID source whether the GTID set contains it. The result is a bool array."""
-        first, last = self._ranges(key)
+        first, last = self._gtids.ranges(key)
         if not len(first):
             return np.zeros(len(numbers), np.bool_)
         at = np.searchsorted(first, numbers, side="right") - 1
@@ -124,18 +98,18 @@ class Membership:
 
     def overlaps(self, key: SourceKey, first: int, last: int) -> bool:
         """Tell whether the GTID set has any gno or seq_no from ``first`` to ``last`` of a GTID source."""
-        begins, ends = self._ranges(key)
+        begins, ends = self._gtids.ranges(key)
         at = int(np.searchsorted(begins, last, side="right")) - 1
         return at >= 0 and bool(ends[at] >= first)
 
     def highest(self, key: SourceKey) -> int:
         """Return the highest gno or seq_no of a GTID source in the GTID set; 0 for none."""
-        _, ends = self._ranges(key)
+        _, ends = self._gtids.ranges(key)
         return int(ends[-1]) if len(ends) else 0
 
     def missing(self, key: SourceKey, first: int, last: int) -> list[tuple[int, int]]:
         """Return the part of a run of gnos or seq_nos of a GTID source that the GTID set lacks, as runs."""
-        begins, ends = self._ranges(key)
+        begins, ends = self._gtids.ranges(key)
         runs = []
         k = int(np.searchsorted(ends, first))
         while first <= last:
@@ -145,10 +119,6 @@ class Membership:
             first = int(ends[k]) + 1 if k < len(ends) else last + 1
             k += 1
         return runs
-
-    def _ranges(self, key: SourceKey) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the first and the last numbers of the intervals of a GTID source."""
-        return self._gtids.ranges(key[0] if self.family == "mariadb" else key)  # type: ignore[arg-type]
 
 
 def empty_set(family: str) -> GtidSet:

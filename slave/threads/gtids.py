@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from dumpfilter.base.errors import StreamDamaged
 from dumpfilter.binlog.events import GTIDS
-from dumpfilter.binlog.gtid import Gtid, GtidSet, MariadbGtidSet
+from dumpfilter.binlog.gtid import Gtid, GtidSet, MariadbGtidSet, SourceKey
 from dumpfilter.binlog.gtid_events import decode_gtid
-from dumpfilter.binlog.gtid_sources import SourceKey, add_run
 from dumpfilter.binlog.reader import Event
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
@@ -47,7 +46,7 @@ def add_runs(gtids: GtidSet, runs: pb.GtidRunsSet) -> None:
         if isinstance(gtids, MariadbGtidSet):
             key = (member.domain_id, member.server_id)
         for first, last in ranges(member):
-            add_run(gtids, key, first, last)
+            gtids.add_range(key, first, last)
 
 
 def gtid_of(event: Event) -> Gtid | None:

@@ -32,7 +32,8 @@ from pydantic import ConfigDict, TypeAdapter
 from dumpfilter.base.files import committed
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import OF_FILES
-from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
+from dumpfilter.binlog.gtid import SourceKey
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import cut as K
 from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render

@@ -26,8 +26,7 @@ from dumpfilter.binlog.events import (
     EventType,
 )
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtidSet
-from dumpfilter.binlog.gtid_sources import SourceKey, add_numbers
+from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtidSet, SourceKey
 from dumpfilter.binlog.gtid_wire import (
     GtidList,
     decode_gtid_list,
@@ -286,7 +285,7 @@ class _Gtids:
         of = gtids[:, 0]
         if self._set is not None:
             for number in np.unique(of[of >= 0]).tolist():
-                add_numbers(self._set, sources[number], gtids[of == number, 1])
+                self._set.add_many(sources[number], gtids[of == number, 1])
             return
         # A MariaDB server orders the entries of a Gtid_list event by the last transaction of each domain and server id.
         reverse, places = np.unique(of[::-1], return_index=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dumpfilter.binlog.events import MAGIC
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import Gap, is_gap_event, make_gap
-from dumpfilter.binlog.gtid_sources import Membership, add_run, empty_set
+from dumpfilter.binlog.gtid_sources import Membership, empty_set
 from dumpfilter.filter import Rule
 from tests.analyse.traffic.test_tally import check
 from tests.dump.stream.test_gaps import relayed
@@ -106,7 +106,7 @@ def test_a_slave_has_some_of_the_dropped_transactions(
     executed = empty_set(family)
     for n, (source, number) in enumerate(made.gtids):
         if n in have:
-            add_run(executed, source, number, number)  # type: ignore[arg-type]
+            executed.add_range(source, number, number)  # type: ignore[arg-type]
     members = Membership(executed)
     relay = relayed(dump(made.data, given_rules, chunk_size=chunk_size), made.fd)
     below = dump(relay, [], chunk_size=chunk_size, segment_size=segment_size, exclude=executed)

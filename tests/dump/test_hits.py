@@ -11,7 +11,7 @@ import pytest
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.compression import ZSTD
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid_sources import SourceNumbers, add_run, empty_set
+from dumpfilter.binlog.gtid_sources import SourceNumbers, empty_set
 from dumpfilter.binlog.rows_events import decode_table_map
 from dumpfilter.dump.chunk import render
 from dumpfilter.dump.thread import DumpThread
@@ -193,7 +193,7 @@ def test_what_the_slave_has_is_not_counted() -> None:
         builder.add(T.XID, bytes(8))
         builder.boundary()
     exclude = empty_set("mysql")
-    add_run(exclude, (bytes(16), ""), 1, 2)
+    exclude.add_range((bytes(16), ""), 1, 2)
     file = MemoryFile(bytes(builder.data))
     subjects, sources = Subjects(), SourceNumbers()
     thread = DumpThread(TableFlags(IGNORE, subjects), sources, exclude=exclude)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import PositionError
 from dumpfilter.binlog.format import Family, NameRules
-from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
+from dumpfilter.binlog.gtid import GtidSet, SourceKey
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import ChunkPlan, Counts, render
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter, ReplicationFilter, Rule, make_rule

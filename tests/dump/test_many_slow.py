@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.gtid_sources import add_run, empty_set
+from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
@@ -72,7 +72,7 @@ def _had(file: ScannedFile, most: int) -> GtidSet:
     for segment in file.segments:
         for source, number in zip(segment.txn_source.tolist(), segment.txn_number.tolist(), strict=True):
             if source >= 0 and number <= most:
-                add_run(found, file.sources.key(source, family), number, number)
+                found.add_range(file.sources.key(source, family), number, number)
     return found
 
 

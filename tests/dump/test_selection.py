@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import PositionError
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.gtid_sources import SourceNumbers, add_run, empty_set
+from dumpfilter.binlog.gtid_sources import SourceNumbers, empty_set
 from dumpfilter.dump.selection import Range, Selection, on_boundaries
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
@@ -76,7 +76,7 @@ def test_as_a_plain_list_has_it(data: st.DataObject) -> None:
             return None
         made = empty_set(family)
         for one in of:
-            add_run(made, sources.key(one.source, family), one.number, one.number)
+            made.add_range(sources.key(one.source, family), one.number, one.number)
         return made
 
     bounds = [data.draw(one) for one in (place, place, moment, moment)]

@@ -24,8 +24,8 @@ from dumpfilter.binlog.events import (
     event_name,
 )
 from dumpfilter.binlog.gap_events import Gap, decode_ignorable, is_gap_event, source_key
+from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import Xid, decode_gtid_tagged
-from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.binlog.query import EXTENDED_QUERY_HEADER_LENGTH
 from dumpfilter.binlog.reader import Event
 from dumpfilter.index.statements import decode_statement_event, read_statement

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dumpfilter.binlog.events import MAGIC
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.gtid_sources import SourceNumbers, add_run, empty_set
+from dumpfilter.binlog.gtid_sources import SourceNumbers, empty_set
 from dumpfilter.dump.chunk import Counts, render
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
@@ -80,7 +80,7 @@ def dump(files: list[Path], rule_filter: Filter, *, chunk_size: int = 1 << 18) -
                 out.position = (file.name, plan.resume)
                 for runs, gtids in ((plan.completed, out.completed), (plan.gaps.runs, out.empty)):
                     for source, first, last in runs:
-                        add_run(gtids, scan.sources.key(source, family), first, last)
+                        gtids.add_range(scan.sources.key(source, family), first, last)
         out.files[file.name] = b"".join(pieces)
     return out
 

@@ -6,7 +6,7 @@ Compressed transactions are opened. The memory does not depend on the size of th
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
@@ -23,7 +23,7 @@ from dumpfilter.analyse.inspection.by_heading import (
     Volume,
 )
 from dumpfilter.analyse.inspection.flat_events import FlatEvents, flat_events
-from dumpfilter.analyse.inspection.largest import Large, Largest, statement_text
+from dumpfilter.analyse.inspection.largest import BETWEEN, Large, Largest, statement_text
 from dumpfilter.analyse.inspection.rates import Bucket, Rates
 from dumpfilter.analyse.report.headings import NO_TABLE, sums
 from dumpfilter.base.byte_bar import byte_bar
@@ -31,20 +31,17 @@ from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.events import EventType, event_name
-from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers, add_run, empty_set
+from dumpfilter.binlog.gtid_sources import SourceNumbers, empty_set
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.previous_gtids import previous_gtids
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.subjects import Subject, Subjects, TableSubject
+from dumpfilter.index.subjects import Subjects
 
 NOT_OPENED = "(not opened)"
 """The text that stands in place of a schema's name for compressed transactions that are too large to open."""
 
 TOP = 10
 """The default of ``--top``: how many tables, transactions and statements are listed."""
-
-_MOST_TABLES = 100
-"""The most tables that the JSON lists for one large transaction or statement."""
 
 
 @dataclass
@@ -69,27 +66,6 @@ class Compression:
 
 
 @dataclass
-class LargeObject:
-    """A large transaction or statement."""
-
-    file: str
-    position: int
-    gtid: str
-    time: int
-    """The timestamp; 0 for none."""
-    bytes: int
-    """The bytes in the files."""
-    uncompressed: int
-    events: int
-    tables: list[str]
-    """The names of the tables and schemas, ``schema.table``, those with most bytes first."""
-    text: str
-    """The beginning of a statement's text; empty for a transaction, and where the binlog has no text."""
-    kinds: list[str]
-    """The kinds of the statements, such as INSERT, and the changes of the rows events, such as "insert rows"."""
-
-
-@dataclass
 class Inspection:
     """The figures about a binlog set. Sizes are in bytes of whole events, and times in Unix seconds."""
 
@@ -109,8 +85,8 @@ class Inspection:
     """The bytes of the schemas or tables in periods, if they were asked for."""
     compression: Compression = field(default_factory=Compression)
     transactions: int = 0
-    largest_transactions: list[LargeObject] = field(default_factory=list)
-    largest_statements: list[LargeObject] = field(default_factory=list)
+    largest_transactions: list[Large] = field(default_factory=list)
+    largest_statements: list[Large] = field(default_factory=list)
     bucket_seconds: int = 1
     rates: list[Bucket] = field(default_factory=list)
     """The transactions by the time of their last events, in buckets of ``bucket_seconds``. Empty buckets are left out.
@@ -154,8 +130,8 @@ class Inspection:
             },
             **({} if self.over_time is None else {"over_time": self.over_time.as_dict()}),
             "transactions": self.transactions,
-            "largest_transactions": [_large_as_dict(one) for one in self.largest_transactions],
-            "largest_statements": [_large_as_dict(one) for one in self.largest_statements],
+            "largest_transactions": [one.as_dict() for one in self.largest_transactions],
+            "largest_statements": [one.as_dict() for one in self.largest_statements],
             "rates": {
                 "bucket_seconds": self.bucket_seconds,
                 "buckets": [{**one._asdict(), "start": one.start or None} for one in self.rates],
@@ -178,13 +154,6 @@ class Inspection:
 
 def _as_dict(volume: Volume) -> dict[str, int]:
     return {"events": volume.events, "bytes": volume.bytes, "bytes_uncompressed": volume.uncompressed}
-
-
-def _large_as_dict(one: LargeObject) -> dict[str, Any]:
-    made = asdict(one)
-    made["bytes_uncompressed"] = made.pop("uncompressed")
-    made["time"] = one.time or None
-    return {**made, "tables": one.tables[:_MOST_TABLES], "tables_number": len(one.tables)}
 
 
 def inspect_set(
@@ -251,9 +220,9 @@ class Inspector:
         self._add_compression(reader, segment, flat)
         for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
             ours = segment.txn_source == number
-            add_numbers(self._gtids, self.sources.key(number, found.family), segment.txn_number[ours])
+            self._gtids.add_many(self.sources.key(number, found.family), segment.txn_number[ours])
         for number, first, last in segment.dropped.runs.tolist():
-            add_run(self._dropped, self.sources.key(number, found.family), first, last)
+            self._dropped.add_range(self.sources.key(number, found.family), first, last)
 
     def _add_types(self, segment: Segment, flat: FlatEvents) -> None:
         self._by_type += _counted(segment.type, segment.size)
@@ -266,7 +235,7 @@ class Inspector:
 
     def _add_times(self, segment: Segment) -> None:
         found = self._found
-        found.transactions += int(np.count_nonzero((segment.txn_source != _BETWEEN)[segment.continues :]))
+        found.transactions += int(np.count_nonzero((segment.txn_source != BETWEEN)[segment.continues :]))
         times = segment.time[segment.time > 0]
         if len(times):
             earliest, latest = int(times.min()), int(times.max())
@@ -284,7 +253,7 @@ class Inspector:
         if segment.continues:
             sizes[0] += self._open_bytes
         self._open_bytes = int(sizes[-1]) if segment.open else 0
-        done = segment.txn_source != _BETWEEN
+        done = segment.txn_source != BETWEEN
         done[-1] &= not segment.open
         self._rates.add(time_of[done], sizes[done])
 
@@ -312,11 +281,13 @@ class Inspector:
         found.events_inside = _by_name(self._inside)
         found.tables = self._tables(sums)
         found.over_time = None if self._over_time is None else OverTime.of(sums, self._over_time)
-        found.largest_transactions = [self._large(one) for one in self._largest.transactions]
-        found.largest_statements = [
-            self._large(one, "" if binlogs is None else _text_of(binlogs, one))
-            for one in self._largest.statements
-        ]
+        found.largest_transactions = self._largest.transactions.largest()
+        found.largest_statements = self._largest.statements.largest()
+        for one in (*found.largest_transactions, *found.largest_statements):
+            one.name_tables(self.subjects)
+        if binlogs is not None:
+            for one in found.largest_statements:
+                one.text = statement_text(binlogs, one)
         found.bucket_seconds, found.rates = self._rates.seconds, self._rates.buckets()
         found.steps_back, found.largest_step_back = self._rates.backward, self._rates.largest_step_back
 
@@ -333,35 +304,12 @@ class Inspector:
             if volume.events
         }
 
-    def _large(self, one: Large, text: str = "") -> LargeObject:
-        subjects = one.subjects(self.subjects)
-        kinds = [each.kind.value for each in subjects if not isinstance(each, TableSubject)]
-        return LargeObject(
-            file=one.file,
-            position=one.position,
-            gtid=one.gtid,
-            time=one.time,
-            bytes=one.stored,
-            uncompressed=one.size,
-            events=one.events,
-            text=text,
-            tables=list(dict.fromkeys(name for each in subjects for name in _names(each))),
-            kinds=[*dict.fromkeys(kinds), *(f"{change} rows" for change in sorted(one.changes))],
-        )
-
-
-_BETWEEN = -3
-"""The value of ``txn_source`` for events between transactions."""
 
 _IS_PACKED: npt.NDArray[np.bool_] = np.zeros(256, np.bool_)
 _IS_PACKED[[kind for kind in EventType if kind.kind.compressed and kind != EventType.TRANSACTION_PAYLOAD]] = (
     True
 )
 """Whether MariaDB compresses the rows or the statement of an event type, by the type's number."""
-
-
-def _text_of(binlogs: BinlogSet, one: Large) -> str:
-    return statement_text(binlogs, one.file, one.position, one.inside if one.inside >= 0 else None)
 
 
 def _announced_size(reader: SegmentReader, segment: Segment, event: int) -> int:
@@ -389,9 +337,3 @@ def _counted(types: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64]) -> npt.
 
 def _volume(flat: FlatEvents, which: npt.NDArray[np.bool_]) -> Volume:
     return Volume(int(which.sum()), int(flat.stored[which].sum()), int(flat.size[which].sum()))
-
-
-def _names(subject: Subject) -> list[str]:
-    """Return the names of the tables that a subject changes; without known tables the names of its schemas."""
-    named = [".".join(filter(None, table)) for table in subject.tables()]
-    return named or list(subject.schemas())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,7 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import decode_statement_event
-from dumpfilter.index.subjects import Subject, Subjects
+from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
 _OF_STATEMENTS = frozenset({R.CONTEXT, R.TABLE_MAP, R.ROWS, R.ROWS_END, R.STATEMENT, R.DUMMY_ROWS})
 _ENDS_STATEMENT = frozenset({R.ROWS_END, R.STATEMENT, R.DUMMY_ROWS})
@@ -36,66 +37,124 @@ _IS_PART: npt.NDArray[np.bool_] = np.array([role in _OF_STATEMENTS for role in r
 _IS_END: npt.NDArray[np.bool_] = np.array([role in _ENDS_STATEMENT for role in range(R.ROLE_MASK + 1)])
 
 
+MOST_TABLES = 100
+"""The most tables that the JSON lists for one large transaction or statement."""
+
+
 @dataclass
 class Large:
-    """A large transaction or statement: its place, its size, and the tables that it changes."""
+    """A large transaction or statement."""
 
     file: str
     position: int
     """The position of the first event in the file. For a statement of a compressed transaction it is the position of
     the Transaction_payload event."""
-    inside: int
-    """For a part of a compressed transaction, the offset of the first event in the uncompressed bytes; otherwise -1."""
     gtid: str
     """The transaction's GTID; empty without a GTID."""
     time: int
-    """The timestamp of the last event, Unix seconds."""
-    size: int
-    """The size without compression, bytes."""
-    stored: int
+    """The timestamp of the last event, Unix seconds; 0 for none."""
+    bytes: int
     """The bytes in the file. A part of a compressed transaction has its share of the compressed bytes."""
+    uncompressed: int
     events: int
-    tables: dict[int, int] = field(default_factory=dict)
+    inside: int
+    """For a part of a compressed transaction, the offset of the first event in the uncompressed bytes; otherwise -1."""
+    of_subjects: dict[int, int]
     """The bytes without compression of each subject (table or statement), by the subject's number."""
-    changes: set[str] = field(default_factory=set)
+    changes: set[str]
     """The kinds of change of the rows events: insert, update, delete."""
+    tables: list[str] = field(default_factory=list)
+    """The names of the tables and schemas, ``schema.table``, those with most bytes first."""
+    kinds: list[str] = field(default_factory=list)
+    """The kinds of the statements, such as INSERT, and the changes of the rows events, such as "insert rows"."""
+    text: str = ""
+    """The beginning of a statement's text; empty for a transaction, and where the binlog has no text."""
 
     def add(self, other: Large) -> None:
         """Add the part that lies in the next segment."""
         self.time = other.time or self.time
-        self.size += other.size
-        self.stored += other.stored
+        self.uncompressed += other.uncompressed
+        self.bytes += other.bytes
         self.events += other.events
         self.changes |= other.changes
-        for number, size in other.tables.items():
-            self.tables[number] = self.tables.get(number, 0) + size
+        for number, size in other.of_subjects.items():
+            self.of_subjects[number] = self.of_subjects.get(number, 0) + size
 
-    def subjects(self, subjects: Subjects) -> list[Subject]:
-        """Return the tables and statements, those with most bytes first. Sets of them are left out."""
+    def name_tables(self, subjects: Subjects) -> None:
+        """Find the names of the tables and the kinds of statement. Sets of subjects are left out."""
         sizes: dict[Subject, int] = {}
-        for number, size in self.tables.items():
+        for number, size in self.of_subjects.items():
             if subjects.members(number) is None:
                 sizes[subjects[number]] = sizes.get(subjects[number], 0) + size
-        return sorted(sizes, key=lambda subject: (-sizes[subject], str(subject)))
+        largest = sorted(sizes, key=lambda subject: (-sizes[subject], str(subject)))
+        kinds = [each.kind.value for each in largest if not isinstance(each, TableSubject)]
+        self.tables = list(dict.fromkeys(name for each in largest for name in _names(each)))
+        self.kinds = [*dict.fromkeys(kinds), *(f"{change} rows" for change in sorted(self.changes))]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the members of the JSON."""
+        return {
+            "file": self.file,
+            "position": self.position,
+            "gtid": self.gtid,
+            "time": self.time or None,
+            "bytes": self.bytes,
+            "events": self.events,
+            "tables": self.tables[:MOST_TABLES],
+            "text": self.text,
+            "kinds": self.kinds,
+            "bytes_uncompressed": self.uncompressed,
+            "tables_number": len(self.tables),
+        }
+
+
+def _names(subject: Subject) -> list[str]:
+    """Return the names of the tables that a subject changes; without known tables the names of its schemas."""
+    named = [".".join(filter(None, table)) for table in subject.tables()]
+    return named or list(subject.schemas())
 
 
 class _Top:
-    """Keeps the ``most`` largest objects of all that are offered."""
+    """Keeps the ``most`` largest transactions, or statements, of all segments."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._heap: list[tuple[int, int, Large]] = []
         self._turn = itertools.count(0, -1)
+        self.open: Large | None = None
+        """The transaction or statement that goes on in the next segment."""
+
+    def add(self, sizes: Ints, describe: Callable[[int], Large], *, goes_on: bool, is_open: bool) -> None:
+        """Look at the transactions or statements of a segment, of which one with a size below 0 does not count.
+
+        ``goes_on`` tells whether the first one continues the open one, and ``is_open`` whether the last one is open.
+        """
+        if not goes_on:
+            self.open = None
+        last = len(sizes) - 1
+        always = ({0} if goes_on else set()) | ({last} if is_open else set())
+        for number in sorted(always.union(self._candidates(sizes))):
+            if sizes[number] < 0:
+                continue
+            one = describe(number)
+            if number == 0 and self.open is not None:
+                self.open.add(one)
+                one = self.open
+            self.open = one if is_open and number == last else None
+            if self.open is None and one.uncompressed > self._least:
+                put = heapq.heappushpop if len(self._heap) >= self._most else heapq.heappush
+                put(self._heap, (one.uncompressed, next(self._turn), one))
 
     @property
-    def least(self) -> int:
+    def _least(self) -> int:
         """The size that another object must exceed to be kept."""
         return self._heap[0][0] if len(self._heap) >= self._most else -1
 
-    def offer(self, one: Large) -> None:
-        if one.size > self.least:
-            put = heapq.heappushpop if len(self._heap) >= self._most else heapq.heappush
-            put(self._heap, (one.size, next(self._turn), one))
+    def _candidates(self, sizes: Ints) -> list[int]:
+        found = np.flatnonzero(sizes > self._least)
+        if len(found) > self._most:
+            found = found[np.argsort(-sizes[found], kind="stable")[: self._most]]
+        return [int(one) for one in found]
 
     def largest(self) -> list[Large]:
         """Return the kept objects, the largest first, and the earlier of two equal ones first."""
@@ -110,94 +169,61 @@ class Largest:
 
     def __init__(self, most: int, sources: SourceNumbers) -> None:
         self._sources = sources
-        self._transactions, self._statements = _Top(most), _Top(most)
-        self._most = most
-        self._open_transaction: Large | None = None
-        self._open_statement: Large | None = None
-
-    @property
-    def transactions(self) -> list[Large]:
-        """The largest transactions, the largest first."""
-        return self._transactions.largest()
-
-    @property
-    def statements(self) -> list[Large]:
-        """The largest statements, the largest first."""
-        return self._statements.largest()
+        self.transactions, self.statements = _Top(most), _Top(most)
 
     def add(self, segment: Segment, flat: FlatEvents) -> None:
         """Look at the next segment. ``flat`` has its events with those of compressed transactions."""
         if not len(flat.event):
             return
-        self._add_transactions(segment, flat)
-        self._add_statements(segment, flat)
-
-    def _add_transactions(self, segment: Segment, flat: FlatEvents) -> None:
         first, end = flat.first_of_transaction, np.append(flat.first_of_transaction[1:], len(flat.event))
         sizes = np.add.reduceat(flat.size, first)
-        sizes[segment.txn_source == _BETWEEN] = -1
+        sizes[segment.txn_source == BETWEEN] = -1
         if segment.continues:
             sizes[0] = max(sizes[0], 0)
-        always = {0} if segment.continues else set()
-        if segment.open:
-            always.add(len(first) - 1)
-        for txn in sorted(always.union(_largest(sizes, self._most, self._transactions.least))):
-            if sizes[txn] < 0:
-                continue
-            one = self._describe(segment, flat, int(first[txn]), int(end[txn]))
-            if txn == 0 and segment.continues and self._open_transaction is not None:
-                self._open_transaction.add(one)
-                one = self._open_transaction
-            self._open_transaction = one if segment.open and txn == len(first) - 1 else None
-            if self._open_transaction is None:
-                self._transactions.offer(one)
+        self.transactions.add(
+            sizes,
+            lambda txn: self._describe(segment, flat, int(first[txn]), int(end[txn])),
+            goes_on=bool(segment.continues),
+            is_open=bool(segment.open),
+        )
+        self._add_statements(segment, flat)
 
     def _add_statements(self, segment: Segment, flat: FlatEvents) -> None:
         part, ends = _IS_PART[flat.role], _IS_END[flat.role]
         begins = part.copy()
         begins[1:] &= ends[:-1] | ~part[:-1]
         first = np.flatnonzero(begins)
-        goes_on = bool(segment.continues and part[0] and self._open_statement is not None)
-        if not goes_on:
-            self._open_statement = None
-        if not len(first):
-            return
-        sizes = np.add.reduceat(np.where(part, flat.size, 0), first)
         # A statement ends before the next one begins, and before the first event that is no part of a statement.
         stops = np.append(first[1:], len(flat.event))
-        is_open = bool(segment.open and part[-1] and not ends[-1])
-        always = {0} if goes_on else set()
-        if is_open:
-            always.add(len(first) - 1)
-        for k in sorted(always.union(_largest(sizes, self._most, self._statements.least))):
-            begin, stop = int(first[k]), int(stops[k])
+
+        def describe(number: int) -> Large:
+            begin, stop = int(first[number]), int(stops[number])
             others = np.flatnonzero(~part[begin:stop])
-            one = self._describe(segment, flat, begin, begin + int(others[0]) if len(others) else stop)
-            if k == 0 and goes_on and self._open_statement is not None:
-                self._open_statement.add(one)
-                one = self._open_statement
-            self._open_statement = one if is_open and k == len(first) - 1 else None
-            if self._open_statement is None:
-                self._statements.offer(one)
+            return self._describe(segment, flat, begin, begin + int(others[0]) if len(others) else stop)
+
+        self.statements.add(
+            np.add.reduceat(np.where(part, flat.size, 0), first) if len(first) else first,
+            describe,
+            goes_on=bool(segment.continues and part[0] and self.statements.open is not None),
+            is_open=bool(segment.open and part[-1] and not ends[-1]),
+        )
 
     def _describe(self, segment: Segment, flat: FlatEvents, first: int, end: int) -> Large:
         event, last = int(flat.event[first]), int(flat.event[end - 1])
-        txn = segment.transaction_of(event)
         subject = flat.subject[first:end]
         owned = subject >= 0
         numbers, which = np.unique(subject[owned], return_inverse=True)
         weights = np.bincount(which, weights=flat.size[first:end][owned], minlength=len(numbers))
-        tables = dict(zip(numbers.tolist(), weights.astype(np.int64).tolist(), strict=True))
         return Large(
             file=segment.file,
             position=int(segment.offset[event]),
-            inside=int(flat.inside[first]),
-            gtid=self._gtid(segment, txn),
+            gtid=self._gtid(segment, segment.transaction_of(event)),
             time=int(segment.time[last]),
-            size=int(flat.size[first:end].sum()),
-            stored=int(flat.stored[first:end].sum()),
+            bytes=int(flat.stored[first:end].sum()),
+            uncompressed=int(flat.size[first:end].sum()),
             events=end - first,
-            tables=tables,
+            inside=int(flat.inside[first]),
+            of_subjects=dict(zip(numbers.tolist(), weights.astype(np.int64).tolist(), strict=True)),
             changes={_CHANGES[kind] for kind in np.unique(flat.type[first:end]).tolist() if kind in _CHANGES},
         )
 
@@ -212,38 +238,25 @@ class Largest:
         return str(MariadbGtid(first, int(second), gno))
 
 
-_BETWEEN = -3
+BETWEEN = -3
 """The value of ``txn_source`` for events between transactions."""
 
 _CHANGES = {int(kind): kind.kind.change for kind in EventType if kind.kind.change}
-
-
-def _largest(sizes: Ints, most: int, least: int) -> list[int]:
-    """Return the indexes of the ``most`` largest sizes above ``least``."""
-    found = np.flatnonzero(sizes > least)
-    if len(found) > most:
-        found = found[np.argsort(-sizes[found], kind="stable")[:most]]
-    return [int(one) for one in found]
 
 
 LONGEST = 1000
 """The most characters of a statement's text to return."""
 
 
-def statement_text(binlogs: BinlogSet, file: str, position: int, inside: int | None) -> str:
+def statement_text(binlogs: BinlogSet, one: Large) -> str:
     """Return the beginning of the text of a statement; empty if the binlog has no text of the statement.
 
-    Rows events have a text if the server writes Rows_query or Annotate_rows events. The statement's first event is at
-    ``position`` of a file. For a statement of a compressed transaction, ``position`` is that of the
-    Transaction_payload event, and ``inside`` the offset of the statement's first event in the uncompressed bytes.
+    Rows events have a text if the server writes Rows_query or Annotate_rows events.
     """
     try:
-        with binlogs.file(file) as opened:
+        with binlogs.file(one.file) as opened:
             fd = opened.format_description
-            events = (
-                _events(opened, position, fd) if inside is None else _inside(opened, position, inside, fd)
-            )
-            for kind, body in events:
+            for kind, body in _events(opened, one, fd):
                 text = _text(kind, body, fd)
                 if text is not None:
                     return text[:LONGEST]
@@ -266,23 +279,19 @@ def _text(kind: int, body: bytes | memoryview, fd: FormatDescription) -> str | N
     return None if is_context else ""
 
 
-def _events(
-    file: BinlogFile, position: int, fd: FormatDescription
-) -> Iterator[tuple[int, bytes | memoryview]]:
+def _events(file: BinlogFile, one: Large, fd: FormatDescription) -> Iterator[tuple[int, bytes | memoryview]]:
+    """Yield the types and bodies of the events from the first event of a large statement on."""
+    position = one.position
     while True:
         header = EventHeader.unpack(file.read(position, HEADER_LENGTH))
-        yield header.type, fd.body(file.read(position, header.size))
+        body = fd.body(file.read(position, header.size))
+        if one.inside >= 0:
+            break
+        yield header.type, body
         position += header.size
-
-
-def _inside(
-    file: BinlogFile, position: int, inside: int, fd: FormatDescription
-) -> Iterator[tuple[int, bytes | memoryview]]:
-    header = EventHeader.unpack(file.read(position, HEADER_LENGTH))
-    payload = decode_transaction_payload(fd.body(file.read(position, header.size)))
     offset = 0
-    for inner, event in payload.events():
-        if offset >= inside:
+    for inner, event in decode_transaction_payload(body).events():
+        if offset >= one.inside:
             # The events of a compressed transaction have no checksums.
             yield inner.type, event[HEADER_LENGTH:]
         offset += inner.size

@@ -11,7 +11,8 @@ from rich.markup import escape
 from rich.text import Text
 
 from dumpfilter.analyse.inspection.by_heading import OverTime, Volume
-from dumpfilter.analyse.inspection.inspection import TOP, Inspection, LargeObject
+from dumpfilter.analyse.inspection.inspection import TOP, Inspection
+from dumpfilter.analyse.inspection.largest import Large
 from dumpfilter.analyse.inspection.rates import main_span
 from dumpfilter.analyse.report.terminal import Cell, table
 from dumpfilter.analyse.report.text import human_bytes, shorten, utc
@@ -133,7 +134,7 @@ def _print_volumes(
     console.print(table((*names, *figures), rows, title=title, numbers=figures))
 
 
-def _print_large(console: Console, title: str, objects: list[LargeObject], *, compressed: bool) -> None:
+def _print_large(console: Console, title: str, objects: list[Large], *, compressed: bool) -> None:
     if not objects:
         return
     rows: list[tuple[Cell, ...]] = []

@@ -33,8 +33,8 @@ import numpy.typing as npt
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
+from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import FL_ALLOW_PARALLEL, FL_TRANSACTIONAL
-from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import ChunkPlan, ReadAt, Window
 from dumpfilter.dump.packets import _kernels as K

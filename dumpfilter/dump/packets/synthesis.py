@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid_sources import SourceKey
+from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_wire import encode_varlen
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.packets import _kernels as K

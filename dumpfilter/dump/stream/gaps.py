@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dumpfilter.base.errors import StreamDamaged
 from dumpfilter.binlog.gap_events import GapColumns, source_bytes
-from dumpfilter.binlog.gtid_sources import SourceKey
+from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.dump.stream._kernels import read_lists, write_lists
 from dumpfilter.filter.convert import kind_from_number, kind_number
 from dumpfilter.filter.hits import KINDS, Hits

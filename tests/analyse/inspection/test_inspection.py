@@ -33,7 +33,7 @@ from dumpfilter.binlog.compression import uncompress
 from dumpfilter.binlog.events import EventType, event_name
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.binlog.gtid_sources import add_numbers, empty_set
+from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.rows_events import decode_rows_header
 from dumpfilter.index.fileset import BinlogSet
@@ -90,7 +90,7 @@ def _check(found: Inspection, paths: list[Path]) -> None:
         for transaction in index.transactions:
             transactions += transaction.subject != R.KEPT
             if not isinstance(transaction.source, int):
-                add_numbers(gtids, transaction.source, [transaction.number])  # type: ignore[arg-type]
+                gtids.add_many(transaction.source, [transaction.number])  # type: ignore[arg-type]
         totals += _transactions(index, opened)
     assert found.events == {name: (events[name], sizes[name]) for name in events}
     unopened = found.tables.pop((NOT_OPENED, ""), Volume(0, 0, 0))

@@ -17,7 +17,8 @@ from dumpfilter.analyse.traffic._group import ANY, EXACTLY, ONE
 from dumpfilter.analyse.traffic.facts import Conditions, Facts, merge, side_by_side
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog.compression import NONE, ZSTD
-from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
+from dumpfilter.binlog.gtid import SourceKey
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, Counts
 from dumpfilter.dump.packets.empties import find_dropped, make_empties
 from dumpfilter.dump.stand_ins import StandIns

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.gtid_sources import SourceKey, add_run, empty_set
+from dumpfilter.binlog.gtid import GtidSet, SourceKey
+from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import ChunkPlan
 from dumpfilter.dump.packets.empties import NOTHING_DROPPED, Empties, with_empties
@@ -63,7 +63,7 @@ def _expected(made: MadeBinlog, streamed: Streamed, executed: GtidSet) -> bytes:
     dropped = []
     for one in transactions:
         had = empty_set(made.dialect.family)
-        add_run(had, one.key, one.number, one.number)
+        had.add_range(one.key, one.number, one.number)
         is_sent = any(begin < one.end and end > one.start for begin, end in covered)
         if not is_sent and not executed.issuperset(had):
             dropped.append(one)
@@ -137,7 +137,7 @@ def test_stand_ins_are_those_of_a_plain_search(
     known = list(_transactions(made))
     for one in known:
         if data.draw(st.booleans()):
-            add_run(executed, one.key, one.number, one.number)
+            executed.add_range(one.key, one.number, one.number)
     flags = TableFlags(of_rules(given_rules, made.fd.family), file.subjects)
     start = data.draw(st.sampled_from([made.first_event, *made.boundaries]))
     start = made.first_event if start > len(made.data) else start
@@ -154,7 +154,7 @@ def _expected_from(made: MadeBinlog, streamed: Streamed, executed: GtidSet, star
     """Return the expected stream of a dump that begins at position ``start``."""
     for one in _transactions(made):
         if one.start < start:
-            add_run(executed, one.key, one.number, one.number)
+            executed.add_range(one.key, one.number, one.number)
     return _expected(made, streamed, executed)
 
 

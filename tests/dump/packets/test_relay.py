@@ -15,9 +15,9 @@ from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import HEADER_LENGTH, MAGIC, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import Gap, make_gap
-from dumpfilter.binlog.gtid import GNO_MAX, GtidSet, MysqlGtid
+from dumpfilter.binlog.gtid import GNO_MAX, GtidSet, MysqlGtid, SourceKey
 from dumpfilter.binlog.gtid_events import MysqlGtidEvent, decode_gtid_tagged, decode_mysql_gtid
-from dumpfilter.binlog.gtid_sources import SourceKey, add_run, empty_set
+from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import render
@@ -123,7 +123,7 @@ def test_a_replica_of_a_slave_gets_what_a_replica_of_the_master_gets(
     executed = empty_set(family)
     for source, number in made.gtids:
         if data.draw(st.booleans()):
-            add_run(executed, source, number, number)  # type: ignore[arg-type]
+            executed.add_range(source, number, number)  # type: ignore[arg-type]
     above = dump(made.data, first, chunk_size=chunk_size)
     relay = with_rotate(relayed(above, made.fd), made.fd)
     stream, end = through_relay(relay, second, executed, chunk_size=chunk_size, segment_size=segment_size)
@@ -155,7 +155,7 @@ def _wanted(made: MadeBinlog, executed: GtidSet) -> list[str]:
     out = []
     for (source, number), gtid in zip(made.gtids, _texts(made), strict=True):
         one = empty_set(made.fd.family)
-        add_run(one, source, number, number)  # type: ignore[arg-type]
+        one.add_range(source, number, number)  # type: ignore[arg-type]
         if not executed.issuperset(one):
             out.append(gtid)
     return out

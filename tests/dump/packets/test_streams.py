@@ -11,7 +11,7 @@ import pytest
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, parse_gtid_set
-from dumpfilter.binlog.gtid_sources import add_run, empty_set
+from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.dump.packets import control
 from dumpfilter.index.fileset import BinlogSet
 from tests.dump.packets.streams import RecordedStream, recorded_streams, split_events
@@ -58,7 +58,7 @@ class _Source:
                 break
             start = number
             for key, n in self.transactions(self.files[name]):
-                add_run(before, key, n, n)
+                before.add_range(key, n, n)
         return names[start:]
 
     def transactions(self, file: ScannedFile) -> list[tuple]:
@@ -71,7 +71,7 @@ class _Source:
 
     def has(self, key: tuple, number: int) -> bool:
         one = empty_set(self.asked.family)
-        add_run(one, key, number, number)
+        one.add_range(key, number, number)
         return self.gtids is not None and self.gtids.issuperset(one)
 
     def has_first(self, file: ScannedFile) -> bool:

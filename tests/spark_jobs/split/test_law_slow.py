@@ -23,7 +23,7 @@ from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, ROWS, EventType
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtid
 from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.binlog.gtid_sources import add_run, empty_set
+from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.binlog.gtid_wire import (
     GtidList,
     decode_gtid_list,
@@ -116,7 +116,7 @@ def _before(dialect: Dialect, gtids: Sequence[tuple[object, int]]) -> bytes:
 def _set_of(gtids: Sequence[tuple[object, int]], family: Family) -> GtidSet:
     found = empty_set(family)
     for key, number in gtids:
-        add_run(found, key, number, number)  # type: ignore[arg-type]
+        found.add_range(key, number, number)  # type: ignore[arg-type]
     return found
 
 
