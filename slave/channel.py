@@ -231,7 +231,7 @@ class Channel:
     @property
     def semantics(self) -> FilterSemantics:
         """The way to read the rules: as the servers' manuals do, or by the tables that a statement changes."""
-        return self._filters.semantics(self.name)
+        return self._filters.current(self.name).semantics
 
     def filter(self, names: NameRules) -> ReplicationFilter:
         """Make the channel's own filter, without the filters that the master imposes.

@@ -112,8 +112,14 @@ class CurrentFilter(NamedTuple):
     """
 
     rules: tuple[Rule, ...]
+    """The rules, kind by kind, in the order of the table ``replication_applier_filters``."""
     semantics: FilterSemantics
+    """EFFECTIVE when the channel has a DO, IGNORE or REWRITE rule (WL#2516), else CLASSIC."""
     version: int
+    """A number that grows with each change of the channel's filter.
+
+    A channel that is removed and added again gets a larger number, too.
+    """
 
 
 class _Settings:
@@ -287,21 +293,6 @@ class ChannelFilters:
         """Return a consistent copy of the channel's rules, with their semantics and the filter's version."""
         with self._lock:
             return self._of(channel).current()
-
-    def rules(self, channel: str) -> tuple[Rule, ...]:
-        """Return the channel's rules, kind by kind, in the order of the table ``replication_applier_filters``."""
-        return self.current(channel).rules
-
-    def semantics(self, channel: str) -> FilterSemantics:
-        """Return EFFECTIVE when the channel has a DO, IGNORE or REWRITE rule (WL#2516), else CLASSIC."""
-        return self.current(channel).semantics
-
-    def version(self, channel: str) -> int:
-        """Return a number that grows with each change of the channel's filter.
-
-        A channel that is removed and added again gets a larger number, too.
-        """
-        return self.current(channel).version
 
     def settings(self, channel: str) -> list[Setting]:
         """Return the channel's rows of replication_applier_filters, in the server's order."""

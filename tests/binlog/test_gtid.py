@@ -194,7 +194,7 @@ def test_numbers_out_of_range_are_refused() -> None:
     assert not mariadb
     mariadb.add_range((0, 0), 1, SEQ_NO_MAX)
     assert mariadb.count() == SEQ_NO_MAX
-    assert list(mariadb - MariadbGtidSet.parse("0-1-5")) == [(0, 6, SEQ_NO_MAX)]
+    assert [*iter(mariadb - MariadbGtidSet.parse("0-1-5"))] == [(0, 6, SEQ_NO_MAX)]
     assert not mariadb - mariadb
     mariadb.add_range((0, 0), SEQ_NO_MAX, SEQ_NO_MAX)
     assert sum(1 for _ in mariadb) == 1

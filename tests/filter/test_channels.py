@@ -171,7 +171,7 @@ def test_the_filter_of_one_channel_as_in_wl7361() -> None:
         ("REPLICATE_IGNORE_TABLE", "db3.initfilet3", CHANGED_CHANNEL),
         ("REPLICATE_WILD_DO_TABLE", "initfiled%.t%", CHANGED_CHANNEL),
     ]
-    assert filters.rules("ch_1") == (
+    assert filters.current("ch_1").rules == (
         make_rule(DO_DB, "my_db3"),
         make_rule(DO_DB, "my_db4"),
         make_rule(IGNORE_DB, "my_initfiledb3"),
@@ -263,8 +263,8 @@ def test_a_channel_added_twice_keeps_its_filter_and_one_removed_does_not() -> No
     filters.add_channel("ch1")
     filters.change([clause(DO_DB, "b")], "ch1")
     filters.add_channel("CH1")
-    assert filters.rules("ch1") == (make_rule(DO_DB, "b"),)
-    before = filters.version("ch1")
+    assert filters.current("ch1").rules == (make_rule(DO_DB, "b"),)
+    before = filters.current("ch1").version
     filters.remove_channel("Ch1")
     assert filters.channels == []
     filters.change([clause(IGNORE_DB, "c")], None)
@@ -273,7 +273,7 @@ def test_a_channel_added_twice_keeps_its_filter_and_one_removed_does_not() -> No
         ("REPLICATE_DO_DB", "a", STARTUP),
         ("REPLICATE_IGNORE_DB", "c", CHANGED),
     ]
-    assert filters.version("ch1") > before
+    assert filters.current("ch1").version > before
 
 
 def test_channels_compare_without_case_with_accents_and_are_shown_in_lower_case() -> None:
@@ -282,8 +282,8 @@ def test_channels_compare_without_case_with_accents_and_are_shown_in_lower_case(
         filters.add_channel(name)
     assert filters.channels == ["", "b1", "b2", "b_0", "ch_b", "e1", "é1"]
     filters.change([clause(DO_DB, "x")], "cH_b")
-    assert filters.rules("ch_B") == (make_rule(DO_DB, "x"),)
-    assert filters.rules("e1") == ()
+    assert filters.current("ch_B").rules == (make_rule(DO_DB, "x"),)
+    assert filters.current("e1").rules == ()
 
 
 def test_what_there_is_not() -> None:
@@ -292,7 +292,7 @@ def test_what_there_is_not() -> None:
         lambda: filters.change([clause(DO_DB, "x")], "nosuch"),
         lambda: filters.remove_channel("nosuch"),
         lambda: filters.settings("nosuch"),
-        lambda: filters.rules("nosuch"),
+        lambda: filters.current("nosuch").rules,
         lambda: filters.count("nosuch", {}),
     ):
         with pytest.raises(UnknownChannel, match="nosuch"):
@@ -307,12 +307,12 @@ def test_what_there_is_not() -> None:
 
 def test_a_change_is_made_whole_or_not_at_all() -> None:
     filters, _ = started("--replicate-do-db=a", existing=("", "ch1"))
-    before = rows(filters), filters.global_settings(), filters.version("")
+    before = rows(filters), filters.global_settings(), filters.current("").version
     broken = FilterClause(WILD_DO, (Rule(WILD_DO, "nodot"),))
     for channel in (None, "", "ch1"):
         with pytest.raises(OptionError, match=r"db_pattern\.table_pattern"):
             filters.change([clause(DO_DB, "good"), broken], channel)
-    assert (rows(filters), filters.global_settings(), filters.version("")) == before
+    assert (rows(filters), filters.global_settings(), filters.current("").version) == before
 
 
 def test_a_wrong_rule_is_told_before_a_wrong_channel() -> None:
@@ -329,16 +329,16 @@ def test_rules_of_both_semantics_are_refused_wherever_they_would_meet() -> None:
         filters.change([do], None)
     assert filters.global_settings() == []
     filters.change([do], "")
-    assert filters.semantics("") is FilterSemantics.EFFECTIVE
-    assert filters.semantics("ch1") is FilterSemantics.CLASSIC
+    assert filters.current("").semantics is FilterSemantics.EFFECTIVE
+    assert filters.current("ch1").semantics is FilterSemantics.CLASSIC
     filters.change([clause(DO_DB), do], "ch1")  # in one go
-    assert filters.semantics("ch1") is FilterSemantics.EFFECTIVE
+    assert filters.current("ch1").semantics is FilterSemantics.EFFECTIVE
     assert shown(filters.settings("ch1")) == [
         ("REPLICATE_DO_DB", "", CHANGED_CHANNEL),
         ("DO", "a.%", CHANGED_CHANNEL),
     ]
     filters.change([clause(EffectiveRuleKind.DO)], "ch1")
-    assert filters.semantics("ch1") is FilterSemantics.CLASSIC
+    assert filters.current("ch1").semantics is FilterSemantics.CLASSIC
 
 
 def test_rules_of_both_semantics_are_refused_at_the_start() -> None:
@@ -355,7 +355,7 @@ def test_rules_of_both_semantics_are_refused_at_the_start() -> None:
 
 def test_counters() -> None:
     filters, _ = started("--replicate-do-db=a", "--replicate-ignore-db=b", existing=("", "ch1"))
-    old = filters.version("")
+    old = filters.current("").version
     filters.count("", {DO_DB: 2, IGNORE_DB: 3, WILD_DO: 9})
     filters.count("", {DO_DB: 1})
     assert [setting.counter for setting in filters.settings("")] == [3, 3]
@@ -365,7 +365,7 @@ def test_counters() -> None:
     # these hits are of the filter before the change and are counted after the change
     filters.count("", {DO_DB: 5, IGNORE_DB: 5}, version=old)
     assert [setting.counter for setting in filters.settings("")] == [0, 8]
-    filters.count("", {DO_DB: 5, IGNORE_DB: 5}, version=filters.version(""))
+    filters.count("", {DO_DB: 5, IGNORE_DB: 5}, version=filters.current("").version)
     assert [setting.counter for setting in filters.settings("")] == [5, 13]
     assert [setting.counter for setting in filters.global_settings()] == [0, 0]
 
@@ -382,7 +382,7 @@ def test_threads_lose_no_hit_and_see_no_half_change() -> None:
     def count() -> None:
         for _ in range(500):
             filters.count("ch1", {IGNORE_DB: 1})
-            rules = filters.rules("ch1")
+            rules = filters.current("ch1").rules
             databases = [rule.value for rule in rules if rule.kind is DO_DB]
             tables = [rule.value.removesuffix(".t") for rule in rules if rule.kind is WILD_DO]
             if databases != tables:
@@ -444,7 +444,7 @@ def test_any_history_is_what_a_plain_model_says(
     for name in existing:
         model[name] = copied() | ({DO_DB: [names(name), STARTUP_CHANNEL, 0]} if names(name) else {})
     for what, *arguments in steps:
-        versions = {name: filters.version(name) for name in filters.channels}
+        versions = {name: filters.current(name).version for name in filters.channels}
         changed: set[object] = set()
         if what == "change":
             clauses, channel = arguments
@@ -472,7 +472,7 @@ def test_any_history_is_what_a_plain_model_says(
                 model[arguments[0]][arguments[1]][2] += 1
         for name, version in versions.items():
             if name in model:
-                assert (filters.version(name) > version) == (name in changed)
+                assert (filters.current(name).version > version) == (name in changed)
     assert set(filters.channels) == set(model) - {None}
     for name in model:
         settings = filters.global_settings() if name is None else filters.settings(name)

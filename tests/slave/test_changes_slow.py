@@ -187,7 +187,9 @@ class Changing:
                             counters[kind] = 0
                         rules = [rule for kind in now for rule in now[kind]]
                         applier = EventApplier(
-                            make_filter(self.filters.semantics(""), rules, names=NameRules(event.fd.family)),
+                            make_filter(
+                                self.filters.current("").semantics, rules, names=NameRules(event.fd.family)
+                            ),
                             target,
                             on_complete=lambda gtid: gtids.append(str(gtid)),
                         )

@@ -7,6 +7,7 @@ replica evaluates its rules. The explanation lists the steps through this flow c
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -177,15 +178,19 @@ def explain_set(
         for plan in thread.plan(segment):
             found.counts.add(plan.counts)
         for part in (segment, *segment.payloads.values()):
-            sums = _summed(sums, part)
+            group = _groups(part)
+            more = np.stack([np.bincount(group), np.bincount(group, weights=part.size)]).astype(np.int64)
+            if more.shape[1] > sums.shape[1]:
+                sums, more = more, sums
+            sums[:, : more.shape[1]] += more
         gatherer.add(segment, reader)
-    for group in np.flatnonzero(sums[0]).tolist():
-        events, size = sums[:, group].tolist()
-        if group < _SUBJECTS:
-            before = found.others.get(_REASONS[group], (0, 0))
-            found.others[_REASONS[group]] = (before[0] + events, before[1] + size)
+    for number in np.flatnonzero(sums[0]).tolist():
+        events, size = sums[:, number].tolist()
+        if number < _SUBJECTS:
+            before = found.others.get(_REASONS[number], (0, 0))
+            found.others[_REASONS[number]] = (before[0] + events, before[1] + size)
         else:
-            subject = subjects[group - _SUBJECTS]
+            subject = subjects[number - _SUBJECTS]
             found.subjects.append(ExplainedSubject(subject, events, size, filters.decide(subject)))
     found.subjects.sort(key=lambda each: -each.size)
     found.warnings = lint(filters.slave, gatherer.knowledge)
@@ -199,16 +204,13 @@ each table or statement, by its number."""
 _REASONS = {**BY_ROLE, _UNMAPPED: UNMAPPED, _XA_END: XA_END}
 
 
-def _summed(sums: Sums, segment: Segment) -> Sums:
-    """Return the number of events and their bytes, by group, after those of a segment have been added."""
+def _groups(segment: Segment) -> Sums:
+    """Return for each event a key of :data:`_REASONS`, or the number of its table or statement plus _SUBJECTS."""
     group = np.where(segment.subject >= 0, segment.subject + _SUBJECTS, segment.role & R.ROLE_MASK)
     group[segment.subject == R.UNMAPPED] = _UNMAPPED
+    # Only an XA COMMIT or XA ROLLBACK event belongs to several tables, those of its prepared transaction.
     group[list(segment.xa_ends)] = _XA_END
-    more = np.stack([np.bincount(group), np.bincount(group, weights=segment.size)]).astype(np.int64)
-    if more.shape[1] > sums.shape[1]:
-        sums, more = more, sums
-    sums[:, : more.shape[1]] += more
-    return sums
+    return group
 
 
 def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True) -> Iterator[ExplainedEvent]:
@@ -219,7 +221,20 @@ def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True)
     """
     subjects, sources = Subjects(), SourceNumbers()
     thread = DumpThread(filters.flags(subjects), sources)
-    why = _Why(subjects, filters)
+    decide = functools.cache(lambda number: filters.decide(subjects[number]))
+
+    def explained(
+        part: Segment, number: int, group: int, place: tuple[int, int | None], sent: bool
+    ) -> ExplainedEvent:
+        subject = decision = None
+        if group < _SUBJECTS:
+            why = _REASONS[group]
+        else:
+            subject, decision = subjects[group - _SUBJECTS], decide(group - _SUBJECTS)
+            why = decision.step.value
+        size, name = int(part.size[number]), event_name(int(part.type[number]))
+        return ExplainedEvent(part.file, *place, size, name, subject, decision, why, sent)
+
     prepared = NONE_PREPARED
     names = binlogs.names
     for name in names:
@@ -234,63 +249,15 @@ def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True)
             again = SegmentReader(file, subjects, sources, verify=False, prepared=prepared)
             prepared = first.prepared
             while (segment := again.next()) is not None:
-                for number, is_sent in enumerate(sent.of(0, segment.offset).tolist()):
-                    position = int(segment.offset[number])
-                    event = why.event(segment, number, position, None, is_sent)
-                    if number in segment.xa_ends:
-                        event = replace(event, subject=None, decision=None, why=XA_END)
-                    yield event
+                groups, is_sent = _groups(segment).tolist(), sent.of(0, segment.offset).tolist()
+                for number, position in enumerate(segment.offset.tolist()):
+                    yield explained(segment, number, groups[number], (position, None), is_sent[number])
                     if number in segment.payloads:
                         inner = segment.payloads[number]
-                        yield from why.inside(inner, position, sent.inside(0, position, len(inner.offset)))
-
-
-class _Why:
-    """A maker of explanations for the events of one binlog set."""
-
-    def __init__(self, subjects: Subjects, filters: Filters) -> None:
-        self._subjects, self._filters = subjects, filters
-        self._decisions: dict[int, Decision] = {}
-
-    def event(
-        self, segment: Segment, number: int, position: int, inside: int | None, sent: bool
-    ) -> ExplainedEvent:
-        owner = int(segment.subject[number])
-        subject = decision = None
-        if owner == R.UNMAPPED:
-            why = UNMAPPED
-        elif owner < 0:
-            why = BY_ROLE[int(segment.role[number]) & 0x7F]
-        elif self._subjects.members(owner) is not None:
-            # Only an XA COMMIT or XA ROLLBACK event belongs to several tables, those of its prepared transaction.
-            why = XA_END
-        else:
-            subject = self._subjects[owner]
-            if owner not in self._decisions:
-                self._decisions[owner] = self._filters.decide(subject)
-            decision = self._decisions[owner]
-            why = decision.step.value
-        return ExplainedEvent(
-            segment.file,
-            position,
-            inside,
-            int(segment.size[number]),
-            event_name(int(segment.type[number])),
-            subject,
-            decision,
-            why,
-            sent,
-        )
-
-    def inside(
-        self, payload: Segment, position: int, sent: npt.NDArray[np.bool_]
-    ) -> Iterator[ExplainedEvent]:
-        """Yield the explanations of the events inside a compressed transaction.
-
-        ``sent`` tells for each of these events whether the master sends the event.
-        """
-        for number, is_sent in enumerate(sent.tolist()):
-            yield self.event(payload, number, position, int(payload.offset[number]), is_sent)
+                        told = sent.inside(0, position, len(inner.offset)).tolist()
+                        for each, group in enumerate(_groups(inner).tolist()):
+                            place = position, int(inner.offset[each])
+                            yield explained(inner, each, group, place, told[each])
 
 
 class PathStep(NamedTuple):
