@@ -17,7 +17,7 @@ from dumpfilter.binlog.row_image import AFTER, BEFORE
 from dumpfilter.binlog.row_walk import NULL, RowsError, find_rows
 from dumpfilter.binlog.rows.events import RowsEvents, RowsEventsFinder, at_position, with_map
 from dumpfilter.binlog.rows.layouts import LayoutTable
-from dumpfilter.binlog.rows.structs import Cells, Images, maps, structs
+from dumpfilter.binlog.rows.structs import Images
 from dumpfilter.binlog.rows.table import Table, describe_table
 from dumpfilter.binlog.rows.texts import CellError, Documents
 from dumpfilter.binlog.rows.typed import with_names
@@ -115,27 +115,24 @@ class RowImageReader:
         place = np.arange(row.size) + (layouts.first[layout] - found.cell[:-1])[row]
         is_after = place >= layouts.second[layout][row]
         documents = _documents(found.length, layouts.document[place], found.start, found.cell[row])
+        styled, described = self._finder.layouts.styled(), self._finder.layouts.described
         made = []
         for number, bit in enumerate((BEFORE, AFTER)):
             chosen = np.flatnonzero(is_after == bool(number))
-            first = np.searchsorted(row[chosen], np.arange(event.size + 1))
-            cells = Cells(first, found.start[chosen], found.length[chosen])
             changed = {
                 int(np.searchsorted(chosen, cell)): place for cell, place in documents.items() if number
             }
-            images = Images(layouts.images[layout] & bit != 0, cells, found.column[chosen], changed)
+            columns = row[chosen], found.start[chosen], found.length[chosen], found.column[chosen]
+            images = Images(data, styled, described, layouts.images[layout] & bit != 0, *columns, changed)
             try:
-                made.append(self._images(data, images, number))
+                if self._types is None:
+                    made.append(images.maps())
+                else:
+                    made.append(images.structs(self._types[number], self._invalid_dates))
             except CellError as error:
-                wrong = int(np.searchsorted(cells.row, error.cell, "right")) - 1
+                wrong = int(row[chosen[error.cell]])
                 raise at_position(error.error, int(position[event[wrong]])) from error.error
         return ChangedRows(event, *made)
-
-    def _images(self, data: Bytes, images: Images, number: int) -> pa.Array:
-        styled, described = self._finder.layouts.styled(), self._finder.layouts.described
-        if self._types is not None:
-            return structs(data, images, styled, described, self._types[number], self._invalid_dates)
-        return maps(data, images, styled, described)
 
 
 def _documents(length: Int64, document: npt.NDArray[np.int32], start: Int64, first: Int64) -> Documents:

@@ -130,10 +130,35 @@ class CellTexts:
         self._cells = read_only(data), start, length, column, styled.columns
         self._more = _NO_TEXTS
         if styled.pending.any():
-            found = np.flatnonzero(styled.pending[column] & (length != NULL))
-            self._more = _joined(_pending_texts(data, start, length, column, styled, documents, found))
+            self._more = _joined(self._pending_texts(styled, documents))
         self._next = 0
         """The number of the next pending cell."""
+
+    def _pending_texts(self, styled: StyledColumns, documents: Documents) -> list[bytes]:
+        data, start, length, column, columns = self._cells
+        pending = np.flatnonzero(styled.pending[column] & (length != NULL))
+        of_cell = column[pending]
+        real = columns.form[of_cell] == Form.REAL
+        texts = np.empty(pending.size, object)
+        for one in np.unique(of_cell[real]).tolist():
+            chosen, style = of_cell == one, styled.styles[one]
+            raw = data[start[pending[chosen]][:, None] + np.arange(style.parameter)]
+            texts[chosen] = [*map(str.encode, style.numbers(raw.view(f"<f{style.parameter}").ravel()))]
+        for k in np.flatnonzero(~real).tolist():
+            cell = int(pending[k])
+            at, size, style = int(start[cell]), int(length[cell]), styled.styles[of_cell[k]]
+            try:
+                if size < NULL:
+                    place, amount = documents.get(cell, (0, -1))
+                    document = data[place : place + amount].tobytes() if amount >= 0 else None
+                    made = style.changes(data[at : at + NULL - 1 - size].tobytes(), document)
+                else:
+                    made = style.value(data[at : at + size].tobytes())
+            except BinlogError as error:
+                raise CellError(cell, error) from error
+            texts[k] = made.encode("utf-8", "replace")
+        found: list[bytes] = texts.tolist()
+        return found
 
     def pieces(self, first: int, last: int, size: int) -> Iterator[bytes]:
         """Yield the texts of some cells, in pieces of about ``size`` bytes. The caller takes all cells in order."""
@@ -164,39 +189,6 @@ class CellTexts:
             larger = np.empty(2 * out.size, np.uint8)
             larger[:end] = out[:end]
             out = larger
-
-
-def _pending_texts(
-    data: Bytes,
-    start: Int64,
-    length: Int64,
-    column: Int64,
-    styled: StyledColumns,
-    documents: Documents,
-    pending: Int64,
-) -> list[bytes]:
-    of_cell = column[pending]
-    real = styled.columns.form[of_cell] == Form.REAL
-    texts = np.empty(pending.size, object)
-    for one in np.unique(of_cell[real]).tolist():
-        chosen, style = of_cell == one, styled.styles[one]
-        raw = data[start[pending[chosen]][:, None] + np.arange(style.parameter)]
-        texts[chosen] = [*map(str.encode, style.numbers(raw.view(f"<f{style.parameter}").ravel()))]
-    for k in np.flatnonzero(~real).tolist():
-        cell = int(pending[k])
-        at, size, style = int(start[cell]), int(length[cell]), styled.styles[of_cell[k]]
-        try:
-            if size < NULL:
-                place, amount = documents.get(cell, (0, -1))
-                document = data[place : place + amount].tobytes() if amount >= 0 else None
-                made = style.changes(data[at : at + NULL - 1 - size].tobytes(), document)
-            else:
-                made = style.value(data[at : at + size].tobytes())
-        except BinlogError as error:
-            raise CellError(cell, error) from error
-        texts[k] = made.encode("utf-8", "replace")
-    found: list[bytes] = texts.tolist()
-    return found
 
 
 def _joined(texts: list[bytes]) -> tuple[Bytes, Int64]:
