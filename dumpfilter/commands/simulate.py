@@ -5,13 +5,114 @@ The traffic of each transaction is read in one pass over the binlogs, on threads
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.commands.completion import complete_variant
 from dumpfilter.commands.option_groups.engine import JobReadOptions, LocalEngineOptions
-from dumpfilter.commands.option_groups.scenarios import ScenarioOptions
-from dumpfilter.commands.simulating import Inputs, read_origins
+from dumpfilter.commands.option_groups.inputs import fetched
+
+if TYPE_CHECKING:
+    from dumpfilter.simulation.plan import Plan
+    from dumpfilter.simulation.results import Variant
+    from dumpfilter.simulation.simulate import Options
+    from dumpfilter.simulation.traffic import SetTraffic
+    from dumpfilter.spark_jobs.engines.runner import Runner
+
+
+class Planned(NamedTuple):
+    """A planned simulation, and where its transactions are from."""
+
+    plan: Plan
+    speeds: dict[str, float | None]
+    """The speed at which each recording is replayed."""
+    binlogs: dict[str, str]
+    """The binlog set of each origin."""
+
+
+class Inputs(Settings):
+    """The topology or the slaves file, and the binlogs of ``dumpfilter simulate``."""
+
+    topology: str | None = setting(None, show_default=False, is_argument=True)
+    """The topology: a TOML file or a short string (docs/topology.md)."""
+    binlog: list[str] | None = setting(None, metavar="SET", show_default=False)
+    """The binlog set of the topology's origin: its index file or directory, also as an s3a:, hdfs: or file: address, or
+    a running server, mysql://USER@HOST:PORT/. NODE=SET for several origins."""
+    slaves: Path | None = setting(None, show_default=False)
+    """Slaves of one master, in place of a topology (TOML, see docs/simulation.md)."""
+
+    def planned(self) -> Planned:
+        """Return the plan of the topology or of the slaves file. Raises OptionError."""
+        from dumpfilter.simulation.origins import binlog_sets, speeds_of
+        from dumpfilter.simulation.plan import plan_slaves, plan_topology
+        from dumpfilter.topology import topology_from
+        from dumpfilter.topology.slave_options import slaves_of
+
+        if (self.topology is None) == (self.slaves is None):
+            raise OptionError("give either a topology, such as 'm >> web', or --slaves FILE")
+        binlogs = self.binlog or []
+        if self.slaves is not None:
+            plan = plan_slaves(slaves_of([self.slaves], []), self.slaves.stem)
+            return Planned(plan, {}, binlog_sets(plan, None, binlogs))
+        model = topology_from(self.topology or "")
+        plan = plan_topology(model)
+        return Planned(plan, speeds_of(model), binlog_sets(plan, model, binlogs))
+
+
+class ScenarioOptions(Settings, panel="Scenarios"):
+    """The options that say which scenarios a simulation computes."""
+
+    variant: list[str] | None = setting(
+        None, metavar="NAME", show_default=False, autocompletion=complete_variant
+    )
+    """A way to bring the binlog to the slaves: no-filter, filter-on-slave, filter-on-master, no-filter-zstd,
+    filter-on-master-zstd, split, real-replica. Without the option all of them, and for sweeps and searches
+    no-filter and filter-on-master."""
+    sweep: list[str] | None = setting(None, metavar="WHAT=VALUES", show_default=False)
+    """Simulate links with each of some rates or delays: rate=512kbit,1mbit or m:web.delay=0s,50ms."""
+    scale_load: str = setting("1", metavar="FACTORS")
+    """Multiply the pace of transactions."""
+    find: list[str] | None = setting(None, metavar="WHAT", show_default=False)
+    """Find the slowest rate, or the longest delay, with which no transaction lags more than --lag: rate, delay or
+    m:web.rate."""
+    lag: str = setting("1s", metavar="TIME")
+    """The limit of the lag."""
+    apply_rate: str | None = setting(None, metavar="RATE", show_default=False)
+    """The rate at which slaves apply events. The lag then lasts until a transaction is applied."""
+    apply_time: str = setting("0s", metavar="TIME")
+    """The time to apply a transaction, besides the time for its bytes."""
+    seed: int = setting(1, min=0)
+    """The seed of the links' jitter."""
+
+    def options(self, links: Sequence[str]) -> Options:
+        """Return the options of the simulation. ``links`` has the names of all links. Raises OptionError."""
+        from dumpfilter.base.options.units import parse_rate, parse_time
+        from dumpfilter.simulation import wishes
+        from dumpfilter.simulation.hop import Hop
+        from dumpfilter.simulation.results import SIMULATED, Variant
+        from dumpfilter.simulation.simulate import Options
+
+        chosen = wishes.parse_variants(self.variant or ())
+        varied = chosen or (Variant.NONE, Variant.MASTER)
+        loads = wishes.parse_loads(self.scale_load)
+        sweeps = [wishes.parse_sweep(text, links) for text in self.sweep or ()]
+        settings = [*wishes.settings_of(chosen or SIMULATED, loads, [])]
+        if sweeps:
+            settings += wishes.settings_of(varied, loads, sweeps)
+        rate = None if self.apply_rate is None else parse_rate(self.apply_rate, option="--apply-rate")
+        fixed = round(parse_time(self.apply_time, option="--apply-time") * 1e9)
+        applier = Hop(rate, fixed=fixed) if rate is not None or fixed else None
+        return Options(
+            tuple(dict.fromkeys(settings)),
+            round(parse_time(self.lag, option="--lag") * 1e6),
+            applier,
+            self.seed,
+            wishes.searches_of(self.find or (), varied, loads, links),
+        )
 
 
 class SimulationOutput(Settings):
@@ -62,3 +163,23 @@ def simulate_command(
     threads = partial(ThreadRunner(console=progress), label="simulating")
     results = simulate(planned.plan, traffics, options, threads, speeds=planned.speeds)
     show_results(results, given.output, progress, page=given.report, json=given.as_json)
+
+
+def read_origins(
+    given: Planned, run: Runner, read: JobReadOptions, variants: set[Variant]
+) -> dict[str, SetTraffic]:
+    """Read the traffic of each origin's binlog set."""
+    from dumpfilter.simulation.results import Variant
+    from dumpfilter.spark_jobs.simulation.traffic import TrafficOptions, read_traffic
+
+    options = TrafficOptions(
+        on_corrupt=read.on_corrupt,
+        verify=read.verify_checksum,
+        range_size=read.range_bytes,
+        compressed=bool({Variant.NONE_COMPRESSED, Variant.MASTER_COMPRESSED} & variants),
+        split=Variant.SPLIT in variants,
+    )
+    return {
+        origin: read_traffic(fetched([binlogs], None)[0], given.plan.filters, run, options)
+        for origin, binlogs in given.binlogs.items()
+    }

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PANEL = "TLS"
+TLS_PANEL = "TLS"
 
 _ALL_ADDRESSES = ("0.0.0.0", "::", "[::]", "")
 """The hosts that stand for all addresses of this machine."""
 
 
-class ProtectionOptions(Settings, panel=PANEL):
+class ProtectionOptions(Settings, panel=TLS_PANEL):
     """The options of a process's TLS certificate, which all of its ports use."""
 
     tls_cert: Path | None = setting(None, metavar="FILE")
