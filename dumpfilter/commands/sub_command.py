@@ -14,13 +14,22 @@ from dumpfilter.base.compiler import notice
 from dumpfilter.base.errors import OptionError
 
 
-class SubCommand(TyperCommand):
-    """A sub-command of ``dumpfilter``."""
+class HelpPage:
+    """The page of ``--help`` of a command or of a group of commands."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the page of ``--help`` to standard output."""
+        """Print the page to standard output."""
         del formatter
-        _print_page(self, ctx)
+        # The import takes longer than most commands need to begin.
+        from rich.console import Console
+
+        from dumpfilter.commands.help_page import WIDEST, print_help
+
+        print_help(ctx.command, ctx, Console(width=min(Console().width, WIDEST), highlight=False))
+
+
+class SubCommand(HelpPage, TyperCommand):
+    """A sub-command of ``dumpfilter``."""
 
     def invoke(self, ctx: Any) -> Any:
         """Configure the log and run the command. A command with options for the log configures it once more."""
@@ -34,13 +43,8 @@ class SubCommand(TyperCommand):
         return super().invoke(ctx)
 
 
-class CommandGroup(TyperGroup):
+class CommandGroup(HelpPage, TyperGroup):
     """A group of sub-commands, such as ``dumpfilter`` itself."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the page of ``--help`` to standard output."""
-        del formatter
-        _print_page(self, ctx)
 
     def help_of(self, ctx: Any, name: str) -> tuple[str, str]:
         """Return the panel and the description of a command of the group."""
@@ -64,12 +68,3 @@ def _tell_of_compilation() -> None:
         structlog.get_logger("dumpfilter").warning("compiling", hint=notice.TEXT)
     else:
         typer.echo(f"dumpfilter: {notice.TEXT}", err=True)
-
-
-def _print_page(command: TyperCommand | TyperGroup, ctx: Any) -> None:
-    # The import takes longer than most commands need to begin.
-    from rich.console import Console
-
-    from dumpfilter.commands.help_page import WIDEST, print_help
-
-    print_help(command, ctx, Console(width=min(Console().width, WIDEST), highlight=False))

@@ -5,7 +5,6 @@ Rows have two forms. Plain statements get rows in the protocol's text form, and 
 
 from __future__ import annotations
 
-import datetime
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from mysql_mimic.charset import CharacterSet
 from mysql_mimic.types import Capabilities, ServerStatus, str_len, uint_len
 from mysql_mimic.types import ColumnType as WireType
 
-from dumpfilter.console.sql.result import Column, ColumnType, Result, as_shown
+from dumpfilter.console.sql.result import Column, ColumnType, Result, text_of
 from dumpfilter.console.sql.server_errors import SqlError
 
 _WIRE = {
@@ -96,21 +95,6 @@ def column_definition(column: Column, charset: CharacterSet) -> bytes:
             decimals=decimals,
         )
     )
-
-
-def text_of(value: object) -> str:
-    """Return a value of a row as a text, in the form in which a server sends it to clients.
-
-    >>> text_of(1e3), text_of(0.1), text_of(True), text_of(datetime.datetime(2026, 1, 2))
-    ('1000', '0.1', '1', '2026-01-02 00:00:00.000000')
-    """
-    if isinstance(value, bool):
-        return str(int(value))
-    if isinstance(value, float):
-        return repr(value).removesuffix(".0")
-    if isinstance(value, datetime.datetime):
-        return as_shown(value)
-    return str(value)
 
 
 def _encoded(value: object, charset: CharacterSet) -> bytes:

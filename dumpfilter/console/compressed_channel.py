@@ -18,7 +18,7 @@ import zstandard
 from mysql_mimic.types import Capabilities
 
 from dumpfilter.console.sql.server_errors import ER_NET_PACKET_TOO_LARGE
-from dumpfilter.console.tls_channel import TlsChannel
+from dumpfilter.console.tls_channel import BufferedReading, TlsChannel
 
 MAX_COMPRESSED_COMMAND = (1 << 20) + (1 << 16)
 """The limit of the length of a compressed packet from a client, before and after its compression, bytes."""
@@ -79,7 +79,7 @@ def codec_of(capabilities: Capabilities, zstd_level: int) -> Codec | None:
     return None
 
 
-class CompressedChannel:
+class CompressedChannel(BufferedReading):
     """The server's side of a compressed connection, on top of a plain or an encrypted connection.
 
     The class has the methods of asyncio's StreamReader and StreamWriter that the console uses. Bytes are compressed in
@@ -92,10 +92,10 @@ class CompressedChannel:
         writer: asyncio.StreamWriter | TlsChannel,
         codec: Codec,
     ) -> None:
+        super().__init__()
         self._reader = reader
         self._writer = writer
         self.codec = codec
-        self._content = bytearray()
         self._queue: list[bytes | memoryview] = []
         self._received = 0
         self._sequence = 0
@@ -106,19 +106,12 @@ class CompressedChannel:
         """Continue the sequence number of the last packet that was read in the packets that are sent next."""
         self._sequence = self._received
 
-    async def readexactly(self, n: int) -> bytes:
-        """Wait for ``n`` bytes from the client, and return them uncompressed.
+    async def _read_more(self) -> bytes:
+        """Return the content of the next packet.
 
-        Raises IncompleteReadError when the client closes the connection before, ConnectionError for packets that
-        are no compressed packets, and SqlError 1153 for too long ones.
+        Raises IncompleteReadError when the client closes the connection, ConnectionError for packets that are no
+        compressed packets, and SqlError 1153 for too long ones.
         """
-        while len(self._content) < n:
-            self._content += await self._read_packet()
-        taken = bytes(self._content[:n])
-        del self._content[:n]
-        return taken
-
-    async def _read_packet(self) -> bytes:
         header = await self._reader.readexactly(_HEADER)
         length, number = int.from_bytes(header[:3], "little"), header[3]
         before = int.from_bytes(header[4:], "little")

@@ -164,8 +164,8 @@ class Connection:
             Com.QUERY: self._query,
             Com.FIELD_LIST: self._field_list,
             Com.STATISTICS: self._statistics,
-            Com.DEBUG: self._just_ok,
-            Com.PING: self._just_ok,
+            Com.DEBUG: self._send_ok,
+            Com.PING: self._send_ok,
             Com.STMT_PREPARE: self._stmt_prepare,
             Com.STMT_EXECUTE: self._stmt_execute,
             Com.STMT_CLOSE: self._stmt_close,
@@ -388,9 +388,6 @@ class Connection:
     async def _statistics(self, data: bytes) -> None:
         await self._stream.send(self._client.statistics().encode())
 
-    async def _just_ok(self, data: bytes) -> None:
-        await self._send_ok()
-
     async def _reset_connection(self, data: bytes) -> None:
         self._forget_statements()
         self._client.reset()
@@ -485,7 +482,7 @@ class Connection:
         finally:
             self._limits.results.give_back(size)
 
-    async def _send_ok(self) -> None:
+    async def _send_ok(self, _: bytes = b"") -> None:
         await self._stream.send(answers.ok(self._capabilities, self._status(), Result()))
 
     async def _send_error(self, failed: SqlError) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
+from weakref import WeakValueDictionary
 
 from dumpfilter.base.security.throttle import Throttle
 
@@ -23,24 +24,17 @@ class LoginTurns:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._failures = Throttle(free=_FREE_FAILURES)
-        self._locks: dict[Hashable, tuple[asyncio.Lock, set[object]]] = {}
-        """For each guesser, the lock of the turn, and the clients that have the turn or wait for it."""
+        self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
+        """The lock of each guesser's turn, as long as a client has the turn or waits for the turn."""
 
     @asynccontextmanager
     async def turn(self, guesser: Hashable) -> AsyncIterator[None]:
         """Wait for the guesser's turn, and hold it inside the ``with`` block."""
-        lock, clients = self._locks.setdefault(guesser, (asyncio.Lock(), set()))
-        client = object()
-        clients.add(client)
-        try:
-            async with lock:
-                if self._failures.failures(guesser) >= _FREE_FAILURES:
-                    await asyncio.sleep(self._seconds)
-                yield
-        finally:
-            clients.remove(client)
-            if not clients:
-                del self._locks[guesser]
+        lock = self._locks.setdefault(guesser, asyncio.Lock())
+        async with lock:
+            if self._failures.failures(guesser) >= _FREE_FAILURES:
+                await asyncio.sleep(self._seconds)
+            yield
 
     def failed(self, guesser: Hashable) -> None:
         """Count a wrong password of the guesser."""

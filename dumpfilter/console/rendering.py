@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from dumpfilter.console.sql.result import text_of
+
 Row = Sequence[Any]
 
 
@@ -52,9 +54,7 @@ def render_within(width: int, names: Sequence[str], numeric: Sequence[bool], row
 
 
 def _text(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+    return "NULL" if value is None else text_of(value)
 
 
 def _width(text: str) -> int:

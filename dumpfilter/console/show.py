@@ -25,6 +25,7 @@ from dumpfilter.console.roles import grants, may_see_user
 from dumpfilter.console.session import SHOWN_SCHEMA, Session
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.result import Column, ColumnType, Result, Table
+from dumpfilter.console.sql.select import quoted
 
 _INFO_LENGTH = 100
 """The number of characters of a statement that SHOW PROCESSLIST shows. SHOW FULL PROCESSLIST shows all."""
@@ -86,7 +87,7 @@ def _show(
     if like and first.name.startswith(("Database", "Tables_in_")):
         first = replace(first, name=f"{first.name} ({pattern})")
     shown = Table([first, *others], table.rows)
-    condition = f"{_quoted(first.name)} LIKE {like}" if like else where
+    condition = f"{quoted(first.name)} LIKE {like}" if like else where
     if not condition:
         return Result(shown.columns, shown.rows)
     return session.select(f"SELECT * FROM `{SHOWN_SCHEMA}`.`shown` WHERE {condition}", {"shown": shown})
@@ -198,19 +199,19 @@ def _create_database(session: Session, name: str) -> Table:
     if name not in schemas_of(session.executor):
         raise server_errors.ER_BAD_DB_ERROR(name)
     character_set = f"/*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE {COLLATION} */"
-    statement = f"CREATE DATABASE {_quoted(name)} {character_set}"
+    statement = f"CREATE DATABASE {quoted(name)} {character_set}"
     return Table(_columns("Database, Create Database"), [(name, statement)])
 
 
 @_shown("CREATE TABLE *:table")
 def _create_table(session: Session, name: str, schema: str | None = None) -> Table:
     fields = ",\n".join(
-        f"  {_quoted(row['COLUMN_NAME'])} {row['COLUMN_TYPE']}"
+        f"  {quoted(row['COLUMN_NAME'])} {row['COLUMN_TYPE']}"
         + ("" if "text" in row["COLUMN_TYPE"] else " DEFAULT NULL")
         for row in _columns_of(session, schema, name)
     )
     options = f"ENGINE={ENGINE} DEFAULT CHARSET=utf8mb4 COLLATE={COLLATION}"
-    statement = f"CREATE TABLE {_quoted(name)} (\n{fields}\n) {options}"
+    statement = f"CREATE TABLE {quoted(name)} (\n{fields}\n) {options}"
     return Table(_columns("Table, Create Table"), [(name, statement)])
 
 
@@ -218,10 +219,6 @@ def _create_table(session: Session, name: str, schema: str | None = None) -> Tab
 def _create_view(session: Session, name: str, schema: str | None = None) -> Table:
     session.table(schema, name)
     raise server_errors.ER_WRONG_OBJECT(session.schema(schema), name, "VIEW")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _empty(names: str, session: Session) -> Result:

@@ -19,7 +19,32 @@ class TlsFailed(ConnectionError):
     """The error that ends an encrypted connection, in the handshake or later. The text gives the reason."""
 
 
-class TlsChannel:
+class BufferedReading:
+    """The reading side of a channel on top of another connection."""
+
+    def __init__(self) -> None:
+        self._content = bytearray()
+
+    async def readexactly(self, n: int) -> bytes:
+        """Wait for ``n`` bytes from the client, and return them.
+
+        Raises IncompleteReadError when the client closes the connection before, and ConnectionError for other failures.
+        """
+        while len(self._content) < n:
+            more = await self._read_more()
+            if more is None:
+                raise asyncio.IncompleteReadError(bytes(self._content), n)
+            self._content += more
+        taken = bytes(self._content[:n])
+        del self._content[:n]
+        return taken
+
+    async def _read_more(self) -> bytes | None:
+        """Return the next bytes of the content, which may be none, or None when the client has closed the channel."""
+        raise NotImplementedError
+
+
+class TlsChannel(BufferedReading):
     """The server's side of an encrypted connection, on top of an unencrypted asyncio connection.
 
     The class has the methods of asyncio's StreamReader and StreamWriter that the console uses. One task may read while
@@ -29,12 +54,12 @@ class TlsChannel:
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext
     ) -> None:
+        super().__init__()
         self._reader = reader
         self._writer = writer
         self._from_client = ssl.MemoryBIO()
         self._to_client = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._from_client, self._to_client, server_side=True)
-        self._decrypted = bytearray()
 
     async def handshake(self) -> None:
         """Carry out the TLS handshake with the client. Raises TlsFailed, after sending the client a TLS alert."""
@@ -60,25 +85,14 @@ class TlsChannel:
         cipher = self._tls.cipher()
         return cipher[0] if cipher else ""
 
-    async def readexactly(self, n: int) -> bytes:
-        """Wait for ``n`` bytes from the client, and return them decrypted.
-
-        Raises IncompleteReadError when the client closes the connection before, and ConnectionError for other failures.
-        """
-        while len(self._decrypted) < n:
-            try:
-                data = self._tls.read(_READ)
-            except ssl.SSLWantReadError:
-                await self._receive()
-                continue
-            except ssl.SSLError as error:
-                raise TlsFailed(ssl_reason(error)) from None
-            if not data:
-                raise asyncio.IncompleteReadError(bytes(self._decrypted), n)
-            self._decrypted += data
-        taken = bytes(self._decrypted[:n])
-        del self._decrypted[:n]
-        return taken
+    async def _read_more(self) -> bytes | None:
+        try:
+            return self._tls.read(_READ) or None
+        except ssl.SSLWantReadError:
+            await self._receive()
+            return b""
+        except ssl.SSLError as error:
+            raise TlsFailed(ssl_reason(error)) from None
 
     def write(self, data: bytes | memoryview) -> None:
         """Encrypt ``data``, and queue it for sending to the client. Raises ConnectionError."""

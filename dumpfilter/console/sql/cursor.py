@@ -153,9 +153,7 @@ class Cursor(TokenReader):
         The server cuts off a fraction and an exponent, and reduces larger values to 2**64 - 1. Raises a syntax error
         for any other token.
         """
-        if self.token.kind not in _NUMBERS or self.token.kind is TokenKind.HEX:
-            self.fail()
-        return _number(self.advance())
+        return _number(self._decimal())
 
     def integer(self) -> int:
         """Consume an unsigned integer of at most 64 bits, and return it. Raises a syntax error for any other token."""
@@ -168,9 +166,12 @@ class Cursor(TokenReader):
 
         Raises a syntax error for any other token, also for a hexadecimal number.
         """
+        return float(self._decimal().value)
+
+    def _decimal(self) -> Token:
         if self.token.kind not in _NUMBERS or self.token.kind is TokenKind.HEX:
             self.fail()
-        return float(self.advance().value)
+        return self.advance()
 
 
 def _fits(digits: str) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+from dumpfilter.console.sql.result import text_of
 from dumpfilter.filter.collation import weight
 
 MAX_TEXT = 1 << 16
@@ -35,13 +36,6 @@ def fold(text: str) -> str:
     Two texts that are equal in MySQL's collation utf8mb4_0900_ai_ci have the same result, at least in common scripts.
     """
     return text.upper() if text.isascii() else weight(text)
-
-
-def text_of(value: Value) -> str:
-    """Return the text into which CONCAT converts a value. A float without a fraction loses its ``.0``."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def number_of(value: Value) -> int | float:

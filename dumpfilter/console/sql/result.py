@@ -21,6 +21,26 @@ def as_shown(time: datetime) -> str:
     return local.isoformat(" ", "microseconds")
 
 
+def text_of(value: object) -> str:
+    """Return a value of a row as a text, in the form in which a server sends the value to clients.
+
+    >>> text_of(1e3), text_of(0.1), text_of(True), text_of(datetime(2026, 1, 2))
+    ('1000', '0.1', '1', '2026-01-02 00:00:00.000000')
+    """
+    match value:
+        case str():
+            return value
+        case bool():
+            return str(int(value))
+        case float():
+            return repr(value).removesuffix(".0")
+        case bytes():
+            return value.decode("utf-8", "replace")
+        case datetime():
+            return as_shown(value)
+    return str(value)
+
+
 class ColumnType(enum.Enum):
     """The type of the values of a column. It decides how the values are sent to the client."""
 

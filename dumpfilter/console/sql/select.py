@@ -171,11 +171,11 @@ def _full(text: str) -> str:
 
 def _load(connection: sqlite3.Connection, tables: Mapping[tuple[str, str], Table]) -> None:
     for schema in {schema for schema, _ in tables}:
-        connection.execute(f"ATTACH ':memory:' AS {_quoted(schema)}")
+        connection.execute(f"ATTACH ':memory:' AS {quoted(schema)}")
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     for (schema, name), table in tables.items():
-        target = f"{_quoted(schema)}.{_quoted(name)}"
-        columns = ", ".join(f"{_quoted(column.name)} {_DECLARED[column.type]}" for column in table.columns)
+        target = f"{quoted(schema)}.{quoted(name)}"
+        columns = ", ".join(f"{quoted(column.name)} {_DECLARED[column.type]}" for column in table.columns)
         connection.execute(f"CREATE TABLE {target} ({columns})")
         places = ", ".join("?" * len(table.columns))
         connection.executemany(
@@ -184,7 +184,8 @@ def _load(connection: sqlite3.Connection, tables: Mapping[tuple[str, str], Table
         )
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a name in backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 
