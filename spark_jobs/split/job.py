@@ -51,7 +51,7 @@ from dumpfilter.spark_jobs.split.assign import RangePlan
 from dumpfilter.spark_jobs.split.output import OutputDirectory
 from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, REST, Specification, decode_name, schemas_among
 from dumpfilter.spark_jobs.split.placement import OutputFile, Placing
-from dumpfilter.spark_jobs.split.tasks import PlanRange, Staging, WriteRange, write_all
+from dumpfilter.spark_jobs.split.tasks import PlanRange, Staging, WriteRange, opened, write_all
 
 _SYNCS = 8
 """The number of threads that synchronize files to disk at the same time."""
@@ -92,19 +92,15 @@ def _finish_file(directory: Path, file: OutputFile, following: str | None) -> in
     path = directory / file.part.name
     size = file.part.size
     rotate = b"" if following is None else _rotate(file, following)
-    with writing(path):
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            write_all(handle, file.head, 0)
-            # An earlier run of the job may have been killed after it had written the Rotate event of this file.
-            if (found := os.fstat(handle).st_size) not in (size, size + len(rotate)):
-                raise OutputError(
-                    f"{path}: has {found} bytes, but {size} were written: is the directory one that all workers share?"
-                )
-            write_all(handle, rotate, size)
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    with writing(path), opened(path) as handle:
+        write_all(handle, file.head, 0)
+        # An earlier run of the job may have been killed after it had written the Rotate event of this file.
+        if (found := os.fstat(handle).st_size) not in (size, size + len(rotate)):
+            raise OutputError(
+                f"{path}: has {found} bytes, but {size} were written: is the directory one that all workers share?"
+            )
+        write_all(handle, rotate, size)
+        os.fsync(handle)
     return size + len(rotate)
 
 

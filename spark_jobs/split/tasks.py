@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -156,12 +157,14 @@ class WriteRange:
             return
         plan = RangePlan.load(self.staging.plan(wanted.number))
         placement: Placement = json.loads(self.staging.placement(wanted.number).read_bytes())
-        with open_file(wanted.path) as file, _Targets(self.staging) as targets:
+        with open_file(wanted.path) as file:
             for output, data, begin in _rendered_shares(file, plan):
                 for start, end, number, offset in _cut(placement[output], begin, begin + len(data)):
                     part = data[start - begin : end - begin]
                     rebase_array(part, offset + start, checksum=file.format_description.checksum)
-                    targets.write(output, number, part, offset + start)
+                    path = self.staging.binlog(output, number)
+                    with writing(path), opened(path) as handle:
+                        write_all(handle, part.data, offset + start)
             pieces = _with_source_ends(file, plan)
         rows = np.concatenate(
             [
@@ -269,34 +272,14 @@ def _mapping(pieces: Ints, stretches: list[Stretch], source_file: int) -> Ints:
     return np.stack(np.broadcast_arrays(*columns), axis=1)
 
 
-class _Targets:
-    """The output files that a task has opened for writing."""
-
-    _MOST = 200
-    """The largest number of files that a task has open at once. Systems usually let a process open 1024 files."""
-
-    def __init__(self, staging: Staging) -> None:
-        self._staging = staging
-        self._open: dict[tuple[str, int], int] = {}
-
-    def write(self, output: str, number: int, data: npt.NDArray[np.uint8], offset: int) -> None:
-        key = (output, number)
-        handle = self._open.get(key)
-        if handle is None:
-            if len(self._open) >= self._MOST:
-                self.__exit__()
-            path = self._staging.binlog(output, number)
-            with writing(path):
-                handle = self._open[key] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        with writing(self._staging.binlog(output, number)):
-            write_all(handle, data.data, offset)
-
-    def __enter__(self) -> _Targets:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        while self._open:
-            os.close(self._open.popitem()[1])
+@contextmanager
+def opened(path: Path) -> Iterator[int]:
+    """Open an output file for writing at any offset, or create it. Raises OSError."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def write_all(handle: int, data: memoryview | bytes, offset: int) -> None:
