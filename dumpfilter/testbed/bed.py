@@ -17,18 +17,16 @@ from dumpfilter.base.options.near import did_you_mean
 from dumpfilter.testbed.errors import NodesAreDown, NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files
 from dumpfilter.testbed.ground import HOST, Ground
-from dumpfilter.testbed.keeping import Keeper
-from dumpfilter.testbed.law import check_law
+from dumpfilter.testbed.law import ServerLaw, check_law
 from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.monitor import Monitor
 from dumpfilter.testbed.node import Feed, TestbedNode
 from dumpfilter.testbed.own_nodes import Master, Slave
-from dumpfilter.testbed.server_law import ServerLaw
 from dumpfilter.testbed.server_nodes import RunningServerNode, SqlNode, StartedServer
-from dumpfilter.testbed.values import NodeStatus, TestbedStatus
+from dumpfilter.testbed.values import TestbedStatus
 from dumpfilter.topology.links.client import LinkProcess
-from dumpfilter.topology.model import Kind, Link, Node, Topology
+from dumpfilter.topology.model import Kind, Link, Node
 
 _KINDS: Mapping[Kind, type[TestbedNode]] = {
     "server": StartedServer,
@@ -47,42 +45,29 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def __init__(
         self,
-        topology: Topology,
+        ground: Ground,
         state: State,
-        keeper: Keeper,
         links: LinkProcess,
         *,
         keep: bool,
-        hold: bool = False,
-        timeout: float = 60.0,
-        wait_timeout: float,
     ) -> None:
-        self.topology = topology
-        self.directory = state.directory
+        self.topology = topology = ground.topology
+        self.directory = ground.directory
+        self._ground = ground
         self._state = state
         self._keep = keep
-        self._keeper = keeper
         self._link_process = links
         self._began = time.monotonic()
         self._lock = threading.Lock()
         self._is_down = False
-        (self.directory / "logs").mkdir(exist_ok=True)
-        self._ground = Ground(
-            topology,
-            self.directory,
-            keeper,
-            holds_files=hold,
-            start_timeout=timeout,
-            wait_timeout=wait_timeout,
-        )
-        self._server_law = ServerLaw(self._ground)
+        self._server_law = ServerLaw(ground)
         self.links: Mapping[str, TestbedLink] = {
-            link.name: TestbedLink(links, link, wait_timeout=wait_timeout) for link in topology.links
+            link.name: TestbedLink(links, link, wait_timeout=ground.wait_timeout) for link in topology.links
         }
         """All links by name (``SOURCE:TARGET``)."""
         nodes: dict[str, TestbedNode] = {}
         for node in topology.nodes:
-            nodes[node.name] = _KINDS[node.kind](self._ground, node, self._feeds(node, nodes))
+            nodes[node.name] = _KINDS[node.kind](ground, node, self._feeds(node, nodes))
         self.nodes: Mapping[str, TestbedNode] = nodes
         """All nodes by name, sources before their readers."""
         self._monitor = Monitor(self.nodes, self.links, links)
@@ -141,7 +126,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._begin_outages()
         for node in self.nodes.values():
             if isinstance(node, Files):
-                node.start()
+                node.release()
 
     # -- nodes and links
 
@@ -231,7 +216,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         """Return the status of all nodes and links."""
         # Nodes are asked together, so that their places are those of about one moment.
         with ThreadPoolExecutor(len(self.nodes) or 1, "status") as pool:
-            nodes = dict(zip(self.nodes, pool.map(self._node_status, self.nodes.values()), strict=True))
+            nodes = dict(zip(self.nodes, pool.map(TestbedNode.status, self.nodes.values()), strict=True))
         counters = self._link_process.counters() if self.links else {}
         return TestbedStatus(
             name=self.topology.name,
@@ -243,11 +228,6 @@ class Testbed(AbstractContextManager["Testbed"]):
             },
             uptime=time.monotonic() - self._began,
         )
-
-    def _node_status(self, node: TestbedNode) -> NodeStatus:
-        found = node.status()
-        rate = sum(feed.link.throughput for feed in node.feeds if feed.link is not None)
-        return NodeStatus(**{**found.__dict__, "rate": rate})
 
     def report(self) -> dict[str, Any]:
         """Return bytes by link, bytes saved, and lag over the run, as values that JSON can represent."""
@@ -312,7 +292,7 @@ class Testbed(AbstractContextManager["Testbed"]):
                 steps.callback(self._remove_files)
             if self._state.is_temporary:
                 # From here on this process removes the directory, or keeps it.
-                steps.callback(self._keeper.keep, self.directory)
+                steps.callback(self._ground.keeper.keep, self.directory)
             steps.callback(self._ground.end_all)
             steps.callback(self._link_process.close)
             steps.callback(self._close_nodes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from dumpfilter.testbed.errors import NodeIsDown, StartFailed
 from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.node import Feed, Goal, TestbedNode
 from dumpfilter.testbed.replay import Replay, Timetable, steady_timetables, timetables
-from dumpfilter.testbed.values import NOWHERE, NodeStatus
+from dumpfilter.testbed.values import NOWHERE, ChannelState, Place
 from dumpfilter.topology.model import DEFAULT_STYLE, Node, Workload
 
 
@@ -30,7 +29,6 @@ class Files(TestbedNode):
         self.kind = node.kind
         self._replay: Replay | None = None
         self._watched: WatchedSet | None = None
-        self._done = threading.Event()
 
     @property
     def watched(self) -> WatchedSet:
@@ -38,18 +36,21 @@ class Files(TestbedNode):
             raise NodeIsDown(f"{self.name}: the node has not been started yet")
         return self._watched
 
-    def start(self) -> None:
-        with self._lock:
-            if self._watched is None:
-                try:
-                    self._begin()
-                except DumpfilterError as error:
-                    raise StartFailed(f"{self.name}: {error}") from None
-            elif self._replay is not None:
-                self._replay.resume()
-            self.state = "running"
-
     def _begin(self) -> None:
+        if self._watched is not None:
+            self.release()
+            return
+        try:
+            self._make()
+        except DumpfilterError as error:
+            raise StartFailed(f"{self.name}: {error}") from None
+
+    def release(self) -> None:
+        """Write on, or begin to write in a topology that was started with ``hold``."""
+        if self._replay is not None:
+            self._replay.resume()
+
+    def _make(self) -> None:
         node, holds = self.node, self._ground.holds_files
         if node.workload:
             is_whole = node.workload.rate is None and not holds
@@ -70,14 +71,9 @@ class Files(TestbedNode):
         self._replay.start(is_paused=holds)
         self._watched = WatchedSet(self._replay.index)
 
-    def stop(self) -> None:
-        with self._lock:
-            if self._replay is not None:
-                self._replay.pause()
-            self.state = "stopped"
-
-    def kill(self) -> None:
-        self.stop()
+    def _end(self, *, in_order: bool) -> None:
+        if self._replay is not None:
+            self._replay.pause()
 
     def close(self) -> None:
         if self._replay is not None:
@@ -101,14 +97,10 @@ class Files(TestbedNode):
         opened = self.watched.opened()
         return "" if opened is None else inspect_set(opened, verify=False).gtids
 
-    def status(self) -> NodeStatus:
-        error = None if self._replay is None else self._replay.error
-        return self._status(
-            takes_sql=False,
-            place=end_of(self.watched.note()) if self._watched is not None else NOWHERE,
-            is_done=self.is_done,
-            problems=() if error is None else (f"{self.name}: the replay has ended: {error}",),
-        )
+    def _progress(self, problems: list[str]) -> tuple[Place, str, tuple[ChannelState, ...]]:
+        if self._replay is not None and self._replay.error is not None:
+            problems.append(f"{self.name}: the replay has ended: {self._replay.error}")
+        return end_of(self.watched.note()) if self._watched is not None else NOWHERE, "", ()
 
 
 def generated_set(model: Workload, directory: Path) -> GeneratedSet:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dumpfilter.testbed.keeping import Child, Keeper
-from dumpfilter.testbed.servers.server import write_secret
+from dumpfilter.testbed.servers.server import Spawn, write_secret
 from dumpfilter.topology.model import Topology
 
 HOST = "127.0.0.1"
@@ -31,8 +31,8 @@ class Ground:
         directory: Path,
         keeper: Keeper,
         *,
-        holds_files: bool = False,
-        start_timeout: float = 60.0,
+        holds_files: bool,
+        start_timeout: float,
         wait_timeout: float,
     ) -> None:
         self.topology = topology
@@ -47,6 +47,7 @@ class Ground:
         """The longest time that one node may take to start, seconds."""
         self.wait_timeout = wait_timeout
         """The limit of a wait without a limit of its own, seconds."""
+        (directory / "logs").mkdir(exist_ok=True)
         self.console_password = secrets.token_urlsafe(12)
         self.replication_password = secrets.token_urlsafe(12)
         self.console_password_file = directory / "console.password"
@@ -87,6 +88,10 @@ class Ground:
         if self.is_ending.is_set():
             child.kill()
         return child
+
+    def spawner(self, name: str, log: Path) -> Spawn:
+        """Return the function that starts a real server under a name, with its output in a log."""
+        return lambda command, environment: self.start(name, command, log, environment, is_executed=True)
 
     def end_all(self) -> None:
         """Kill all processes that still run. A node that is just being started fails."""

@@ -14,6 +14,7 @@ The keeper has one thread, since a process with several threads must not fork.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import os
@@ -22,18 +23,38 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from dumpfilter.base.compiler.notice import on_compilation
-from dumpfilter.testbed.processes import Program, end_with_parent, set_name
 
 _RECEIVED = 1 << 16
 _EXEC_FAILED = 127
 _COMMAND = "dumpfilter"
 """The module that is the command. The layers of the package do not allow an import statement for it here."""
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+_LONGEST_NAME = 15
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Program(NamedTuple):
+    """A program that the keeper (the parent of a topology's processes) starts as a child process."""
+
+    name: str
+    """The child's name in ``ps`` and in errors."""
+    arguments: list[str]
+    """The arguments of ``dumpfilter``, or the whole command line of a program that is executed."""
+    log: Path
+    """The file for its output and its errors."""
+    environment: Mapping[str, str]
+    """The changes of the environment."""
+    is_executed: bool
+    """Whether a program is executed, such as a real server. Otherwise the fork runs ``dumpfilter``."""
 
 
 class _Keeper:
@@ -118,7 +139,7 @@ class _Keeper:
     def _become(self, program: Program, failure: int) -> NoReturn:
         """Turn this child into a program."""
         try:
-            end_with_parent(self._pid)
+            _end_with_parent(self._pid)
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
@@ -164,8 +185,20 @@ class _Keeper:
             self._caller.send(answer)
 
 
+def _end_with_parent(parent: int) -> None:
+    """Let the kernel kill this process when its parent ends. End now if the parent, by its number, has ended."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(128 + signal.SIGKILL)
+
+
+def _set_name(name: str) -> None:
+    """Set the name under which ``ps`` and ``top`` show this process."""
+    _libc.prctl(_PR_SET_NAME, name.encode()[:_LONGEST_NAME], 0, 0, 0)
+
+
 def _run_dumpfilter(program: Program) -> NoReturn:
-    set_name(f"df {program.name}")
+    _set_name(f"df {program.name}")
     sys.argv = ["dumpfilter", *program.arguments]
     runpy.run_module(_COMMAND, run_name="__main__", alter_sys=True)
     sys.exit(0)
@@ -194,7 +227,7 @@ def main() -> None:
     """Run the keeper: ``keeper SOCKET DIRECTORY``, with the number of a socket and the name of a scratch directory."""
     with Connection(int(sys.argv[1])) as caller:
         keeper = _Keeper(caller)
-        set_name("df keeper")
+        _set_name("df keeper")
         # Imports make many objects and hardly any garbage.
         gc.disable()
         # Compiling can take a minute.

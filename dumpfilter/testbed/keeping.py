@@ -18,8 +18,8 @@ from typing import Any
 
 from dumpfilter.base.compiler.notice import told_once
 from dumpfilter.testbed.errors import StartFailed, TestbedError
+from dumpfilter.testbed.keeper import Program
 from dumpfilter.testbed.leftovers import temporary_directory
-from dumpfilter.testbed.processes import Program
 
 _END_TIMEOUT = 10.0
 _ANSWER_TIMEOUT = 1200.0

@@ -1,6 +1,7 @@
 """The check of the law: what each node must have, from its origins' binlogs and the filters on the way.
 
-A slave of dumpfilter is compared with a reference that reads everything of the origin, and filters for itself.
+A slave of dumpfilter is compared with a reference that reads everything of the origin, and filters for itself. A real
+replica is compared with a reference replica that does the same.
 """
 
 from __future__ import annotations
@@ -9,59 +10,27 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dumpfilter.base.errors import ConnectionLost, ServerError
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.statement import Statement
-from dumpfilter.filter import ReplicationFilter
-from dumpfilter.filter.decision import Decision, Verdict
+from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
-from dumpfilter.testbed.errors import LawBroken
+from dumpfilter.testbed.errors import LawBroken, NotCaughtUp
+from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.node import Feed, TestbedNode
-from dumpfilter.testbed.own_nodes import Slave
-from dumpfilter.testbed.server_law import ServerLaw
-from dumpfilter.testbed.server_nodes import StartedServer
+from dumpfilter.testbed.own_nodes import Master, Slave
+from dumpfilter.testbed.server_nodes import SqlNode, StartedServer
+from dumpfilter.testbed.servers import Difference, References, Route, SourceAddress
 from dumpfilter.testbed.servers.data import equal_gtids
 from dumpfilter.testbed.values import Place
-from dumpfilter.topology.model import filter_of
+from dumpfilter.topology.model import Node, Reading, filter_of
+
+_USER = "reference"
 
 LEAST_CHECK = 10.0
 """The least time for the check of one real replica, seconds, since its reference may have to be started."""
-
-
-class Chained(ReplicationFilter):
-    """The filters of a chain. A node gets what no filter before it drops, and applies it by its own filter."""
-
-    def __init__(self, before: Sequence[ReplicationFilter], own: ReplicationFilter) -> None:
-        self._before = before
-        self._own = own
-        self.rules = own.rules
-        self.names = own.names
-
-    @property
-    def is_on(self) -> bool:
-        return any(one.is_on for one in (*self._before, self._own))
-
-    def decide_rows(self, database: str, table: str) -> Decision:
-        for one in self._before:
-            decided = one.decide_rows(database, table)
-            if decided.verdict is Verdict.IGNORE:
-                return decided
-        return self._own.decide_rows(database, table)
-
-    def decide_statement(self, statement: Statement) -> Decision:
-        for one in self._before:
-            decided = one.decide_statement(statement)
-            if decided.verdict is Verdict.IGNORE:
-                return decided
-        return self._own.decide_statement(statement)
-
-    def rewrite_db(self, database: str) -> str:
-        return self._own.rewrite_db(database)
-
-    def rewrite_table(self, database: str, table: str) -> tuple[str, str]:
-        return self._own.rewrite_table(database, table)
 
 
 def check_law(nodes: Mapping[str, TestbedNode], server_law: ServerLaw, timeout: float) -> None:
@@ -140,7 +109,7 @@ def reference(binlogs: BinlogSet, end: Place, filters: Sequence[Sequence[str]]) 
     *before, own = [filter_of(rules, names) for rules in filters]
     target = SummaryTarget()
     gtids = parse_gtid_set("", family)
-    applier = EventApplier(Chained(before, own), target, on_complete=gtids.add)
+    applier = EventApplier(AllFilters([own, *before]), target, on_complete=gtids.add)
     for name in binlogs.names:
         with binlogs.path(name).open("rb") as file:
             for event in iter_events(file, file=name):
@@ -154,3 +123,72 @@ def _shown(value: Any) -> str:
     if not value:
         return "nothing"
     return ", ".join(f"{name} {one}" for name, one in value.items())
+
+
+class ServerLaw:
+    """The references of a topology's real replicas. They are started at the first check, and end with the topology."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._directory = ground.directory / "references"
+        self._references = References(
+            self._directory, ground.spawner("reference", self._directory / "start.log")
+        )
+        self._masters: dict[str, UnfilteredMaster] = {}
+        """A master without filters for each origin that is files, by the origin's name."""
+
+    def check(
+        self, node: StartedServer, filters: Mapping[str, Sequence[tuple[str, ...]]], timeout: float
+    ) -> tuple[Difference, ...]:
+        """Return the differences between a real replica and its reference. There are none if the law holds.
+
+        ``filters`` has, for each channel, the rules of the filters from the origin to the replica, in order. Raises
+        NotCaughtUp and StartFailed.
+        """
+        self._directory.mkdir(exist_ok=True)
+        try:
+            routes = {
+                feed.channel: Route(self._source(feed.origin), tuple(filters[feed.channel]))
+                for feed in node.feeds
+            }
+            return self._references.check(node.server, routes, timeout, node.node.options)
+        except (ServerError, ConnectionLost) as error:
+            raise NotCaughtUp(f"{node.name}: cannot be compared with its reference: {error}") from None
+
+    def close(self) -> None:
+        """End the references and their masters."""
+        self._references.close()
+        for master in self._masters.values():
+            master.close()
+        self._masters.clear()
+
+    def _source(self, origin: TestbedNode) -> SourceAddress:
+        """Return the address at which a reference reads everything of an origin."""
+        if isinstance(origin, SqlNode):
+            return SourceAddress(origin.host, origin.port, origin.account.user, origin.account.password)
+        master = self._masters.get(origin.name)
+        if master is None:
+            master = self._masters[origin.name] = UnfilteredMaster(self._ground, origin)
+        master.start()
+        return master.address
+
+
+class UnfilteredMaster(Master):
+    """A master that serves the files of an origin without a filter, for the references of real replicas."""
+
+    def __init__(self, ground: Ground, origin: TestbedNode) -> None:
+        node = Node(name=f"master-of-{origin.name}", role="master")
+        feed = Feed(Reading.model_validate({"node": origin.name}), "", origin, None)
+        super().__init__(ground, node, [feed])
+
+    @property
+    def address(self) -> SourceAddress:
+        """The address at which references read everything."""
+        port = self._known("--replica-port")
+        return SourceAddress(HOST, port, _USER, self._ground.replication_password)
+
+    def _port_options(self) -> list[str]:
+        return ["--port", "--console-port", "--replica-port"]
+
+    def _accounts(self) -> list[dict[str, object]]:
+        return [{"user": _USER, "rules": []}]

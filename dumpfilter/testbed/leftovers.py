@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dumpfilter.testbed.errors import TestbedError, TopologyBusy
-from dumpfilter.testbed.processes import is_alive, start_time
 
 STATE = "state.json"
 """The name of the state file."""
@@ -28,6 +27,27 @@ _TEMPORARY = "dumpfilter-topology-"
 
 _KEPT = "dumpfilter-kept-"
 """The begin of the names of directories that stay, so that no later topology removes them."""
+
+_START_TIME = 19
+"""The index of ``starttime`` in ``/proc/PID/stat``, counted from the field after the name."""
+_STATE = 0
+
+
+def start_time(pid: int) -> int | None:
+    """Return the time at which a process started, in clock ticks since boot. None for a process that is no more.
+
+    A number can stand for another process later. Number and start time together name a process for good.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[_STATE] in "ZX" else int(fields[_START_TIME])
+
+
+def is_alive(pid: int, started: int) -> bool:
+    """Tell whether the process with this number and start time still runs."""
+    return start_time(pid) == started
 
 
 def kept_directory() -> Path:

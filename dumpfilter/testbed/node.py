@@ -18,7 +18,7 @@ from dumpfilter.testbed.errors import NodeIsDown, SqlFailed, TestbedError
 from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.servers import SqlServer
-from dumpfilter.testbed.values import NO_LAG, ChannelState, Lag, NodeStatus, Place, State
+from dumpfilter.testbed.values import NO_LAG, ChannelState, Lag, NodeStatus, Place, State, sum_known
 from dumpfilter.topology.model import Kind, Node, Reading
 
 _SQL_TIMEOUT = 60.0
@@ -87,30 +87,67 @@ class TestbedNode(abc.ABC):
 
     # -- life
 
-    @abc.abstractmethod
     def start(self) -> None:
         """Start the node, also after :meth:`kill` or :meth:`stop`, then at the same ports. Raises StartFailed."""
+        with self._lock:
+            if self.is_running:
+                return
+            self.state = "starting"
+            try:
+                self._begin()
+            except BaseException:
+                self.state = "failed"
+                raise
+            self.state = "running"
 
-    @abc.abstractmethod
     def stop(self) -> None:
         """End the node's process in order. A recording or workload pauses."""
+        self._end_if_running(in_order=True)
 
-    @abc.abstractmethod
     def kill(self) -> None:
         """Kill the node's process with SIGKILL, and wait for its end. A recording or workload pauses."""
+        self._end_if_running(in_order=False)
 
     def restart(self) -> None:
         """Stop the node and start it again."""
         self.stop()
         self.start()
 
-    @abc.abstractmethod
     def close(self) -> None:
         """End the node for good, as fast as possible."""
+        # Whoever starts the node at this moment must not leave a process behind.
+        with self._lock:
+            self._end(in_order=False)
+            self.state = "stopped"
+
+    def _end_if_running(self, *, in_order: bool) -> None:
+        with self._lock:
+            if self.is_running:
+                self._note_channels()
+                self._end(in_order=in_order)
+                self.state = "stopped"
+
+    @abc.abstractmethod
+    def _begin(self) -> None:
+        """Start what the node runs. Raises StartFailed."""
+
+    @abc.abstractmethod
+    def _end(self, *, in_order: bool) -> None:
+        """End what the node runs, in order or with SIGKILL. A node that runs nothing has nothing to end."""
+
+    def _note_channels(self) -> None:  # noqa: B027
+        """Note how far a node has come that is about to end, if its files do not tell it."""
+
+    @property
+    def _is_alive(self) -> bool:
+        """Whether the process of a node that was started still runs."""
+        return True
 
     @property
     def is_running(self) -> bool:
         """Whether the node runs."""
+        if self.state == "running" and not self._is_alive:
+            self.state = "failed"
         return self.state == "running"
 
     @property
@@ -181,24 +218,52 @@ class TestbedNode(abc.ABC):
 
     # -- progress
 
-    @abc.abstractmethod
     def status(self) -> NodeStatus:
         """Return the node's status."""
-
-    def _status(self, *, takes_sql: bool, **values: Any) -> NodeStatus:
-        """Return the status with what is told of all nodes. ``takes_sql`` says that the login is known."""
-        login: dict[str, Any] = (
-            {"url": self.url, "user": self.user, "password": self.password} if takes_sql else {}
-        )
+        problems = []
+        if not self.is_running and self.state == "failed":
+            problems.append(f"{self.name}: {self._how_it_ended()}")
+        place, gtids, channels = self._progress(problems)
+        if self.is_running:
+            problems += [f"{self.name}: {one.problem}" for one in channels if one.problem]
+        ports = self._known_ports()
+        has_login = "sql" in ports
         return NodeStatus(
             name=self.name,
             kind=self.kind,
             state=self.state,
             pid=self.pid,
             directory=str(self.directory),
-            **login,
-            **values,
+            ports=ports,
+            url=self.url if has_login else "",
+            user=self.user if has_login else "",
+            password=self.password if has_login else "",
+            place=place,
+            gtids=gtids,
+            lag=most(one.lag for one in channels),
+            rate=sum(feed.link.throughput for feed in self.feeds if feed.link is not None),
+            saved=sum_known(one.bytes_dropped for one in channels) if channels else 0,
+            channels=channels,
+            is_done=self.is_done,
+            problems=tuple(problems),
         )
+
+    def _how_it_ended(self) -> str:
+        """Return what a user must know of a process that has ended by itself."""
+        return f"the process has ended; see its log {self.log}"
+
+    @abc.abstractmethod
+    def _progress(self, problems: list[str]) -> tuple[Place, str, tuple[ChannelState, ...]]:
+        """Return the node's place, its GTID set and its channels. Append what the node does not tell to problems."""
+
+    def _known_ports(self) -> dict[str, int]:
+        """Return the node's ports by their purpose. A node that has never run has none."""
+        return {}
+
+    @property
+    def is_done(self) -> bool | None:
+        """Whether a recording or workload has written everything. None for other nodes."""
+        return None
 
     def channels(self) -> tuple[ChannelState, ...]:
         """Return how far the node has come with each source. A node without sources has none."""

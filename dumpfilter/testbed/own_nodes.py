@@ -9,23 +9,23 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.security.listening import PORT_TAKEN
+from dumpfilter.base.waiting import until
 from dumpfilter.console.auth import DEFAULT_USER
 from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.slave.state import CHANNELS
 from dumpfilter.slave.state.infos import CountersInfo, MasterInfo, RelayLogInfo
-from dumpfilter.testbed.binlogs import WatchedSet, lag_behind
+from dumpfilter.testbed.binlogs import WatchedSet, end_of, lag_behind
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
 from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground
 from dumpfilter.testbed.keeping import Child
-from dumpfilter.testbed.node import PAUSED, Counted, Feed, Goal, TestbedNode, most
+from dumpfilter.testbed.node import PAUSED, Counted, Feed, Goal, TestbedNode
 from dumpfilter.testbed.server_nodes import RunningServerNode, StartedServer
 from dumpfilter.testbed.servers import Account, ReplicaStatus, SqlServer, free_port, replica_status
 from dumpfilter.testbed.servers.server import write_secret
-from dumpfilter.testbed.values import ChannelState, NodeStatus, Place, sum_known
+from dumpfilter.testbed.values import ChannelState, Place
 from dumpfilter.topology.model import Node, semantics_of
 
 STOP_TIMEOUT = 30.0
@@ -34,6 +34,9 @@ _LOG_SHOWN = 2000
 _MOST_STARTS = 5
 _LOOK_FOR_ERRORS = 1.0
 """The time between two looks at the threads of a slave that is waited for, seconds."""
+
+_PURPOSES = {"--console-port": "sql", "--port": "grpc", "--serve-port": "grpc", "--replica-port": "replica"}
+"""The purposes of ports by their options, as a node's status names them."""
 
 _CONNECT_RETRY = "0.5"
 """The longest time between two attempts of a slave to connect, seconds. A link that heals is used soon."""
@@ -63,10 +66,8 @@ class OwnNode(TestbedNode):
         return child.pid if child is not None and child.poll() is None else None
 
     @property
-    def is_running(self) -> bool:
-        if self.state == "running" and self.pid is None:
-            self.state = "failed"
-        return self.state == "running"
+    def _is_alive(self) -> bool:
+        return self.pid is not None
 
     def _known(self, option: str) -> int:
         try:
@@ -88,19 +89,13 @@ class OwnNode(TestbedNode):
     def _environment(self) -> dict[str, str]:
         return {}
 
-    def start(self) -> None:
-        with self._lock:
-            if self.is_running:
-                return
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self.state = "starting"
-            try:
-                self._start()
-            except BaseException:
-                self.state = "failed"
-                self._end_child()
-                raise
-            self.state = "running"
+    def _begin(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        try:
+            self._start()
+        except BaseException:
+            self._end(in_order=False)
+            raise
 
     def _start(self) -> None:
         """Start the process, with other ports if another process took the chosen ones first."""
@@ -125,42 +120,33 @@ class OwnNode(TestbedNode):
                     raise
 
     def _wait_for_ports(self, files: dict[str, Path]) -> None:
-        assert self._child is not None
-        deadline = time.monotonic() + self._ground.start_timeout
-        while not all(file.exists() for file in files.values()):
-            code = self._child.poll()
-            if code is not None or time.monotonic() > deadline or self._ground.is_ending.is_set():
-                how = "did not get ready" if code is None else f"ended with exit code {code}"
-                raise StartFailed(f"{self.name}: the {self.kind} {how}:\n{self.logs[-_LOG_SHOWN:]}")
-            time.sleep(_POLL)
+        child = self._child
+        assert child is not None
 
-    def stop(self) -> None:
-        with self._lock:
-            child = self._child
-            if child is None or not self.is_running:
-                return
-            child.terminate()
+        def failed() -> StartFailed:
+            code = child.poll()
+            how = "did not get ready" if code is None else f"ended with exit code {code}"
+            return StartFailed(f"{self.name}: the {self.kind} {how}:\n{self.logs[-_LOG_SHOWN:]}")
+
+        def are_there() -> bool:
+            if all(file.exists() for file in files.values()):
+                return True
+            if child.poll() is not None or self._ground.is_ending.is_set():
+                raise failed()
+            return False
+
+        until(are_there, time.monotonic() + self._ground.start_timeout, failed, poll=_POLL)
+
+    def _end(self, *, in_order: bool) -> None:
+        if self._child is None or self._child.poll() is not None:
+            return
+        if in_order:
+            self._child.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(STOP_TIMEOUT)
-            self._end_child()
-            self.state = "stopped"
-
-    def kill(self) -> None:
-        with self._lock:
-            if self._child is not None and self.is_running:
-                self._end_child()
-                self.state = "stopped"
-
-    def close(self) -> None:
-        # Whoever starts the node at this moment must not leave a process behind.
-        with self._lock:
-            self._end_child()
-            self.state = "stopped"
-
-    def _end_child(self) -> None:
-        if self._child is not None and self._child.poll() is None:
-            self._child.kill()
-            self._child.wait(STOP_TIMEOUT)
+                self._child.wait(STOP_TIMEOUT)
+                return
+        self._child.kill()
+        self._child.wait(STOP_TIMEOUT)
 
     def _tls_options(self) -> list[str]:
         """Return the options by which readers connect by TLS."""
@@ -196,19 +182,44 @@ class OwnNode(TestbedNode):
         write_secret(file, "\n\n".join(tables))
         return ["--config", str(file)]
 
-    def _own_status(self, *, problems: Sequence[str] = (), **values: Any) -> NodeStatus:
-        ports = {option.strip("-").removesuffix("-port"): number for option, number in self._ports.items()}
-        names = {"console": "sql", "port": "grpc", "serve": "grpc"}
-        if not self.is_running and self.state == "failed":
-            code = None if self._child is None else self._child.poll()
-            ended = f"{self.name}: the process has ended with exit code {code}; see its log {self.log}"
-            problems = (ended, *problems)
-        return self._status(
-            takes_sql=bool(ports),
-            ports={names.get(name, name): number for name, number in ports.items()},
-            problems=tuple(problems),
-            **values,
+    def _known_ports(self) -> dict[str, int]:
+        return {_PURPOSES[option]: number for option, number in self._ports.items()}
+
+    def _how_it_ended(self) -> str:
+        code = None if self._child is None else self._child.poll()
+        return f"the process has ended with exit code {code}; see its log {self.log}"
+
+    def applied_place(self, feed: Feed) -> Place:
+        """Return the place in the origin's binlog up to which the node has it."""
+        raise NotImplementedError
+
+    def wait_for(self, goal: Goal, deadline: float) -> None:
+        waiting = [feed for feed in self.feeds if feed.origin.name == goal.origin]
+
+        def is_reached() -> bool:
+            waiting[:] = [feed for feed in waiting if not self.applied_place(feed) >= goal.place]
+            if not waiting:
+                return True
+            if not self.is_running:
+                raise NodeIsDown(
+                    f"{self.name}: the {self.kind} is {self.state}, at {self.applied_place(waiting[0])}"
+                )
+            self._check_threads(waiting, goal)
+            return False
+
+        until(
+            is_reached,
+            deadline,
+            lambda: NotCaughtUp("\n".join(self._behind(feed, goal) for feed in waiting)),
+            poll=_POLL,
         )
+
+    def _check_threads(self, waiting: Sequence[Feed], goal: Goal) -> None:
+        """Raise NotCaughtUp if a thread has stopped that shall reach a goal."""
+
+    def _behind(self, feed: Feed, goal: Goal) -> str:
+        """Return why a channel has not reached a goal."""
+        raise NotImplementedError
 
 
 class Master(OwnNode):
@@ -259,7 +270,7 @@ class Master(OwnNode):
     def channels(self) -> tuple[ChannelState, ...]:
         (feed,) = self.feeds
         files = self.store.files()
-        place = Place(*files[-1]) if files else Place("", 0)
+        place = end_of(files)
         origin = feed.source.watched
         lag = lag_behind(origin.note(), origin.history, place, time.monotonic())
         received = sum(size for _, size in files) if feed.link is not None else 0
@@ -277,23 +288,18 @@ class Master(OwnNode):
         )
         return Counted(sum(sent for sent, _ in rows), sum(dropped for _, dropped in rows))
 
-    def status(self) -> NodeStatus:
-        (channel,) = self.channels()
-        return self._own_status(place=channel.applied, lag=channel.lag, channels=(channel,))
+    def applied_place(self, feed: Feed) -> Place:
+        return end_of(self.store.files())
 
-    def wait_for(self, goal: Goal, deadline: float) -> None:
-        while True:
-            (channel,) = self.channels()
-            if channel.applied >= goal.place:
-                return
-            if not self.is_running:
-                raise NodeIsDown(f"{self.name}: the master is {self.state}, at {channel.applied}")
-            if time.monotonic() > deadline:
-                raise NotCaughtUp(
-                    f"{self.name}: the master has {channel.applied} of {goal.origin}, and should have {goal.place}:\n"
-                    f"{self.logs[-_LOG_SHOWN:]}"
-                )
-            time.sleep(_POLL)
+    def _progress(self, problems: list[str]) -> tuple[Place, str, tuple[ChannelState, ...]]:
+        channels = self.channels()
+        return channels[0].applied, "", channels
+
+    def _behind(self, feed: Feed, goal: Goal) -> str:
+        return (
+            f"{self.name}: the master has {self.applied_place(feed)} of {goal.origin}, and should have {goal.place}:\n"
+            f"{self.logs[-_LOG_SHOWN:]}"
+        )
 
 
 class Slave(OwnNode):
@@ -303,6 +309,8 @@ class Slave(OwnNode):
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
+        self._next_look = 0.0
+        """The time of the next look at the threads of a slave that is waited for."""
         for feed in self.feeds:
             if isinstance(feed.source, Slave) and len(feed.source.feeds) > 1:
                 raise NotRunnable(
@@ -344,13 +352,10 @@ class Slave(OwnNode):
             *options_of(self.node),
         ]
 
-    def start(self) -> None:
-        with self._lock:
-            if self.is_running:
-                return
-            super().start()
-            if self._is_paused:
-                self.execute("START REPLICA IO_THREAD")
+    def _start(self) -> None:
+        super()._start()
+        if self._is_paused:
+            self.server.sql("START REPLICA IO_THREAD")
 
     def relay_directory(self, feed: Feed) -> Path:
         """Return the directory of a channel's relay logs and state files."""
@@ -361,11 +366,7 @@ class Slave(OwnNode):
         """Return how far a channel has applied, with the state of its target."""
         return RelayLogInfo.read(self.relay_directory(feed))
 
-    def _received(self, feed: Feed) -> MasterInfo:
-        return MasterInfo.read(self.relay_directory(feed))
-
     def applied_place(self, feed: Feed) -> Place:
-        """Return the place in the origin's binlog up to which a channel has applied it."""
         info = self.applied(feed)
         return Place(info.source_file, info.source_position)
 
@@ -375,7 +376,7 @@ class Slave(OwnNode):
     def _channel(self, feed: Feed) -> ChannelState:
         # The applier's place is read first. It would otherwise lie after the received place.
         applied = self.applied(feed)
-        received = self._received(feed)
+        received = MasterInfo.read(self.relay_directory(feed))
         counted = CountersInfo.read(self.relay_directory(feed))
         place = Place(applied.source_file, applied.source_position)
         origin = feed.origin.watched
@@ -395,10 +396,9 @@ class Slave(OwnNode):
         """Ask the console for the status of each channel. Raises DumpfilterError."""
         return {status.channel: status for status in replica_status(self.server)}
 
-    def status(self) -> NodeStatus:
+    def _progress(self, problems: list[str]) -> tuple[Place, str, tuple[ChannelState, ...]]:
         threads: dict[str, ReplicaStatus] = {}
         counted: dict[str, tuple[int, int]] = {}
-        problems = []
         if self.is_running:
             try:
                 threads = self.threads()
@@ -425,37 +425,20 @@ class Slave(OwnNode):
                     bytes_dropped=dropped,
                 )
             )
-            if problem := channels[-1].problem:
-                problems.append(f"{self.name}: {problem}")
-        return self._own_status(
-            place=channels[0].applied,
-            gtids=", ".join(sorted({one.gtids for one in channels if one.gtids})),
-            lag=most(one.lag for one in channels),
-            saved=sum_known(one.bytes_dropped for one in channels),
-            channels=tuple(channels),
-            problems=problems,
-        )
+        gtids = ", ".join(sorted({one.gtids for one in channels if one.gtids}))
+        return channels[0].applied, gtids, tuple(channels)
+
+    def _check_threads(self, waiting: Sequence[Feed], goal: Goal) -> None:
+        if time.monotonic() < self._next_look or self._is_paused:
+            return
+        self._next_look = time.monotonic() + _LOOK_FOR_ERRORS
+        for feed, threads in self._threads_of(waiting):
+            if not threads.sql_running and threads.texts:
+                raise NotCaughtUp(self._behind(feed, goal))
 
     def wait_for(self, goal: Goal, deadline: float) -> None:
-        waiting = [feed for feed in self.feeds if feed.origin.name == goal.origin]
-        look = time.monotonic() + _LOOK_FOR_ERRORS
-        while True:
-            waiting = [feed for feed in waiting if not self.applied_place(feed) >= goal.place]
-            if not waiting:
-                return
-            now = time.monotonic()
-            if not self.is_running:
-                raise NodeIsDown(
-                    f"{self.name}: the slave is {self.state}, at {self.applied_place(waiting[0])}"
-                )
-            if now > deadline:
-                raise NotCaughtUp("\n".join(self._behind(feed, goal) for feed in waiting))
-            if now > look and not self._is_paused:
-                look = now + _LOOK_FOR_ERRORS
-                for feed, threads in self._threads_of(waiting):
-                    if not threads.sql_running and threads.texts:
-                        raise NotCaughtUp(self._behind(feed, goal))
-            time.sleep(_POLL)
+        self._next_look = time.monotonic() + _LOOK_FOR_ERRORS
+        super().wait_for(goal, deadline)
 
     def pause(self) -> None:
         self.execute("STOP REPLICA SQL_THREAD")

@@ -144,11 +144,6 @@ class Replay:
                 self._paused_at = None
                 self._changed.notify_all()
 
-    @property
-    def is_paused(self) -> bool:
-        """Whether the clock stands."""
-        return self._paused_at is not None
-
     def close(self) -> None:
         """End the thread, and leave the rest unwritten."""
         with self._changed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -18,8 +18,7 @@ from dumpfilter.testbed.applied import AppliedPlaces
 from dumpfilter.testbed.binlogs import WatchedSet, end_of, lag_behind
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
 from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground
-from dumpfilter.testbed.keeping import Child
-from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode, most
+from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode
 from dumpfilter.testbed.servers import (
     Account,
     ReplicaStatus,
@@ -31,7 +30,7 @@ from dumpfilter.testbed.servers import (
     replica_status,
     wait_for_gtids,
 )
-from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Lag, NodeStatus, Place, sum_known
+from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Lag, Place
 from dumpfilter.topology.model import Node
 
 _OWN = ("master", "slave")
@@ -71,6 +70,17 @@ class SqlNode(TestbedNode):
             return Goal(self.name, end_of(self.watched.note()), "")
         return Goal(self.name, self.server.binlog_end(), self.server.binlog_gtids())
 
+    def _end_of_binlog(self, problems: list[str]) -> tuple[Place, str]:
+        """Return the end of the binlog of a server that runs, and the server's GTID set."""
+        if self.is_running:
+            try:
+                goal = self.goal()
+                # Transactions that a replica's filter drops are not in the replica's binlog.
+                return goal.place, self.server.applied_gtids() if self.feeds else goal.gtids
+            except (ServerError, ConnectionLost) as error:
+                problems.append(f"{self.name}: {error}")
+        return NOWHERE, ""
+
 
 class StartedServer(SqlNode):
     """A server that was started for the topology, with or without sources."""
@@ -79,7 +89,6 @@ class StartedServer(SqlNode):
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
-        self._is_new = True
         self._server: Server | None = None
         self._last: dict[str, ChannelState] = {}
         """The channels at the last look, by name."""
@@ -99,10 +108,8 @@ class StartedServer(SqlNode):
         return self._server
 
     @property
-    def is_running(self) -> bool:
-        if self.state == "running" and (self._server is None or not self._server.is_running):
-            self.state = "failed"
-        return self.state == "running"
+    def _is_alive(self) -> bool:
+        return self._server is not None and self._server.is_running
 
     @property
     def pid(self) -> int | None:
@@ -128,33 +135,25 @@ class StartedServer(SqlNode):
             options |= {"tls": "verify-identity", "ca": str(self._ground.certificate)}
         return f"mysql://{self.server.replication.user}@{HOST}:{port}/?{urlencode(options)}"
 
-    def start(self) -> None:
-        with self._lock:
-            if self.is_running:
-                return
-            self.state = "starting"
-            try:
-                if self._server is None:
-                    self._server = self._made()
-                self._server.launch(replicates=not self._is_paused)
-                self._server.wait_until_ready(self._ground.start_timeout)
-                if self._is_paused:
-                    for feed in self.feeds:
-                        self._server.channel(feed.channel).start("IO_THREAD")
-                if self._is_new:
-                    self._follow_all()
-                    index = Path(self._server.value("@@GLOBAL.log_bin_index"))
-                    self._watched = WatchedSet(index if index.is_absolute() else self._server.data / index)
-                    self._is_new = False
-            except ServerMissing:
-                self.state = "failed"
-                raise
-            except DumpfilterError as error:
-                self.state = "failed"
-                raise StartFailed(
-                    f"{self.name}: {error}".replace(f"{self.name}: {self.name}: ", f"{self.name}: ")
-                ) from None
-            self.state = "running"
+    def _begin(self) -> None:
+        try:
+            if self._server is None:
+                self._server = self._made()
+            self._server.launch(replicates=not self._is_paused)
+            self._server.wait_until_ready(self._ground.start_timeout)
+            if self._is_paused:
+                for feed in self.feeds:
+                    self._server.channel(feed.channel).start("IO_THREAD")
+            if self._watched is None:
+                self._follow_all()
+                index = Path(self._server.value("@@GLOBAL.log_bin_index"))
+                self._watched = WatchedSet(index if index.is_absolute() else self._server.data / index)
+        except ServerMissing:
+            raise
+        except DumpfilterError as error:
+            raise StartFailed(
+                f"{self.name}: {error}".replace(f"{self.name}: {self.name}: ", f"{self.name}: ")
+            ) from None
 
     def _made(self) -> Server:
         node = self.node
@@ -172,15 +171,12 @@ class StartedServer(SqlNode):
             is_replica=bool(self.feeds),
             # MariaDB replicas with several sources keep them apart by the domains of their GTIDs.
             domain=origins.index(self.name) if self.name in origins and len(origins) > 1 else 0,
-            spawn=self._spawn,
+            spawn=self._ground.spawner(self.name, self.log),
         )
 
     def _tls_options(self) -> list[str]:
         ground = self._ground
         return [f"--ssl-cert={ground.certificate}", f"--ssl-key={ground.key}"] if self.node.tls else []
-
-    def _spawn(self, command: Sequence[str], environment: Mapping[str, str]) -> Child:
-        return self._ground.start(self.name, command, self.log, environment, is_executed=True)
 
     def _follow_all(self) -> None:
         for feed in self.feeds:
@@ -207,55 +203,32 @@ class StartedServer(SqlNode):
                 place = Place(files[0][0] if files else "", 4)
             self.server.channel(feed.channel).follow(address, place=place)
 
-    def stop(self) -> None:
-        with self._lock:
-            if self._server is not None and self.is_running:
-                self._look()
-                self._server.stop()
-                self.state = "stopped"
+    def _end(self, *, in_order: bool) -> None:
+        if self._server is not None:
+            (self._server.stop if in_order else self._server.kill)()
 
-    def kill(self) -> None:
-        with self._lock:
-            if self._server is not None and self.is_running:
-                self._look()
-                self._server.kill()
-                self.state = "stopped"
-
-    def _look(self) -> None:
-        """Note the last places of a server that is about to end. A server that does not answer has earlier ones."""
-
+    def _note_channels(self) -> None:
         def look() -> None:
             with contextlib.suppress(DumpfilterError, OSError):
                 self.channels()
 
+        # A server that does not answer has earlier places.
         looking = threading.Thread(target=look, name=f"last look at {self.name}", daemon=True)
         looking.start()
         looking.join(_LAST_LOOK)
 
-    def close(self) -> None:
-        with self._lock:
-            if self._server is not None:
-                self._server.kill()
-            self.state = "stopped"
-
     def channels(self) -> tuple[ChannelState, ...]:
-        if not self.feeds:
-            return ()
-        if not self.is_running:
-            return self._last_channels()
-        try:
-            applied = self.server.applied_gtids()
-            found = {one.channel: one for one in replica_status(self.server)}
-        except (ServerError, ConnectionLost):
-            return self._last_channels()
-        channels = tuple(
-            self._channel(feed, found[feed.channel], applied) for feed in self.feeds if feed.channel in found
-        )
-        self._last = {one.channel: one for one in channels}
-        return channels
-
-    def _last_channels(self) -> tuple[ChannelState, ...]:
-        """Return the channels of a server that does not answer: its last places, and the present lag of these."""
+        """Return the channels. A server that does not answer is at its last places, with the present lag of these."""
+        if self.feeds and self.is_running:
+            with contextlib.suppress(ServerError, ConnectionLost):
+                applied = self.server.applied_gtids()
+                found = {one.channel: one for one in replica_status(self.server)}
+                self._last = {
+                    feed.channel: self._channel(feed, found[feed.channel], applied)
+                    for feed in self.feeds
+                    if feed.channel in found
+                }
+                return tuple(self._last.values())
         channels = []
         for feed in self.feeds:
             last = self._last.get(feed.channel)
@@ -263,12 +236,12 @@ class StartedServer(SqlNode):
                 last = ChannelState(feed.channel, feed.source.name, NOWHERE, NOWHERE, "", NO_LAG)
             # An origin that has never been started has no binlog.
             with contextlib.suppress(NodeIsDown):
-                place, lag = self._progress(feed, last.applied, last.gtids)
+                place, lag = self._place_and_lag(feed, last.applied, last.gtids)
                 channels.append(replace(last, applied=place, lag=lag, io="No", sql="No", errors=()))
         return tuple(channels)
 
     def _channel(self, feed: Feed, status: ReplicaStatus, gtids: str) -> ChannelState:
-        place, lag = self._progress(feed, status.applied, gtids)
+        place, lag = self._place_and_lag(feed, status.applied, gtids)
         return ChannelState(
             channel=feed.channel,
             source=feed.source.name,
@@ -277,7 +250,7 @@ class StartedServer(SqlNode):
             gtids=gtids,
             lag=lag,
             io=status.io_state,
-            sql="Yes" if status.sql_running else "No",
+            sql=status.sql_state,
             errors=tuple(str(error) for error in (status.io_error, status.sql_error) if error is not None),
         )
 
@@ -290,7 +263,7 @@ class StartedServer(SqlNode):
             return channel
         return replace(channel, bytes_received=counted.sent, bytes_dropped=counted.dropped)
 
-    def _progress(self, feed: Feed, told: Place, gtids: str) -> tuple[Place, Lag]:
+    def _place_and_lag(self, feed: Feed, told: Place, gtids: str) -> tuple[Place, Lag]:
         """Return the place in the origin's binlog up to which the replica has applied it, and the lag.
 
         ``told`` is the place that the replica tells. It may lie before transactions that have been applied.
@@ -309,34 +282,15 @@ class StartedServer(SqlNode):
             return bool(expected) and parse_gtid_set(expected).issubset(parse_gtid_set(gtids))
         return False
 
-    def status(self) -> NodeStatus:
-        running = self.is_running
-        problems = []
+    def _progress(self, problems: list[str]) -> tuple[Place, str, tuple[ChannelState, ...]]:
         channels = tuple(map(self._with_counts, self.channels()))
-        place, gtids = NOWHERE, ""
-        if running:
-            try:
-                goal = self.goal()
-                place = goal.place
-                # Transactions that a replica's filter drops are not in the replica's binlog.
-                gtids = self.server.applied_gtids() if self.feeds else goal.gtids
-            except (ServerError, ConnectionLost) as error:
-                problems.append(f"{self.name}: {error}")
-        elif self.state == "failed":
-            problems.append(f"{self.name}: the server has ended; see its log {self.log}")
-        if running:
-            problems += [f"{self.name}: {one.problem}" for one in channels if one.problem]
-        has_run = self._server is not None and not self._is_new
-        return self._status(
-            takes_sql=has_run,
-            ports={"sql": self.port} if has_run else {},
-            place=place,
-            gtids=gtids,
-            lag=most(one.lag for one in channels),
-            saved=sum_known(one.bytes_dropped for one in channels),
-            channels=channels,
-            problems=tuple(problems),
-        )
+        return *self._end_of_binlog(problems), channels
+
+    def _known_ports(self) -> dict[str, int]:
+        return {} if self._watched is None else {"sql": self.port}
+
+    def _how_it_ended(self) -> str:
+        return f"the server has ended; see its log {self.log}"
 
     def wait_for(self, goal: Goal, deadline: float) -> None:
         gtids = goal.gtids or self._origin(goal).all_gtids()
@@ -453,33 +407,20 @@ class RunningServerNode(SqlNode):
         options = urlencode([(name, value) for name, value in parse_qsl(parts.query)])
         return f"mysql://{self._account.user}@{HOST}:{port}/{f'?{options}' if options else ''}"
 
-    def start(self) -> None:
+    def _begin(self) -> None:
         try:
             self._server = RunningServer(self.name, self._address.host, self._address.port, self._account)
         except (ServerError, ConnectionLost) as error:
             raise StartFailed(str(error)) from None
-        self.state = "running"
 
-    def stop(self) -> None:
+    def _end(self, *, in_order: bool) -> None:
         raise NotRunnable(f"{self.name}: the server runs already, and the topology does not stop it")
-
-    def kill(self) -> None:
-        self.stop()
-
-    def restart(self) -> None:
-        self.stop()
 
     def close(self) -> None:
         self.state = "stopped"
 
-    def status(self) -> NodeStatus:
-        problems = []
-        place, gtids = NOWHERE, ""
-        try:
-            goal = self.goal()
-            place, gtids = goal.place, goal.gtids
-        except (ServerError, ConnectionLost) as error:
-            problems.append(str(error))
-        return self._status(
-            takes_sql=True, ports={"sql": self.port}, place=place, gtids=gtids, problems=tuple(problems)
-        )
+    def _progress(self, problems: list[str]) -> tuple[Place, str, tuple[ChannelState, ...]]:
+        return *self._end_of_binlog(problems), ()
+
+    def _known_ports(self) -> dict[str, int]:
+        return {} if self._server is None else {"sql": self.port}

@@ -70,18 +70,18 @@ def up(
 
         # These imports take about as long as those of the keeper, which run at the same time.
         from dumpfilter.testbed.bed import Testbed
+        from dumpfilter.testbed.ground import Ground
         from dumpfilter.topology.notation import topology_from
 
-        bed = Testbed(
+        ground = Ground(
             topology_from(topology),
-            state,
+            state.directory,
             keeper,
-            links,
-            keep=keep,
-            hold=hold,
-            timeout=timeout,
+            holds_files=hold,
+            start_timeout=timeout,
             wait_timeout=wait_timeout,
         )
+        bed = Testbed(ground, state, links, keep=keep)
         started.pop_all()
     try:
         bed.start()

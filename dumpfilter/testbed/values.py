@@ -90,8 +90,8 @@ class ChannelState:
 
     @property
     def problem(self) -> str:
-        """The states of the threads and their errors, if a thread does not run. Empty if both run."""
-        if (self.io, self.sql) == ("Yes", "Yes"):
+        """The states of the threads and their errors, if a thread does not run. Empty if both run or none exists."""
+        if (self.io, self.sql) in (("Yes", "Yes"), ("", "")):
             return ""
         named = f"channel {self.channel}: " if self.channel else ""
         errors = "".join(f"; {error}" for error in self.errors)
@@ -99,7 +99,17 @@ class ChannelState:
 
 
 @dataclass(frozen=True)
-class NodeStatus:
+class _Status:
+    """The base class of statuses."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the status as values that JSON can represent."""
+        found: dict[str, Any] = _plain(asdict(self))
+        return found
+
+
+@dataclass(frozen=True)
+class NodeStatus(_Status):
     """The status of one node."""
 
     name: str
@@ -127,14 +137,9 @@ class NodeStatus:
     """Whether a recording or workload has written everything. None for other nodes."""
     problems: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the status as values that JSON can represent."""
-        found: dict[str, Any] = _plain(asdict(self))
-        return found
-
 
 @dataclass(frozen=True)
-class LinkStatus:
+class LinkStatus(_Status):
     """The status of one link."""
 
     name: str
@@ -154,13 +159,9 @@ class LinkStatus:
     throughput: float = 0.0
     """The bytes a second towards the target in the last seconds."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the status as values that JSON can represent."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
-class TestbedStatus:
+class TestbedStatus(_Status):
     """The status of a running topology."""
 
     __test__ = False
@@ -179,15 +180,7 @@ class TestbedStatus:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status as values that JSON can represent."""
-        return {
-            "name": self.name,
-            "directory": self.directory,
-            "pid": self.pid,
-            "uptime": self.uptime,
-            "nodes": {name: node.as_dict() for name, node in self.nodes.items()},
-            "links": {name: link.as_dict() for name, link in self.links.items()},
-            "problems": list(self.problems),
-        }
+        return {**super().as_dict(), "problems": list(self.problems)}
 
 
 def sum_known(numbers: Iterable[int | None]) -> int | None:
@@ -204,10 +197,8 @@ def _plain(value: Any) -> Any:
     """Return a value with lists for tuples, and None for numbers that JSON does not have."""
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, Place):
-        return {"file": value.file, "position": value.position}
-    if isinstance(value, Lag):
-        return {"seconds": value.seconds, "bytes": value.bytes}
+    if isinstance(value, Place | Lag):
+        return _plain(value._asdict())
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     if isinstance(value, float) and not math.isfinite(value):

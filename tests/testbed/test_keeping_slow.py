@@ -16,7 +16,7 @@ import pytest
 from dumpfilter.base.compiler.notice import on_compilation
 from dumpfilter.testbed.errors import StartFailed, TestbedError
 from dumpfilter.testbed.keeping import Child, Keeper
-from dumpfilter.testbed.processes import is_alive, start_time
+from dumpfilter.testbed.leftovers import is_alive, start_time
 
 WAIT = 120.0
 SLEEP = (sys.executable, "-c", "import time; time.sleep(1000)")

@@ -41,7 +41,6 @@ class ReplicaStatus:
     io_error: ThreadError | None
     sql_error: ThreadError | None
     received_gtids: str
-    seconds_behind: int | None
     raw: Mapping[str, Any] = field(repr=False, default_factory=dict)
     """All columns of SHOW REPLICA STATUS, as the server names them."""
 
@@ -128,7 +127,6 @@ def replica_status(server: SqlServer) -> tuple[ReplicaStatus, ...]:
 
 def _status(channel: str, raw: Mapping[str, Any]) -> ReplicaStatus:
     named = {key.replace("Slave", "Replica").replace("Master", "Source"): value for key, value in raw.items()}
-    behind = named["Seconds_Behind_Source"]
     return ReplicaStatus(
         channel,
         str(named["Replica_IO_Running"]),
@@ -138,7 +136,6 @@ def _status(channel: str, raw: Mapping[str, Any]) -> ReplicaStatus:
         _error(named["Last_IO_Errno"], named["Last_IO_Error"]),
         _error(named["Last_SQL_Errno"], named["Last_SQL_Error"]),
         str(named.get("Retrieved_Gtid_Set") or named.get("Gtid_IO_Pos") or "").replace("\n", ""),
-        None if behind is None else int(behind),
         raw,
     )
 

@@ -139,7 +139,5 @@ class RunningServer(SqlServer):
 
     def __init__(self, name: str, host: str, port: int, account: Account) -> None:
         super().__init__(name, "mysql", host, port, account)
-        version = self.value("VERSION()")
-        if "MariaDB" in version:
+        if "MariaDB" in self.value("VERSION()"):
             self.family = "mariadb"
-        self.version = version.partition("-")[0]

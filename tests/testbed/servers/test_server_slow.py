@@ -67,7 +67,7 @@ def test_only_passwords_open_the_accounts(server: Make) -> None:
         with pytest.raises(pymysql.err.OperationalError):
             pymysql.connect(host=one.host, port=one.port, user=user, password=password)
     running = RunningServer("db", one.host, one.port, one.replication)
-    assert (running.family, running.version) == ("mariadb", one.program.version)
+    assert running.family == "mariadb"
     assert running.binlog_end() == one.binlog_end()
     with pytest.raises(ConnectionLost, match=r"^db: no connection"):
         RunningServer("db", one.host, one.port, one.account.__class__("repl", "wrong"))
