@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, NoReturn
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.near import did_you_mean
 from dumpfilter.filter.rules import EffectiveRuleKind, RuleKind
-from dumpfilter.topology.model import KEY_OF_KIND, LinkTable, Topology, Workload
+from dumpfilter.topology.model import KEY_OF_KIND, LinkTable, Node, Topology, Workload
 from dumpfilter.topology.resolve import node_of, resolve
 from dumpfilter.topology.toml_notation import below
 
@@ -54,16 +54,13 @@ _KIND_KEYS = tuple(key for kind, key in KEY_OF_KIND.items() if kind != "workload
 _LINK_KEYS = tuple(LinkTable.model_fields)
 _WORKLOAD_KEYS = tuple(key for key in Workload.model_fields if key not in _LINK_KEYS)
 _NODE_KEYS = (
-    *_KIND_KEYS,
+    *(
+        key
+        for key in Node.model_fields
+        if key not in ("name", "workload", "reads", "rules", "link", "options")
+    ),
     *_WORKLOAD_KEYS,
-    "program",
-    "root",
-    "init",
-    "gtid",
-    "speed",
-    "role",
     "option",
-    "tls",
 )
 _REPEATABLE = ("init", "option", "down")
 _RULE_KEYS = {

@@ -1,6 +1,6 @@
 """Outages and speeds as people write them, such as ``60s-120s``.
 
-Each ``format_…`` function writes a text that its ``parse_…`` function reads as the same value.
+``format_outage`` writes a text that ``parse_outage`` reads as the same value.
 """
 
 from __future__ import annotations
@@ -54,12 +54,3 @@ def parse_speed(text: str) -> float | None:
             f"{text!r} is not a speed: write 1 for the recording's own pace, 10 for ten times faster, or {AT_ONCE}"
         )
     return speed
-
-
-def format_speed(speed: float | None) -> str:
-    """Return the speed of a recording as a text.
-
-    >>> format_speed(10.0), format_speed(None)
-    ('10', 'at-once')
-    """
-    return AT_ONCE if speed is None else repr(float(speed)).removesuffix(".0")

@@ -16,7 +16,7 @@ from dumpfilter.base.options.units import (
     parse_time,
 )
 from dumpfilter.topology.links.shape import Outage
-from dumpfilter.topology.units import format_outage, format_speed, parse_outage, parse_speed
+from dumpfilter.topology.units import format_outage, parse_outage, parse_speed
 from tests.topology.strategies import outages, rates, times
 
 
@@ -38,11 +38,6 @@ def test_outages(outage: Outage) -> None:
 @given(st.integers(0, 1 << 60))
 def test_sizes(size: int) -> None:
     assert parse_size(format_size(size)) == size
-
-
-@given(st.none() | st.floats(1e-9, 1e9))
-def test_speeds(speed: float | None) -> None:
-    assert parse_speed(format_speed(speed)) == speed
 
 
 @pytest.mark.parametrize(

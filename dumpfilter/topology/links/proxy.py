@@ -10,10 +10,8 @@ from random import Random
 
 from dumpfilter.base.errors import LinkError
 from dumpfilter.topology.links.connection import Connection, End, prepare, receive_buffer
-from dumpfilter.topology.links.journal import Journal
 from dumpfilter.topology.links.line import Line, Mark
-from dumpfilter.topology.links.outages import Schedule
-from dumpfilter.topology.links.records import Counters, History, State
+from dumpfilter.topology.links.records import Counters, History, Journal, State
 from dumpfilter.topology.links.shape import LinkShape
 
 BACKLOG = 128
@@ -277,17 +275,16 @@ class Link:
         if self._schedule_timer is not None:
             self._schedule_timer.cancel()
             self._schedule_timer = None
-        self._schedule = Schedule(self._shape.outages)
         self._schedule_begin = self.loop.time()
         self._follow_schedule(0.0)
 
     def _follow_schedule(self, elapsed: float) -> None:
-        was_out, self._is_scheduled_out = self._is_scheduled_out, self._schedule.is_down(elapsed)
+        was_out, self._is_scheduled_out = self._is_scheduled_out, self._shape.is_down(elapsed)
         if self._is_scheduled_out and not was_out:
             self._go_down("cut", "as scheduled")
         elif was_out:
             self._come_up()
-        after = self._schedule.next_change(elapsed)
+        after = self._shape.next_change(elapsed)
         if after is not None:
             self._schedule_timer = self.loop.call_at(
                 self._schedule_begin + after, self._follow_schedule, after

@@ -29,6 +29,15 @@ class LinkShape:
     outages: tuple[Outage, ...] = ()
     """The scheduled outages. At the begin of an outage all connections are reset, and new ones are refused."""
 
+    def is_down(self, time: float) -> bool:
+        """Tell whether an outage holds at this time. The end of an outage does not belong to it."""
+        return any(one.start <= time and (one.end is None or time < one.end) for one in self.outages)
+
+    def next_change(self, time: float) -> float | None:
+        """Return the next time after ``time`` at which an outage begins or ends."""
+        times = (at for one in self.outages for at in (one.start, one.end) if at is not None)
+        return min((at for at in times if at > time), default=None)
+
 
 PLAIN = LinkShape()
 """The shape of a link that only counts bytes."""
