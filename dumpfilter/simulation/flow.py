@@ -199,14 +199,9 @@ def _link(leg: Leg, last: Passage, outcome: LinkOutcome, count: int) -> LinkFigu
         rate=last.hop.rate,
         delay=last.hop.delay // 1000,
         jitter=last.hop.jitter // 1000,
-        bytes=outcome.bytes,
-        transactions=outcome.transactions,
-        messages=outcome.messages,
-        overhead=outcome.overhead,
-        resent=outcome.resent,
         estimated=last.form is Form.COMPRESSED,
-        outages=outcome.outages,
         count=count,
+        **vars(outcome),
     )
 
 

@@ -221,8 +221,8 @@ class SourceFigures(Figures):
     first_time: int | None
     """The first commit, Unix microseconds."""
     last_time: int | None
-    active_seconds: int | None = None
-    """The time span without pauses of more than a day, seconds. None: results of an earlier release."""
+    active_seconds: int
+    """The time span without pauses of more than a day, seconds."""
 
 
 class NodeDescription(Figures):

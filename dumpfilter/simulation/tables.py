@@ -17,7 +17,6 @@ from dumpfilter.simulation.results import (
     OutageFigures,
     Results,
     Run,
-    Setting,
 )
 
 
@@ -149,17 +148,11 @@ def tables(results: Results) -> dict[str, pa.Table]:
 
 
 def _setting(number: int, run: Run) -> dict[str, Any]:
-    setting: Setting = run.setting
-    return {
-        "run": number,
-        "method": run.method.value,
-        "variant": setting.variant.value,
-        "load": setting.load,
-        "sweep_rate": setting.rate,
-        "sweep_delay": setting.delay,
-        "sweep_link": setting.link,
-        "repetition": run.repetition,
-    }
+    """Return the values of :class:`_Setting`, in the order of its fields."""
+    setting = run.setting
+    sweep = (setting.rate, setting.delay, setting.link)
+    values = (number, run.method.value, setting.variant.value, setting.load, *sweep, run.repetition)
+    return dict(zip(_Setting.model_fields, values, strict=True))
 
 
 def _series(setting: dict[str, Any], run: Run, key: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:

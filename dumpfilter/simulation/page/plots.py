@@ -17,7 +17,7 @@ from dumpfilter.analyse.report.figures import (
     head_and_rest,
     label,
 )
-from dumpfilter.analyse.report.text import human_bytes, human_rate_of_bits, human_seconds
+from dumpfilter.analyse.report.text import human_bytes, human_rate_of_bits
 from dumpfilter.base.printable import visible
 from dumpfilter.simulation.page.view import Look, look_of, nodes_by_name, worst_nodes
 from dumpfilter.simulation.results import LinkFigures, Method, NodeFigures, Results, Run, Variant
@@ -33,6 +33,7 @@ _SECOND = 1_000_000
 """The microseconds of a second."""
 _BITS = 8
 """The bits of a byte."""
+_LAG_AXIS = {"kind": "duration", "unit": "seconds", "log": True}
 
 
 @dataclass(frozen=True)
@@ -58,24 +59,18 @@ def lag_plot(results: Results) -> ChoicePlot | None:
     """Return the plot of each node's lag over time, one line for each variant. None: no run has a series."""
     runs = list(_runs_with_series(results))
     looks = _looks(runs)
-    names: list[str] = []
-    choices: list[Json] = []
-    limit = results.limit / _SECOND
-    level = {"value": max(limit, LEAST_LAG), "text": f"limit {human_seconds(limit)}"}
+    choices: dict[str, Json] = {}
+    level = _limit(results)
     for node in _most_behind(runs):
         for load in sorted({run.setting.load for run in runs}):
             found = {look_of(run): run for run in runs if run.setting.load == load}
             if not any(any(run.series.lag.get(node, ())) for run in found.values() if run.series):
                 continue
             lines = [_lag_line(found.get(look), node) for look in looks]
-            choices.append({"lines": lines, "segments": _span(lines), "level": level})
-            names.append(node if load == 1 else f"{node}, load × {load:g}")
-    if not choices:
-        return None
+            name = node if load == 1 else f"{node}, load × {load:g}"
+            choices[name] = {"lines": lines, "segments": _span(lines), "level": level}
     lines = [_line(look) for look in _drawn(looks)]
-    y = {"kind": "duration", "unit": "seconds", "log": True}
-    data = {"height": 360, "x": {"kind": "duration"}, "y": y, "lines": lines, "choices": choices}
-    return ChoicePlot(_chart(data, names), _drawn(looks))
+    return _plot(_drawn(looks), lines, choices, height=360, x={"kind": "duration"}, y=_LAG_AXIS)
 
 
 def rate_plot(results: Results) -> ChoicePlot | None:
@@ -87,8 +82,7 @@ def rate_plot(results: Results) -> ChoicePlot | None:
     ]
     looks = _looks(runs)
     found = {look_of(run): run for run in runs}
-    names: list[str] = []
-    choices: list[Json] = []
+    choices: dict[str, Json] = {}
     for link in _busiest(runs):
         lines = [
             _rate_line(found[look], values) for look in looks for values in _of_link(found[look], link.name)
@@ -99,18 +93,14 @@ def rate_plot(results: Results) -> ChoicePlot | None:
         if link.rate is not None:
             text = f"the link's rate, {human_rate_of_bits(link.rate)}"
             choice["level"] = {"value": link.rate / _BITS, "text": text}
-        choices.append(choice)
-        names.append(link.name)
-    if not choices:
-        return None
+        choices[link.name] = choice
     shown: list[Json] = []
     for look in _drawn(looks):
         offered = {"name": f"{look.name}, committed", "area": look.area, "width": 0}
         carried = {"name": f"{look.name}, on the link"}
         shown += [{**_line(look), "step": True, **offered}, {**_line(look), "step": True, **carried}]
     y = {"kind": "rate", "unit": "bits"}
-    data = {"height": 340, "x": {"kind": "duration"}, "y": y, "lines": shown, "choices": choices}
-    return ChoicePlot(_chart(data, names), _drawn(looks))
+    return _plot(_drawn(looks), shown, choices, height=340, x={"kind": "duration"}, y=y)
 
 
 def frontier_plot(results: Results) -> ChoicePlot | None:
@@ -123,27 +113,21 @@ def frontier_plot(results: Results) -> ChoicePlot | None:
     delays = sorted({run.setting.delay for run in runs}, key=lambda delay: -1 if delay is None else delay)
     looks = _looks(runs)
     figures = {id(run): nodes_by_name(run) for run in runs}
-    level = {"value": max(results.limit / _SECOND, LEAST_LAG), "text": f"limit {microseconds(results.limit)}"}
-    names: list[str] = []
-    choices: list[Json] = []
+    level = _limit(results)
+    choices: dict[str, Json] = {}
     for node in worst_nodes(runs, MOST_CHOICES):
         for load in loads:
             for delay in delays:
                 of_case = [run for run in runs if (run.setting.load, run.setting.delay) == (load, delay)]
                 lines = [_frontier_line(of_case, look, node, figures) for look in looks]
-                choices.append({"lines": lines, "level": level})
                 parts = [node]
                 parts += [f"load × {load:g}"] * (len(loads) > 1)
                 parts += [f"delay {microseconds(delay)}"] * (len(delays) > 1)
-                names.append(", ".join(parts))
-    data = {
-        "height": 360,
-        "x": {"kind": "bits", "log": True, "ticks": rates},
-        "y": {"kind": "duration", "unit": "seconds", "log": True},
-        "lines": [{**_line(look), "points": True} for look in _drawn(looks)],
-        "choices": choices,
-    }
-    return ChoicePlot(_chart(data, names), looks)
+                choices[", ".join(parts)] = {"lines": lines, "level": level}
+    shown = [{**_line(look), "points": True} for look in _drawn(looks)]
+    return _plot(
+        looks, shown, choices, height=360, x={"kind": "bits", "log": True, "ticks": rates}, y=_LAG_AXIS
+    )
 
 
 def links_bars(results: Results) -> Bars | None:
@@ -264,8 +248,19 @@ def _line(look: Look) -> Json:
     return {"name": look.name, "colour": look.colour, "dash": look.dash}
 
 
-def _chart(data: Json, names: Sequence[str]) -> Chart:
-    return Chart(data, data["height"], tuple(visible(name) for name in names))
+def _limit(results: Results) -> Json:
+    """Return the horizontal line at the limit of the lag."""
+    return {"value": max(results.limit / _SECOND, LEAST_LAG), "text": f"limit {microseconds(results.limit)}"}
+
+
+def _plot(
+    looks: list[Look], lines: list[Json], choices: Mapping[str, Json], *, height: int, x: Json, y: Json
+) -> ChoicePlot | None:
+    """Return the plot with these choices by name. None: there are none."""
+    if not choices:
+        return None
+    data = {"height": height, "x": x, "y": y, "lines": lines, "choices": list(choices.values())}
+    return ChoicePlot(Chart(data, height, tuple(map(visible, choices))), looks)
 
 
 def _links(run: Run | None) -> dict[str, int]:

@@ -125,13 +125,7 @@ def duration_of(results: Results) -> float | None:
 
 def active_seconds_of(results: Results) -> int:
     """Return the active seconds of the source that was active longest."""
-    return max(
-        (
-            _span(source) // _SECOND if source.active_seconds is None else source.active_seconds
-            for source in results.sources
-        ),
-        default=0,
-    )
+    return max((source.active_seconds for source in results.sources), default=0)
 
 
 def _span(source: SourceFigures) -> int:
