@@ -119,11 +119,11 @@ class Peak(_Model):
     """The time bucket in which a slave receives the most traffic."""
 
     start: UnixTime
-    """Its beginning."""
+    """Start."""
     bytes: int
-    """Its bytes."""
+    """Bytes."""
     bytes_per_second: float
-    """Its bytes a second."""
+    """Bytes a second."""
 
 
 class RuleSaving(_Model):
@@ -207,9 +207,9 @@ class SlaveFigures(_Model):
     split_sets: tuple[str, ...]
     """These schemas. "@rest" is the binlog of events without a schema."""
     peak_no_filter: Peak | None
-    """The bucket with most bytes, without a filter."""
+    """The busiest bucket without a filter."""
     peak: Peak | None
-    """The bucket with most bytes, with the filter."""
+    """The busiest bucket with the filter."""
     rule_savings: tuple[RuleSaving, ...]
     tables: tuple[TableShare, ...]
     """The traffic of each database table that the slave receives with its filter on the master, the largest first."""
@@ -218,7 +218,7 @@ class SlaveFigures(_Model):
     warnings: tuple[str, ...] = ()
     """Warnings about the slave's filter."""
     month: Month | None = None
-    """A month's bytes or price, None if unknown."""
+    """Bytes or price of a month, None if unknown."""
 
 
 class TableFigures(_Model):

@@ -25,7 +25,7 @@ PAGE = Path(dumpfilter.__file__).parents[1] / "docs" / "cases.md"
 RECORDINGS = ("recordings/mysql57-mixed", "oracle/mariadb-mixed")
 """The recordings on the page, by their folders below ``tests/oracle/data``."""
 
-WIDTH = 88
+WIDTH = 80
 """The longest line of an event."""
 
 _OF_FILES = types_of(Symbol.FORMAT_DESCRIPTION, Symbol.FILE)
