@@ -50,11 +50,10 @@ bench: $(READY)
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.before
 
-# The build directory of an earlier wheel, and stale kernels, would go into the wheel.
+# The build directory of an earlier wheel would go into the wheel.
 wheel: $(READY)
 	rm -rf build
-	$(BIN)/python -m dumpfilter.warm_up
-	$(BIN)/python -m dumpfilter.base.compiler.shipped
+	$(BIN)/python -m dumpfilter.compile
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
 lint: $(READY)
@@ -69,11 +68,11 @@ proto: $(READY)
 	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=. --pyi_out=. --grpc_python_out=. \
 	  proto/dumpfilter/v1/dumpfilter.proto
 
-$(READY): pyproject.toml constraints.txt Makefile | needs-of-python
+$(READY): pyproject.toml setup.py constraints.txt Makefile | needs-of-python
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,dev]'
 	@echo "compiling the kernels, once"
-	$(BIN)/python -m dumpfilter.warm_up
+	$(BIN)/python -m dumpfilter.compile
 	touch $(READY)
 
 # Without it, each worker of the first run rewrites the assertions of all tests (20 s of processor time).

@@ -14,22 +14,12 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from bench._common import Options, Report, binlogs
-from dumpfilter.base.compiler.kernels import njit
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.native import load_u32
+from dumpfilter.binlog.whole_events import UNLIMITED, whole_events
 from dumpfilter.binlog.workload.generate import GeneratedSet
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.index.subjects import Subjects
-
-
-@njit(nogil=True)
-def _walk(base, size, at):  # type: ignore[no-untyped-def]
-    events = 0
-    while at + 19 <= size:
-        at += np.int64(load_u32(np.uintp(base) + np.uintp(at) + np.uintp(9)))
-        events += 1
-    return events
 
 
 def scan(made: GeneratedSet, *, verify: bool) -> int:
@@ -51,8 +41,8 @@ def read(made: GeneratedSet) -> None:
 
 
 def walk(pieces: list[npt.NDArray[np.uint8]]) -> int:
-    """Walk from header to header in compiled code, with the bytes in memory; return the number of events."""
-    return sum(int(_walk(piece.ctypes.data, piece.size, 4)) for piece in pieces)
+    """Walk from header to header in compiled code, with the bytes in memory; return the number of bytes."""
+    return sum(int(whole_events(piece, 4, 19, UNLIMITED)) for piece in pieces)
 
 
 def walk_python(piece: bytes) -> int:

@@ -34,7 +34,6 @@ from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.options import MasterOptions
-from dumpfilter.master.preparation import load_compiled_code
 from dumpfilter.master.reload import Reload, warn_of_plain_passwords
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.state_directory import StateDirectory
@@ -107,8 +106,6 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         sql = _SqlPorts(run, config)
         if run.listen is not None:
             run.listen.check_usable(config.users)
-        # Slaves that connect while this process compiles would wait until their deadline.
-        load_compiled_code(store, replicas=run.replicas is not None)
         server = MasterServer(
             store,
             listen=run.listen,

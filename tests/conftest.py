@@ -25,6 +25,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+# Compiled functions check the types of their arguments in tests, and in the processes that tests start.
+os.environ["DUMPFILTER_CHECK_KERNELS"] = "1"
+
 if TYPE_CHECKING:
     from tests.slave.processes import Launcher
 

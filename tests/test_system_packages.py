@@ -53,8 +53,9 @@ def test_the_demonstration_leaves_mysql_in_its_place(programs: Callable[..., Non
     assert not [need.title for need in needs("demo") if need.missing()]
 
 
-def test_the_quick_tests_need_python_alone() -> None:
-    assert len(needs("python")) == 1
+def test_the_quick_tests_need_python_and_a_compiler_alone() -> None:
+    titles = [need.title for need in needs("python")]
+    assert titles == ["Python's module venv", "a C compiler", "C's header files", "Python's header files"]
 
 
 @pytest.mark.parametrize("version", [(3, 11, 0), (3, 12, 4), (3, 13), (3, 14, 10)])
@@ -96,7 +97,19 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., N
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(system_packages, "_SBIN", "")
+    make(cc="")
     return make
+
+
+def test_a_c_compiler_is_needed(
+    programs: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cc").unlink()
+    programs(apt_get="exit 9", apt_cache="exit 9")
+    assert main(["python"]) == 1
+    said = capsys.readouterr().err
+    assert "missing: a C compiler (gcc is not installed)" in said
+    assert said.endswith("  apt-get update\n  apt-get install gcc\n")
 
 
 def test_a_plain_user_is_told_exactly_what_to_install(

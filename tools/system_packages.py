@@ -2,9 +2,10 @@
 
 usage: system_packages.py python | demo | tests | --find-python
 
-``python`` stands for a Python with venv, which is enough for ``make check``. ``demo`` adds Java, which Spark needs, and
-the programs of a MariaDB server. ``tests`` adds a whole MariaDB and a browser. Each need lists packages, of which the
-script takes the first that apt can install. The script assumes nothing else about the versions that a distribution has.
+``python`` stands for a Python with venv and a C compiler, which is enough for ``make check``. ``demo`` adds Java, which
+Spark needs, and the programs of a MariaDB server. ``tests`` adds a whole MariaDB and a browser. Each need lists
+packages, of which the script takes the first that apt can install. The script assumes nothing else about the versions
+that a distribution has.
 
 ``--find-python`` prints the first Python of a supported version, or nothing when the machine has none.
 
@@ -19,6 +20,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Callable, NamedTuple, Sequence  # noqa: UP035 (collections.abc's are no generics before 3.9)
 
@@ -50,8 +52,17 @@ class Need(NamedTuple):
 
 def needs(part: str) -> list[Need]:
     """Return the needs of a part of PARTS. Each part has those of the parts before it, too."""
-    venv = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
-    found = [Need("Python's module venv", (venv, "python3-venv"), _venv_missing)]
+    python = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    found = [
+        Need("Python's module venv", (f"{python}-venv", "python3-venv"), _venv_missing),
+        Need("a C compiler", ("gcc",), lambda: None if shutil.which("cc") else _absent("gcc")),
+        Need("C's header files", ("libc6-dev",), lambda: _header_missing("/usr/include", "stdlib.h")),
+        Need(
+            "Python's header files",
+            (f"{python}-dev", "python3-dev"),
+            lambda: _header_missing(sysconfig.get_path("include"), "Python.h"),
+        ),
+    ]
     if part in ("demo", "tests"):
         releases = [f"openjdk-{release}-jre-headless" for release in JAVA_RELEASES]
         found.append(Need("Java", (*releases, "default-jre-headless"), _java_missing))
@@ -115,6 +126,10 @@ def _venv_missing() -> str | None:
     except ImportError:
         return "this Python cannot make virtual environments"
     return None
+
+
+def _header_missing(directory: str, name: str) -> str | None:
+    return None if Path(directory, name).exists() else f"{directory} has no {name}"
 
 
 def _java_missing() -> str | None:

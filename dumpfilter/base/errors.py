@@ -23,6 +23,10 @@ class DumpfilterError(Exception):
     exit_code = 1
 
 
+class KernelsMissing(DumpfilterError):
+    """There is no compiled code for this machine, and it could not be compiled. The text names the cure."""
+
+
 class OptionError(DumpfilterError):
     """An error about an option or a filter rule that dumpfilter cannot use. The text names the option."""
 

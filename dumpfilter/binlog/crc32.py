@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
-from dumpfilter.base.compiler.kernels import HAS_CLMUL, njit
+from dumpfilter.base.compiler.kernels import HAS_CLMUL, kernel
 from dumpfilter.binlog.native import crc32_fold, load_u8, load_u32, load_u64
 
 
@@ -32,9 +32,9 @@ _T = _tables()
 _CLMUL = HAS_CLMUL
 
 
-@njit(cache=True, nogil=True, inline="never")
-def crc32(address, length):
-    """Return the CRC32 of the ``length`` bytes at ``address`` (both uintp), like zlib.crc32."""
+@kernel
+def crc32(address: np.uintp, length: np.uintp):
+    """Return the CRC32 of the ``length`` bytes at ``address``, like zlib.crc32."""
     crc = np.uint32(0xFFFFFFFF)
     at = np.uintp(address)
     left = np.uintp(length)
@@ -43,6 +43,14 @@ def crc32(address, length):
         crc = crc32_fold(at, folded, crc)
         at += folded
         left -= folded
+    return np.uint32(~by_tables(crc, at, left))
+
+
+@kernel
+def by_tables(crc: np.uint32, address: np.uintp, length: np.uintp):
+    """Return the raw CRC32 register ``crc`` after the ``length`` bytes at ``address``, by table look-ups."""
+    at = np.uintp(address)
+    left = np.uintp(length)
     while left >= np.uintp(8):
         word = load_u64(at) ^ np.uint64(crc)
         crc = np.uint32(
@@ -61,7 +69,7 @@ def crc32(address, length):
         crc = np.uint32((crc >> np.uint32(8)) ^ _T[0, (crc ^ np.uint32(load_u8(at))) & np.uint32(0xFF)])
         at += np.uintp(1)
         left -= np.uintp(1)
-    return np.uint32(~crc)
+    return np.uint32(crc)
 
 
 # The checksums of many events are verified in one pass, because CRC32 is linear. Every message that ends in its own
@@ -106,8 +114,8 @@ _SHIFTED = _shifted_residues()
 _SHIFT = _shift_tables()
 
 
-@njit(cache=True, nogil=True)
-def _shifted(crc, zeros):
+@kernel
+def _shifted(crc: np.uint32, zeros: int):
     """Return the raw CRC32 register ``crc`` after a number of zero bytes, at most 8191."""
     k = 0
     while zeros >> k:
@@ -122,8 +130,8 @@ def _shifted(crc, zeros):
     return np.uint32(crc)
 
 
-@njit(cache=True, nogil=True)
-def _expected(base, begin, size):
+@kernel
+def _expected(base: int, begin: int, size: int):
     address = np.uintp(base) + np.uintp(begin)
     room = np.int64(size) - np.int64(begin)
     at = np.int64(0)

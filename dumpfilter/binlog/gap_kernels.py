@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.base.compiler.kernels import njit
+from dumpfilter.base.compiler.arrays import Bytes, Int64s
+from dumpfilter.base.compiler.kernels import kernel
 from dumpfilter.binlog.crc32 import crc32
 from dumpfilter.binlog.native import copy_bytes, store_u8, store_u16, store_u32, store_u64
 
@@ -20,28 +21,36 @@ _U = np.uintp
 class Sources(NamedTuple):
     """The GTID sources of a chunk's gaps."""
 
-    data: np.ndarray
+    data: Bytes
     """The bytes of all sources, one after another."""
-    offset: np.ndarray
+    offset: Int64s
     """The offset of each source in ``data``, and the length of ``data``."""
 
 
 class Columns(NamedTuple):
     """The columns of a chunk's gaps, as :class:`~dumpfilter.binlog.gap_events.GapColumns` describes them."""
 
-    offset: np.ndarray
-    end: np.ndarray
-    runs_until: np.ndarray
-    run_source: np.ndarray
-    run_first: np.ndarray
-    run_last: np.ndarray
-    hits_until: np.ndarray
-    hit_kind: np.ndarray
-    hit_count: np.ndarray
+    offset: Int64s
+    end: Int64s
+    runs_until: Int64s
+    run_source: Int64s
+    run_first: Int64s
+    run_last: Int64s
+    hits_until: Int64s
+    hit_kind: Int64s
+    hit_count: Int64s
 
 
-@njit(cache=True, nogil=True)
-def with_gaps(events, sources, gaps, prefix, server_id, checksum, out):
+@kernel
+def with_gaps(
+    events: Bytes,
+    sources: Sources,
+    gaps: Columns,
+    prefix: Bytes,
+    server_id: np.uint32,
+    checksum: bool,
+    out: Bytes,
+):
     """Copy ``events`` to ``out`` with a Gap event at each place in ``offset``, and return the number of bytes.
 
     ``sources`` has the GTID sources, and ``gaps`` the columns of the gaps. ``prefix`` is the first part of the body.

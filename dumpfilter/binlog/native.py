@@ -6,36 +6,36 @@ Each operation is an LLVM intrinsic, so that compiled code uses it without a cal
 
 from __future__ import annotations
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
+from dumpfilter.base.compiler.kernels import intrinsic, is_compiling
+
+if is_compiling():
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.np.arrayobj import populate_array
 
 
-def _load(bits: int, result):
-    llvm_type = ir.IntType(bits)
-
+def _load(bits: int):
     @intrinsic
     def load(typingctx, address):
         def codegen(context, builder, signature, args):
-            pointer = builder.inttoptr(args[0], llvm_type.as_pointer())
+            pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
             value = builder.load(pointer)
             value.align = 1
             return value
 
-        return result(types.uintp), codegen
+        return getattr(types, f"uint{bits}")(types.uintp), codegen
 
     return load
 
 
-load_u8 = _load(8, types.uint8)
-load_u16 = _load(16, types.uint16)
-load_u32 = _load(32, types.uint32)
-load_u64 = _load(64, types.uint64)
+load_u8 = _load(8)
+load_u16 = _load(16)
+load_u32 = _load(32)
+load_u64 = _load(64)
 
 
-def _store(bits: int, value_type):
+def _store(bits: int):
     @intrinsic
     def store(typingctx, address, value):
         def codegen(context, builder, signature, args):
@@ -43,15 +43,15 @@ def _store(bits: int, value_type):
             builder.store(args[1], pointer).align = 1
             return context.get_dummy_value()
 
-        return types.void(types.uintp, value_type), codegen
+        return types.void(types.uintp, getattr(types, f"uint{bits}")), codegen
 
     return store
 
 
-store_u8 = _store(8, types.uint8)
-store_u16 = _store(16, types.uint16)
-store_u32 = _store(32, types.uint32)
-store_u64 = _store(64, types.uint64)
+store_u8 = _store(8)
+store_u16 = _store(16)
+store_u32 = _store(32)
+store_u64 = _store(64)
 
 
 @intrinsic

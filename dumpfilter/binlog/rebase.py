@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from dumpfilter.base.compiler.kernels import njit
+from dumpfilter.base.compiler.arrays import Bytes
+from dumpfilter.base.compiler.kernels import kernel
 from dumpfilter.binlog.crc32 import crc32
 from dumpfilter.binlog.native import load_u32
 
 _U = np.uintp
 
 
-@njit(cache=True, nogil=True)
-def rebase(data, position, checksum, fill):
+@kernel
+def rebase(data: Bytes, position: int, checksum: bool, fill: bool):
     """Change end_log_pos and checksum of consecutive events for a file in which they begin at ``position``.
 
     ``data`` (uint8) is changed in place. ``checksum`` tells whether the events have checksums. Without ``fill``, an

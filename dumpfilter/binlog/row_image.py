@@ -20,16 +20,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from dumpfilter.base.compiler.arrays import Bytes, Int32s, Int64s
 from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
 from dumpfilter.binlog.decimals import decimal_binary_size
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.rows_events import RowsHeader, TableMap, is_pre_ga
-
-Bytes = npt.NDArray[np.uint8]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 BEFORE, AFTER = 1, 2
 """The bits of the images that a row has."""
@@ -134,21 +130,21 @@ class Layouts(NamedTuple):
     after-image at ``second[k] : first[k + 1]``.
     """
 
-    first: Int64
-    second: Int64
-    size: Int32
+    first: Int64s
+    second: Int64s
+    size: Int32s
     """The size of the values of each column, bytes. The entry ``-n`` says: a value begins with n bytes of length."""
-    document: Int32
+    document: Int32s
     """The index in the before-image of the JSON document that a partial update of each column changes; -1 for none."""
-    json: Int32
+    json: Int32s
     """The bit of each JSON column of a partial update in ``partial_bits``; -1 for other columns."""
     images: Bytes
     """The images that a row of each layout has: the sum of BEFORE and AFTER."""
-    partial_bytes: Int32
+    partial_bytes: Int32s
     """The size of ``partial_bits`` in a partial update of JSON values, bytes; -1 for other changes."""
-    column: Int64
+    column: Int64s
     """The number of each column, which its cells get."""
-    head: Int64
+    head: Int64s
     """Two numbers for each layout: the columns of the head that each image has before its cells, or -1 for no head."""
 
 

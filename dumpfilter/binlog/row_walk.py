@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.base.compiler.kernels import njit
+from dumpfilter.base.compiler.arrays import Bytes, Int32s, Int64s
+from dumpfilter.base.compiler.kernels import inlined, kernel
 from dumpfilter.base.errors import BinlogCorrupt
-from dumpfilter.binlog.row_image import AFTER, BEFORE, Bytes, ColumnPlan, Int32, Int64, Layouts
+from dumpfilter.binlog.row_image import AFTER, BEFORE, ColumnPlan, Layouts
 from dumpfilter.binlog.rows_events import RowsHeader
 
 NULL = -1
@@ -64,15 +65,15 @@ _PROBLEMS = {
 class FoundRows(NamedTuple):
     """The rows of many rows events, and their cells. Row r has the cells ``cell[r] : cell[r + 1]``."""
 
-    event: Int64
+    event: Int64s
     """The number of the event that each row belongs to."""
-    middle: Int64
+    middle: Int64s
     """The offset at which each row's before-image ends."""
-    end: Int64
-    cell: Int64
-    start: Int64
-    length: Int64
-    column: Int64
+    end: Int64s
+    cell: Int64s
+    start: Int64s
+    length: Int64s
+    column: Int64s
     """The number of each cell's column (:attr:`Layouts.column`)."""
 
 
@@ -86,7 +87,7 @@ class RowsError(Exception):
 
 
 def find_rows(
-    data: Bytes, start: Int64, end: Int64, layout_of: Int64, layouts: Layouts, *, cells: bool = True
+    data: Bytes, start: Int64s, end: Int64s, layout_of: Int64s, layouts: Layouts, *, cells: bool = True
 ) -> FoundRows:
     """Return all rows, and with ``cells`` their cells. The rows of event k lie at ``data[start[k] : end[k]]``.
 
@@ -118,7 +119,7 @@ def find_rows(
         found = more
 
 
-def count_rows(data: Bytes, start: Int64, end: Int64, layout_of: Int64, layouts: Layouts) -> Int32:
+def count_rows(data: Bytes, start: Int64s, end: Int64s, layout_of: Int64s, layouts: Layouts) -> Int32s:
     """Return the number of rows of each event, or UNKNOWN. The parameters are those of :func:`find_rows`."""
     counts = np.empty(start.size, np.int32)
     at = int(start[0]) if start.size else 0
@@ -136,11 +137,11 @@ class RowImages(NamedTuple):
     another without gaps and fill the data.
     """
 
-    start: Int64
+    start: Int64s
     """The offset of each row, where its before-image begins."""
-    middle: Int64
+    middle: Int64s
     """The offset at which the before-image ends and the after-image begins."""
-    end: Int64
+    end: Int64s
 
 
 def row_images(plan: ColumnPlan, rows: RowsHeader, data: bytes | bytearray | memoryview) -> RowImages:
@@ -167,7 +168,7 @@ def row_images(plan: ColumnPlan, rows: RowsHeader, data: bytes | bytearray | mem
     return RowImages(np.concatenate((begin, found.end))[:-1], found.middle, found.end)
 
 
-_NO_COUNTS: Int32 = np.empty(0, np.int32)
+_NO_COUNTS: Int32s = np.empty(0, np.int32)
 
 
 def read_only(data: Bytes) -> Bytes:
@@ -183,7 +184,7 @@ def _new_rows(rows: int, cells: int) -> FoundRows:
     return FoundRows(event, middle, end, np.zeros(rows + 1, np.int64), *places)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _image(data, at, end, layouts, first, last, writes_cells, out, k):
     """Return the end of a row image that begins at ``at``, or -1, and write its cells."""
     sizes, out_start, out_length, out_column = layouts.size, out.start, out.length, out.column
@@ -227,8 +228,20 @@ def _image(data, at, end, layouts, first, last, writes_cells, out, k):
     return at
 
 
-@njit(cache=True, nogil=True)
-def _walk(mode, data, starts, ends, layout_of, layouts, out, counts, e, at, rows):
+@kernel
+def _walk(
+    mode: int,
+    data: Bytes,
+    starts: Int64s,
+    ends: Int64s,
+    layout_of: Int64s,
+    layouts: Layouts,
+    out: FoundRows,
+    counts: Int32s,
+    e: int,
+    at: int,
+    rows: int,
+):
     """Write the rows of all events from event ``e`` and offset ``at`` on, until a problem or a full array.
 
     ``rows`` is the number of rows that ``out`` (FoundRows) already has. Returns ``(stop, event, offset, rows)``.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dumpfilter.base.compiler.kernels import njit
+from dumpfilter.base.compiler.arrays import Bytes
+from dumpfilter.base.compiler.kernels import kernel
 
 _HEADER_LENGTH = 19
 _SIZE_AT = 9
@@ -15,8 +16,8 @@ UNLIMITED = 1 << 62
 """The end of events whose end is not known."""
 
 
-@njit(cache=True, nogil=True)
-def whole_events(data, at, smallest, end):
+@kernel
+def whole_events(data: Bytes, at: int, smallest: int, end: int):
     """Return the offset behind the last whole event in ``data``, from the event at offset ``at`` on.
 
     ``end`` is the offset at which the events end, some of which may not be in ``data`` yet. The result is IMPOSSIBLE

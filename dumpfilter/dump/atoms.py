@@ -44,7 +44,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.base.compiler.kernels import inlined, kernel
+from dumpfilter.base.compiler.arrays import Bools, Bytes, Int32s, Int64s, Int64s2, UInt64s, UInt64s2
+from dumpfilter.base.compiler.kernels import inlined, inner
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.native import load_u32, prefetch
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_HIT_F, FILTER_UNDECIDED_F
@@ -147,17 +148,17 @@ _HIT = np.uint32(FILTER_HIT_F)
 class Columns(NamedTuple):
     """A segment's columns. One filter may have columns of its own, which begin with carried events."""
 
-    offset: np.ndarray
-    size: np.ndarray
-    role: np.ndarray
-    subject: np.ndarray
-    txn_event: np.ndarray
-    txn_subject: np.ndarray
+    offset: Int64s
+    size: Int64s
+    role: Bytes
+    subject: Int32s
+    txn_event: Int64s
+    txn_subject: Int32s
     """Each transaction's only subject, or ``MIXED``, ``KEPT`` (sent whole) or ``SKIP`` (dropped whole)."""
-    txn_source: np.ndarray
-    txn_number: np.ndarray
-    txn_set: np.ndarray
-    set_subject: np.ndarray
+    txn_source: Int32s
+    txn_number: Int64s
+    txn_set: Int64s
+    set_subject: Int32s
     dropped: DroppedRuns
     """The GTIDs that Gap events tell (:class:`~dumpfilter.index.segment.DroppedRuns`)."""
     end: int
@@ -166,9 +167,9 @@ class Columns(NamedTuple):
     """Whether the segment ends inside its last transaction."""
     has_gaps: bool
     """Whether Gap events stand inside transactions. Even a filter without rules drops them."""
-    hit_role: np.ndarray
+    hit_role: Bytes
     """The events' roles, with XA COMMIT and XA ROLLBACK as FRAME, because an applier asks no rule about them."""
-    has: np.ndarray
+    has: Bools
     """For each transaction whether the slave has it, so that it does not count as read. Without entries: none."""
     carried: int
     """The number of events before the segment with which the columns begin."""
@@ -176,7 +177,7 @@ class Columns(NamedTuple):
     """Whether an event of the transaction that goes on here was sent before the segment."""
     rows_kept: bool
     """Whether rows of the statement that goes on here were sent before the segment."""
-    hits: np.ndarray
+    hits: Int64s2
     """Hits that are known already, int64 of shape (n, 3), in the order of their transactions: the transaction's number,
     the column of :data:`~dumpfilter.filter.hits.KINDS`, and the count. These are hits before the segment of a
     transaction that goes on here, and hits inside compressed transactions."""
@@ -195,29 +196,29 @@ class Columns(NamedTuple):
 class Weighed(NamedTuple):
     """The results of :func:`weigh`: which filters send which atoms and transactions of a segment."""
 
-    stamp: np.ndarray
+    stamp: Int64s
     """For each subject, the number of the call that has filled the subject's words, int64."""
-    subject: np.ndarray
+    subject: UInt64s2
     """The subjects' words, uint64 of shape (n, SUBJECT_WORDS)."""
-    transaction: np.ndarray
+    transaction: UInt64s2
     """The transactions' words, uint64 of shape (TRANSACTION_WORDS, n)."""
-    candidate: np.ndarray
+    candidate: Int64s
     """The numbers of the transactions that are cut into atoms, ascending."""
-    busy: np.ndarray
+    busy: Int64s
     """The numbers of the transactions that are busy for one filter, ascending."""
-    atom_first: np.ndarray
+    atom_first: Int64s
     """For each of these transactions, by its number, the index of its first atom."""
-    atom_until: np.ndarray
+    atom_until: Int64s
     """For each of these transactions, by its number, the index after its last atom."""
-    atoms: np.ndarray
+    atoms: Int64s2
     """The atoms, int64 of shape (n, ATOM_COLUMNS). Those of one transaction stand together, the last one first."""
-    atom: np.ndarray
+    atom: UInt64s2
     """The atoms' words, uint64 of shape (n, ATOM_WORDS)."""
-    lists: np.ndarray
+    lists: Int64s2
     """The lists of subjects, int64 of shape (n, LIST_COLUMNS). A list's tail stands before the list."""
-    list_word: np.ndarray
+    list_word: UInt64s
     """The filters that send any subject of each list, uint64."""
-    call: np.ndarray
+    call: UInt64s
     """The words of the call."""
 
 
@@ -236,7 +237,7 @@ def _list(lists, n, subject, tail):
     return found, n
 
 
-@kernel
+@inner
 def _rows_before(roles, subjects, first, event, lists, n):
     """Return the list of the subjects of the open statement's rows before an event, and the number of lists."""
     found = np.int64(NEVER)
@@ -349,7 +350,7 @@ def atoms_of(offsets, sizes, roles, subjects, first, stop, is_open, atoms, n, li
     return n, m
 
 
-@kernel
+@inner
 def _fill_subject(stamp, words, filters, n_filters, subject, call):
     """Fill a subject's words."""
     stamp[subject] = call
@@ -487,7 +488,7 @@ def _weigh_transactions(c, filters, n_filters, low, w, call, live, off):
     return n
 
 
-@kernel
+@inner
 def weigh(c, filters, n_filters, low, w, call):
     """Make the words of the transactions from number ``low`` on, and of their atoms.
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.base.compiler.kernels import inlined, kernel, njit
+from dumpfilter.base.compiler.arrays import Bytes, Int64s, Int64s2
+from dumpfilter.base.compiler.kernels import inlined, inner, kernel
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.native import array_at, copy_bytes, load_u8
 from dumpfilter.dump import atoms as A
@@ -102,26 +103,26 @@ TRANSACTION_COLUMNS = 3
 class Transactions(NamedTuple):
     """The GTIDs of a segment's transactions. Consecutive numbers of one source are one run, across transactions."""
 
-    row: np.ndarray
+    row: Int64s2
     """The transactions, int64 of shape (n + 1, TRANSACTION_COLUMNS). The last row counts all of them."""
-    run: np.ndarray
+    run: Int64s2
     """The runs, int64 of shape (n + 1, 3), with the columns ``RUN_...``. The last one stands for none."""
-    run_gtid: np.ndarray
+    run_gtid: Int64s
     """For each run, the number of GTIDs before the run."""
 
 
 class Done(NamedTuple):
     """The results of a call. All arrays but the first two have the same number of rows."""
 
-    filters: np.ndarray
-    chunk: np.ndarray
+    filters: Int64s2
+    chunk: Int64s2
     """The chunks of all filters, int64 of shape (n, CHUNK_COLUMNS). The first row is no chunk and holds zeros."""
-    range: np.ndarray
-    gap: np.ndarray
-    run: np.ndarray
-    hit: np.ndarray
+    range: Int64s2
+    gap: Int64s2
+    run: Int64s2
+    hit: Int64s2
     """The hits of the gaps, int64 of shape (n, 2): the kind of rule and the count."""
-    carry: np.ndarray
+    carry: Int64s2
 
 
 class Written(NamedTuple):
@@ -151,7 +152,7 @@ def _list_run(g, n, gtids, source, first, last):
     return n
 
 
-@kernel
+@inner
 def _list_transactions(c, low, g):
     """List the GTIDs of the transactions from number ``low`` on."""
     gap_transaction, gap_until, gap_runs, _ = c.dropped
@@ -274,7 +275,7 @@ def _send(done, k, offset, size, patch, events):
         head[H_RANGES] = n + 1
 
 
-@kernel
+@inner
 def _finish_chunk(c, done, j, k, g, gap, until, event, end, resume_bytes):
     """Complete a chunk, and begin the next one. Return the number of the next one.
 
@@ -343,7 +344,7 @@ def _has(word, shift):
     return (word >> shift) & _ONE != _NONE
 
 
-@kernel
+@inner
 def _is_carried(w, atom, is_kept, flags, shift):
     """Tell whether later events decide about an atom of an open transaction."""
     one_of = w.atoms[atom, A.A_LIST]
@@ -416,7 +417,7 @@ def _count_dropped(c, t, shift, is_kept, flags, rules, w, state):
         _count_hits(c.hit_role, c.subject, w.atoms[a, A.A_FIRST], w.atoms[a, A.A_STOP], flags, rules, state)
 
 
-@kernel
+@inner
 def _carry(c, t, shift, is_kept, flags, w, carry, at):
     """Write the events of an open transaction that later events decide about. Return the index after the last one."""
     for a in range(w.atom_until[t] - 1, w.atom_first[t] - 1, -1):
@@ -454,7 +455,7 @@ def _leave_out(c, head, first, until):
             head[H_TRANSACTIONS_READ] -= not (c.is_open and t == c.has.size - 1)
 
 
-@kernel
+@inner
 def cut(c, f, j, k, g, w, done):
     """Write the chunks of one filter, from number ``k`` on. ``j`` is the number of the filter's bit in the words.
 
@@ -541,7 +542,18 @@ def cut(c, f, j, k, g, w, done):
 
 
 @kernel
-def plan(c, filters, n_filters, begin, low, call, room, w, g, done):
+def plan(
+    c: A.Columns,
+    filters: Int64s2,
+    n_filters: int,
+    begin: int,
+    low: int,
+    call: int,
+    room: int,
+    w: A.Weighed,
+    g: Transactions,
+    done: Done,
+):
     """Decide a segment for the filters from number ``begin`` on. Return the number of the next filter.
 
     The call stops before a filter whose chunks might not fit into ``done``.
@@ -574,8 +586,8 @@ def plan(c, filters, n_filters, begin, low, call, room, w, g, done):
     return n_filters
 
 
-@njit(cache=True, nogil=True)
-def gather(ranges, data, data_offset, out):
+@kernel
+def gather(ranges: Int64s2, data: Bytes, data_offset: int, out: Bytes):
     """Copy byte ranges of a binlog file into ``out``, one after the other.
 
     ``data`` holds a part of the file, which begins at offset ``data_offset``. Return the number of ranges outside of

@@ -31,12 +31,24 @@ The module :mod:`tests.index.plain_index` does the same in plain Python. Tests c
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.base.compiler.kernels import kernel, njit
+from dumpfilter.base.compiler.arrays import (
+    Bytes,
+    Bytes2,
+    Bytes3,
+    Int32s,
+    Int32s2,
+    Int64s,
+    Int64s2,
+    UInt32s,
+    UInt64s,
+    UInt64s2,
+)
+from dumpfilter.base.compiler.kernels import inlined, inner, kernel
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.crc32 import crc32
 from dumpfilter.binlog.events import (
@@ -142,17 +154,17 @@ class Names(NamedTuple):
     holds all keys, one after the other.
     """
 
-    heap: npt.NDArray[np.uint8]
-    start: npt.NDArray[np.int64]
+    heap: Bytes
+    start: Int64s
     """The offset in ``heap`` at which the key of each subject begins.
 
     A subject is a table or statement that filters decide about.
     """
-    length: npt.NDArray[np.int64]
+    length: Int64s
     """The length of the key of each subject (table or statement), bytes. It is negative for a statement, which has no
     key.
     """
-    slots: npt.NDArray[np.int64]
+    slots: Int64s
     """The slots of the hash table. A slot holds the number of a table, or -1 if it is free.
 
     The number of slots is a power of two.
@@ -165,30 +177,30 @@ class TableIds(NamedTuple):
     A Table_map event earlier in the transaction gives the table this id. The number of slots is a power of two.
     """
 
-    ids: npt.NDArray[np.uint64]
+    ids: UInt64s
     """The table id in each slot of the hash table, plus 1. The value 0 marks a free slot."""
-    subjects: npt.NDArray[np.int32]
+    subjects: Int32s
 
 
 class EventColumns(NamedTuple):
     """The columns of a :class:`~dumpfilter.index.segment.Segment` that have one entry for each event."""
 
-    offset: npt.NDArray[np.int64]
-    size: npt.NDArray[np.int64]
-    time: npt.NDArray[np.uint32]
-    type: npt.NDArray[np.uint8]
-    role: npt.NDArray[np.uint8]
-    subject: npt.NDArray[np.int32]
+    offset: Int64s
+    size: Int64s
+    time: UInt32s
+    type: Bytes
+    role: Bytes
+    subject: Int32s
 
 
 class TransactionColumns(NamedTuple):
     """The columns of a :class:`~dumpfilter.index.segment.Segment` that have one entry for each transaction."""
 
-    event: npt.NDArray[np.int64]
-    subject: npt.NDArray[np.int32]
-    source: npt.NDArray[np.int32]
-    number: npt.NDArray[np.int64]
-    server: npt.NDArray[np.uint32]
+    event: Int64s
+    subject: Int32s
+    source: Int32s
+    number: Int64s
+    server: UInt32s
 
 
 # The column `source` has the number of a transaction's GTID source, or one of these values. A GTID source is a server
@@ -377,18 +389,18 @@ counts.
 class Grammar(NamedTuple):
     """The rules of the grammar as arrays. An argument of the scan, since cached machine code would keep a constant."""
 
-    word: npt.NDArray[np.uint8]
+    word: Bytes
     """The word of each event type, before the event's content refines it."""
-    shortest: npt.NDArray[np.int64]
+    shortest: Int64s
     """The length of the shortest body of each event type, bytes."""
-    next: npt.NDArray[np.int64]
+    next: Int64s2
     """The place after each word, by word and place, or the negative :class:`Stop` for which the scan ends there."""
-    role: npt.NDArray[np.uint8]
+    role: Bytes3
     """The role by whether the scan follows XA transactions, by word and by place. A role that leads to BETWEEN has the
     bit ENDS."""
-    subject: npt.NDArray[np.int32]
+    subject: Int32s2
     """The subject by whether the scan follows XA transactions, and by word."""
-    texts: npt.NDArray[np.uint8]
+    texts: Bytes2
     """A row for each text that is a word: its length, whether it is the whole text, its word, and its characters."""
 
 
@@ -433,7 +445,7 @@ _LONGEST_TEXT = max(len(text) for text, _, _ in _TEXTS)
 GRAMMAR = _grammar()
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _same(a, b, length):
     left = np.uintp(length)
     a = np.uintp(a)
@@ -453,7 +465,7 @@ def _same(a, b, length):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def table_id_slot(ids, table_id):
     """Return the slot of a table id in the hash table ``ids``, or the free slot for it."""
     mask = np.uint64(ids.size - 1)
@@ -463,7 +475,7 @@ def table_id_slot(ids, table_id):
     return np.int64(slot)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _text_word(at, length, texts):
     """Return the word of the text in a Query event. The text has ``length`` bytes at the address ``at``."""
     if length < _SHORTEST_TEXT:
@@ -486,7 +498,16 @@ def _text_word(at, length, texts):
 
 
 @kernel
-def scan(buffer, begin, state, grammar, names, table_ids, out, count):
+def scan(
+    buffer: Buffer,
+    begin: int,
+    state: Annotated[np.ndarray, STATE],
+    grammar: Grammar,
+    names: Names,
+    table_ids: TableIds,
+    out: EventColumns,
+    count: int,
+):
     """Scan events from place ``begin`` of a buffer, until the buffer ends or the caller has to do something.
 
     The scan appends to the columns ``out``, which hold ``count`` events already. ``grammar`` is :data:`GRAMMAR`.
@@ -502,8 +523,7 @@ def scan(buffer, begin, state, grammar, names, table_ids, out, count):
     checksum = np.int64(CHECKSUM_LENGTH) if now.checksum else np.int64(0)
     verify = now.checksum != 0 and now.verify != 0
     at = boundary = np.int64(begin)
-    boundary_count = np.int64(0)
-    stop = np.int64(Stop.DONE)
+    stop, boundary_count = np.int64(Stop.DONE), np.int64(0)
     # Local variables hold the arrays, because each use of an array in a tuple costs as much as a small event.
     offsets, sizes, times, types, roles, subjects = out
     words, shortest, following, all_roles, all_subjects, texts = grammar
@@ -527,9 +547,8 @@ def scan(buffer, begin, state, grammar, names, table_ids, out, count):
         if count >= offsets.size:
             stop = np.int64(Stop.OUTPUT_FULL)
             break
-        if verify and crc32(event, _U(length - CHECKSUM_LENGTH)) != load_u32(
-            event + _U(length - CHECKSUM_LENGTH)
-        ):
+        checked = event + _U(length - CHECKSUM_LENGTH)
+        if verify and crc32(event, checked - event) != load_u32(checked):
             stop = np.int64(Stop.BAD_CHECKSUM)
             break
         body = event + _U(HEADER_LENGTH)
@@ -601,7 +620,7 @@ def scan(buffer, begin, state, grammar, names, table_ids, out, count):
     return stop, at, count, boundary, boundary_count
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _refined(word, kind, event, body_length, query_header_length, texts):
     """Return the word of an event by its content, or -1 for a malformed event."""
     body = event + _U(HEADER_LENGTH)
@@ -636,7 +655,7 @@ def _refined(word, kind, event, body_length, query_header_length, texts):
     return word
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _has_end(body, body_length):
     """Tell whether a Gap event has an end, and therefore stands for dropped transactions."""
     if body_length < GAP_LENGTH or load_u8(body + _U(GAP_KIND_AT)) != np.uint8(KIND_GAP):
@@ -644,7 +663,7 @@ def _has_end(body, body_length):
     return load_u64(body + _U(GAP_END_AT)) != np.uint64(0)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _rows_word(table_id, id_length, end, body_length):
     all_ones = np.uint64(0xFFFFFFFFFFFF) if id_length == 6 else np.uint64(0xFFFFFFFF)
     is_old_dummy = table_id == np.uint64(_DUMMY_TABLE_ID) and end and body_length <= _DUMMY_ROWS_LENGTH
@@ -653,7 +672,7 @@ def _rows_word(table_id, id_length, end, body_length):
     return np.int64(Word.ROWS_END if end else Word.ROWS)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _table_key(body, body_length, id_length):
     key = body + _U(id_length + 2)
     room = body_length - id_length - 2
@@ -666,8 +685,8 @@ def _table_key(body, body_length, id_length):
     return key, length if length <= room else np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
-def find_subject(key, length, heap, starts, lengths, slots):
+@kernel
+def find_subject(key: np.uintp, length: int, heap: np.uintp, starts: Int64s, lengths: Int64s, slots: Int64s):
     """Return the number of the table with a name, or -1, and its slot in the hash table, or the free slot for it.
 
     ``key`` is the address of the name, and ``heap`` that of all names. The others are arrays of :class:`Names`.
@@ -694,7 +713,7 @@ def find_subject(key, length, heap, starts, lengths, slots):
     return np.int32(-1), slot
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _add_subject(key, length, slot, now, names):
     new = now.subjects
     if new >= names.start.size or now.name_bytes + length > names.heap.size or 2 * new >= names.slots.size:
@@ -709,8 +728,10 @@ def _add_subject(key, length, slot, now, names):
     return np.int32(new)
 
 
-@njit(cache=True, nogil=True)
-def group_transactions(buffer, events, source_keys, source_count, out):
+@kernel
+def group_transactions(
+    buffer: Buffer, events: EventColumns, source_keys: UInt64s2, source_count: int, out: TransactionColumns
+):
     """Find the transactions in scanned events, and write each transaction's first event, subject and GTID to the
     columns ``out``.
 
@@ -760,7 +781,7 @@ def group_transactions(buffer, events, source_keys, source_count, out):
     return n, source_count, np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _source_number(keys, count, high, low, last):
     if last >= 0 and keys[last, 0] == high and keys[last, 1] == low:
         return last, count
@@ -774,9 +795,19 @@ def _source_number(keys, count, high, low, last):
     return np.int64(count), count + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gap_runs(
-    buffer, gap_offsets, gap_sizes, begin, checksum, key_length, source_keys, source_count, until, out, n
+    buffer: Buffer,
+    gap_offsets: Int64s,
+    gap_sizes: Int64s,
+    begin: int,
+    checksum: int,
+    key_length: int,
+    source_keys: UInt64s2,
+    source_count: int,
+    until: Int64s,
+    out: Int64s2,
+    n: int,
 ):
     """Read the runs of GTIDs in Gap events, from number ``begin`` on, and append them to the ``n`` rows of ``out``.
 
@@ -827,8 +858,19 @@ def gap_runs(
     return gap_offsets.size, n, source_count
 
 
-@njit(cache=True, nogil=True)
-def follow_writer(buffer, events, checksum, gaps, told, tagged, state, position, sequence, time):
+@kernel
+def follow_writer(
+    buffer: Buffer,
+    events: EventColumns,
+    checksum: int,
+    gaps: Int64s,
+    told: Int64s,
+    tagged: Int64s,
+    state: Annotated[np.ndarray, WRITER],
+    position: Int64s,
+    sequence: Int64s,
+    time: Int64s,
+):
     """Write the writer's position before each event of a relay log, and after the last one, to ``position``.
 
     ``gaps`` has the numbers of the Gap events between transactions, and ``told`` how many GTIDs each tells. The columns
@@ -876,8 +918,15 @@ def follow_writer(buffer, events, checksum, gaps, told, tagged, state, position,
     now.position, now.sequence, now.time = at, newest, seconds
 
 
-@njit(cache=True, nogil=True)
-def subject_sets(events, transactions, continues, still_open, set_start, set_subject):
+@kernel
+def subject_sets(
+    events: EventColumns,
+    transactions: TransactionColumns,
+    continues: bool,
+    still_open: bool,
+    set_start: Int64s,
+    set_subject: Int32s,
+):
     """Write the list of different tables and statements (subjects) of each transaction that has several.
 
     When a filter drops all subjects of a list, or sends all, the master decides the whole transaction at once.

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.compiler.arrays import Int64s, Int64s2
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
@@ -25,13 +26,13 @@ It is counted because the many small segments of compressed transactions would o
 class DroppedRuns(NamedTuple):
     """The GTIDs of transactions that a relay log's own master dropped, as the Gap events of a segment tell them."""
 
-    transaction: npt.NDArray[np.int64]
+    transaction: Int64s
     """The number of the transaction that stands for each Gap event, ascending."""
-    until: npt.NDArray[np.int64]
+    until: Int64s
     """The index after each Gap event's last row of ``runs``."""
-    runs: npt.NDArray[np.int64]
+    runs: Int64s2
     """The GTIDs, of shape (n, 3): the number of the GTID source, the first and the last transaction number of a run."""
-    ordinal: npt.NDArray[np.int64]
+    ordinal: Int64s
     """For each run, the number of GTIDs that the same Gap event tells before the run."""
 
     def before(self, txn: int) -> DroppedRuns:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dumpfilter.base.compiler.kernels import njit
+from dumpfilter.base.compiler.arrays import Bytes
+from dumpfilter.base.compiler.kernels import kernel
 from dumpfilter.binlog.crc32 import crc32
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.native import copy_bytes, load_u8, load_u16, load_u32
@@ -32,8 +33,8 @@ _ARTIFICIAL = int(LOG_EVENT_ARTIFICIAL_F)
 _MASK = np.int64(0xFFFFFFFF)
 
 
-@njit(cache=True, nogil=True)
-def deframe(buffer, begin, end, out, sequence, position, least):
+@kernel
+def deframe(buffer: Bytes, begin: int, end: int, out: Bytes, sequence: int, position: int, least: int):
     """Copy the events of the packets in ``buffer[begin:end]`` to ``out``, back to back.
 
     ``sequence`` is the sequence number that is due, ``position`` the place of the next event in its binlog file, and
@@ -81,8 +82,8 @@ def deframe(buffer, begin, end, out, sequence, position, least):
     return at - begin, written, sequence, False
 
 
-@njit(cache=True, nogil=True)
-def walk(data, size, position, has_checksums):
+@kernel
+def walk(data: Bytes, size: int, position: int, has_checksums: bool):
     """Walk over the whole events at the begin of ``data[:size]``, which stands at ``position`` in its file.
 
     Return the offset of the last whole event, the end of the whole events, and whether a damaged event follows them.

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.base.compiler.kernels import njit
+from dumpfilter.base.compiler.arrays import Int64s, Int64s2
+from dumpfilter.base.compiler.kernels import inlined, inner, kernel
 
 
 class Parameters(NamedTuple):
@@ -23,6 +24,21 @@ class Parameters(NamedTuple):
     fixed: int
 
 
+class Dropped(NamedTuple):
+    """For each transaction, what a sender tells of the transactions that were dropped before it."""
+
+    told: Int64s
+    """The bytes in the transaction's own message."""
+    empty: Int64s
+    """The number of messages before it that have no transaction. A sender that had to wait leaves them out."""
+    first: Int64s
+    """The time at which the sender makes the first of these messages, nanoseconds."""
+    last: Int64s
+    """The time at which the sender makes the last one. The others are spread evenly between both."""
+    size: int = 0
+    """The bytes of a message without transactions."""
+
+
 _NONE = -(1 << 62)
 """A time before every other."""
 _D_START, _D_RESTART, _D_MESSAGE = 0, 1, 2
@@ -32,7 +48,7 @@ _SMALL = 1 << 31
 """The number below which the product of two numbers fits into 64 bits."""
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def time_of(size, numerator, denominator):
     """Return the time for some bytes, rounded to a whole nanosecond."""
     if denominator == 1:
@@ -45,8 +61,8 @@ def time_of(size, numerator, denominator):
     return whole * numerator + ((size - whole * denominator) * numerator + denominator // 2) // denominator
 
 
-@njit(cache=True, nogil=True)
-def looks(arrived, tick, again, found):
+@kernel
+def looks(arrived: Int64s, tick: int, again: int, found: Int64s):
     """Write the time of the look with which a sender sees each transaction (see ``hop.looks``)."""
     last = np.int64(_NONE)
     for i in range(len(arrived)):
@@ -56,8 +72,8 @@ def looks(arrived, tick, again, found):
         found[i] = last
 
 
-@njit(cache=True, nogil=True)
-def noise(seed, number, largest):
+@kernel
+def noise(seed: int, number: int, largest: int):
     """Return a number from ``-largest`` to ``largest`` that depends on the seed and the transaction's number only."""
     z = np.uint64(seed) * np.uint64(0xD1342543DE82EF95) + np.uint64(number + 1) * np.uint64(
         0x9E3779B97F4A7C15
@@ -68,8 +84,16 @@ def noise(seed, number, largest):
     return np.int64(z % np.uint64(2 * largest + 1)) - largest
 
 
-@njit(cache=True, nogil=True)
-def cross(arrived, sizes, dropped, hop, downs, departed, received):
+@kernel
+def cross(
+    arrived: Int64s,
+    sizes: Int64s,
+    dropped: Dropped,
+    hop: Parameters,
+    downs: Int64s2,
+    departed: Int64s,
+    received: Int64s,
+):
     """Send transactions over a hop, and write the times at which they departed and were received.
 
     ``downs`` has a row for each outage: its start, the time at which the dump goes on, and the size of messages from
@@ -158,13 +182,13 @@ def cross(arrived, sizes, dropped, hop, downs, departed, received):
     return messages, resent, all_told
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def pieces(size, message):
     """Return the number of messages in which a transaction is sent."""
     return max(np.int64(1), size // message) if message else np.int64(1)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _whole_until(size, start, stop, message, hop):
     """Return the bytes of a large transaction in the whole messages that left from ``start`` to ``stop``."""
     needed = time_of(size + hop.message_overhead * pieces(size, message), hop.numerator, hop.denominator)
@@ -174,7 +198,7 @@ def _whole_until(size, start, stop, message, hop):
     return min(sent, size - 1) // message * message
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sent_until(sizes, i, start, stop, hop, arrived):
     """Return the bytes of transactions from number ``i`` on that leave the sender from ``start`` to ``stop``."""
     total = np.int64(0)

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.simulation import lag
+from dumpfilter.simulation._hop import Dropped
 from dumpfilter.simulation.flow import Arrived, Flow, LinkOutcome, Outcome, outages_of, outcome_of
-from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, Dropped, Hop, cross, looks, times_of
+from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, Hop, cross, looks, times_of
 from dumpfilter.simulation.lag import Window
 from dumpfilter.simulation.route import AGAIN, AT_ONCE, Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints, SetTraffic

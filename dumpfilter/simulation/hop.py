@@ -16,6 +16,7 @@ import numpy as np
 
 from dumpfilter.dump.stream.pace import message_size
 from dumpfilter.simulation import _hop
+from dumpfilter.simulation._hop import Dropped
 from dumpfilter.simulation.traffic import Ints
 from dumpfilter.topology.links.line import BITS
 
@@ -81,21 +82,6 @@ class Crossed(NamedTuple):
     """The bytes that were sent twice, because an outage lost them."""
     told: int
     """The bytes that told what was dropped."""
-
-
-class Dropped(NamedTuple):
-    """For each transaction, what a sender tells of the transactions that were dropped before it."""
-
-    told: Ints
-    """The bytes in the transaction's own message."""
-    empty: Ints
-    """The number of messages before it that have no transaction. A sender that had to wait leaves them out."""
-    first: Ints
-    """The time at which the sender makes the first of these messages, nanoseconds."""
-    last: Ints
-    """The time at which the sender makes the last one. The others are spread evenly between both."""
-    size: int = 0
-    """The bytes of a message without transactions."""
 
 
 def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:

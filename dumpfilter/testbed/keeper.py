@@ -204,27 +204,18 @@ def _run_dumpfilter(program: Program) -> NoReturn:
     sys.exit(0)
 
 
-def _import_dumpfilter(directory: Path) -> None:
-    """Import what masters and slaves need, and load the compiled functions from their cache.
-
-    ``directory`` gets a small binlog, and is removed again.
-    """
+def _import_dumpfilter() -> None:
+    """Import what masters and slaves need, with their compiled functions."""
     import dumpfilter.edge.edge
     import dumpfilter.master.process
     import dumpfilter.slave.process
     import dumpfilter.slave.report  # noqa: F401
-    from dumpfilter.warm_up import warm_up
 
     importlib.import_module(f"{_COMMAND}.cli")
 
-    try:
-        warm_up(directory)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-
 
 def main() -> None:
-    """Run the keeper: ``keeper SOCKET DIRECTORY``, with the number of a socket and the name of a scratch directory."""
+    """Run the keeper: ``keeper SOCKET``, with the number of a socket."""
     with Connection(int(sys.argv[1])) as caller:
         keeper = _Keeper(caller)
         _set_name("df keeper")
@@ -232,7 +223,7 @@ def main() -> None:
         gc.disable()
         # Compiling can take a minute.
         on_compilation(lambda: keeper.tell("compiles"))
-        _import_dumpfilter(Path(sys.argv[2]))
+        _import_dumpfilter()
         on_compilation(None)
         # Objects that no collection visits stay in pages that all children share.
         gc.freeze()

@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import itertools
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from typing import Any
 from dumpfilter.base.compiler.notice import told_once
 from dumpfilter.testbed.errors import StartFailed, TestbedError
 from dumpfilter.testbed.keeper import Program
-from dumpfilter.testbed.leftovers import temporary_directory
 
 _END_TIMEOUT = 10.0
 _ANSWER_TIMEOUT = 1200.0
@@ -74,10 +72,9 @@ class Keeper:
 
     def __init__(self) -> None:
         self._connection, theirs = Pipe()
-        self._scratch = temporary_directory()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "dumpfilter.testbed.keeper", str(theirs.fileno()), str(self._scratch)],
+                [sys.executable, "-m", "dumpfilter.testbed.keeper", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 # numpy's linear algebra starts threads, and a process with threads must not fork.
@@ -159,8 +156,6 @@ class Keeper:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        # A keeper that is killed while it imports does not remove its directory.
-        shutil.rmtree(self._scratch, ignore_errors=True)
         self._thread.join()
         self._connection.close()
 

@@ -1,9 +1,9 @@
-"""The daemon that forks Spark's Python workers. It loads numba's compiled functions (kernels) before it forks.
+"""The daemon that forks Spark's Python workers. It imports what tasks need before it forks.
 
 Each executor starts one such daemon (``spark.python.daemon.module``) and asks it for workers. PySpark's own daemon
-imports nothing. Every worker would then import numba and load the kernels, which costs 1 s of a core and 150 MB each.
-Forking is safe only in a process with one thread. Therefore the daemon starts no thread pool of numba or numpy, and
-leaves pyarrow and pandas, whose import starts threads, to the workers.
+imports nothing. Every worker would then import the product, which costs half a second of a core and 60 MB each. Forking
+is safe only in a process with one thread. Therefore the daemon starts no thread pool of numpy, and leaves pyarrow and
+pandas, whose import starts threads, to the workers.
 
 PySpark's worker calls ``gc.collect()`` after every task. The collection would visit some hundred thousand objects of
 the loaded modules, which took more than a third of a worker's time. So the daemon moves these objects out of the
@@ -18,7 +18,6 @@ import hashlib
 import importlib.util
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,14 +64,15 @@ def check_code() -> None:
         sys.exit("the worker's dumpfilter is not the driver's: package the environment again")
 
 
-def load_kernels() -> None:
-    """Load numba's compiled functions from their cache, or compile them, before workers are forked."""
+def load_product() -> None:
+    """Import the modules that tasks use, with their compiled functions, before workers are forked."""
     # The module numpy reads this environment variable when it is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from dumpfilter.warm_up import warm_up
-
-    with tempfile.TemporaryDirectory() as directory:
-        warm_up(Path(directory))
+    import dumpfilter.analyse.traffic.tally
+    import dumpfilter.analyse.traffic.transactions
+    import dumpfilter.binlog.writer
+    import dumpfilter.dump.thread
+    import dumpfilter.index.fileset  # noqa: F401
 
 
 def freeze() -> None:
@@ -101,11 +101,11 @@ def freezing(serve: Callable[..., int]) -> Callable[..., int]:
 
 
 def main() -> None:
-    """Run PySpark's daemon in this process, after numba's compiled functions have been loaded."""
+    """Run PySpark's daemon in this process, after the product has been imported."""
     from pyspark import daemon
 
     check_code()
-    load_kernels()
+    load_product()
     # The daemon forks a worker process, which calls this function for each of its tasks.
     daemon.worker = freezing(daemon.worker)
     freeze()

@@ -74,10 +74,7 @@ def _serve(address: str) -> None:
     import dumpfilter.slave.report
     import dumpfilter.spark_jobs  # noqa: F401
     from dumpfilter.cli import main
-    from dumpfilter.warm_up import warm_up
 
-    with tempfile.TemporaryDirectory() as directory:
-        warm_up(Path(directory))
     # The kernel reaps the children, which tell their exit codes themselves.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:

@@ -38,24 +38,7 @@ def test_announcements_have_the_level_info(level: str, said: str) -> None:
     assert out.getvalue() == said
 
 
-def test_a_master_loads_the_code_before_it_listens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slave that connects to a master which compiles would wait until its deadline."""
-    steps: list[str] = []
-
-    def refuse(*_: object, **__: object) -> None:
-        steps.append("listens")
-        raise OptionError("enough")
-
-    monkeypatch.setattr(process, "load_compiled_code", lambda *_, **__: steps.append("loads"))
-    monkeypatch.setattr(process, "MasterServer", refuse)
-    monkeypatch.setattr(process, "_Signals", object)
-    with pytest.raises(OptionError, match="enough"):
-        process.run_master(MasterOptions(binlogs=[str(ROW)]), process.RunOptions(), Console())
-    assert steps == ["loads", "listens"]
-
-
-def test_a_master_on_a_taken_port_loads_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "load_compiled_code", lambda *_, **__: pytest.fail("loaded"))
+def test_a_master_on_a_taken_port_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_Signals", object)
     with socket.create_server(("127.0.0.1", 0)) as other:
         listen = ListenAddress(port=other.getsockname()[1])

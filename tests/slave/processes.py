@@ -15,16 +15,13 @@ from typing import Any
 from tests.slave.driven import wait_until
 from tests.slave.relayed import contents
 
-# The process imports everything once, and loads the compiled kernels, which takes a third of a second in each process.
+# The process imports everything once, which takes half a second in each process.
 # It forks a `dumpfilter` process for each line that it reads. A start costs milliseconds.
 _LAUNCHER = """
-import json, os, pathlib, signal, sys, tempfile, threading
+import json, os, signal, sys, threading
 import grpc, dumpfilter.commands.master, dumpfilter.commands.slave
 import dumpfilter.master.server, dumpfilter.slave.slave, dumpfilter.slave.console, dumpfilter.console.server
 from dumpfilter.cli import main
-from dumpfilter.warm_up import warm_up
-with tempfile.TemporaryDirectory() as directory:
-    warm_up(pathlib.Path(directory))
 assert threading.active_count() == 1, "a fork would lose the other threads"
 for line in sys.stdin:
     order = json.loads(line)

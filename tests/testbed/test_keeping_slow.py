@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import dumpfilter
 from dumpfilter.base.compiler.notice import on_compilation
 from dumpfilter.testbed.errors import StartFailed, TestbedError
 from dumpfilter.testbed.keeping import Child, Keeper
@@ -39,9 +41,14 @@ def wait_for_end(pid: int, started: int) -> None:
 def test_a_keeper_that_compiles_tells_it_and_can_be_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # numba's own locator leaves the new cache empty, where the product's would copy the kernels of the checkout.
-    monkeypatch.setenv("NUMBA_CACHE_LOCATOR_CLASSES", "UserProvidedCacheLocator")
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    package = Path(dumpfilter.__file__).parent
+    shutil.copytree(package, tmp_path / "dumpfilter", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)  # Python looks for modules in the working directory first.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv(
+        "CC", "/bin/false"
+    )  # so that the compilation, which may outlive its keeper, ends at once
     told = threading.Event()
     on_compilation(told.set)
     compiles = Keeper()

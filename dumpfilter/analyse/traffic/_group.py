@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.base.compiler.kernels import inlined, kernel
+from dumpfilter.base.compiler.arrays import Bytes, Int32s, Int64s, Int64s2
+from dumpfilter.base.compiler.kernels import inlined, inner, kernel
 from dumpfilter.binlog import roles as R
 from dumpfilter.dump import atoms as A
 
@@ -100,17 +101,17 @@ COUNTED = -1
 class Columns(NamedTuple):
     """A segment's columns. They begin with events of an open statement that an earlier segment left undecided."""
 
-    offset: np.ndarray
+    offset: Int64s
     """The events' file offsets, or COUNTED."""
-    size: np.ndarray
-    role: np.ndarray
-    subject: np.ndarray
-    txn_event: np.ndarray
-    txn_subject: np.ndarray
-    txn_source: np.ndarray
-    txn_origin: np.ndarray
-    txn_bucket: np.ndarray
-    txn_stand_in: np.ndarray
+    size: Int64s
+    role: Bytes
+    subject: Int32s
+    txn_event: Int64s
+    txn_subject: Int32s
+    txn_source: Int32s
+    txn_origin: Int64s
+    txn_bucket: Int64s
+    txn_stand_in: Int64s
     """For each transaction, the bytes that a real replica gets if the transaction is dropped; 0 for none."""
     is_open: bool
     cut: int
@@ -120,19 +121,19 @@ class Columns(NamedTuple):
 class Memory(NamedTuple):
     """The arrays that the pass fills."""
 
-    state: np.ndarray
-    subjects: np.ndarray
-    deciding: np.ndarray
+    state: Int64s
+    subjects: Int64s2
+    deciding: Int32s
     """The subjects of the open transaction."""
-    scratch: np.ndarray
-    conditions: np.ndarray
-    members: np.ndarray
+    scratch: Int32s
+    conditions: Int64s2
+    members: Int32s
     """The members of all conditions: numbers of subjects, or of filters for the kind EXACTLY."""
-    slots: np.ndarray
+    slots: Int64s
     """The hash table by which a condition of the kind ANY is found. Free slots hold -1."""
-    units: np.ndarray
-    atoms: np.ndarray
-    lists: np.ndarray
+    units: Int64s2
+    atoms: Int64s2
+    lists: Int64s2
 
 
 @inlined
@@ -151,7 +152,7 @@ def _hash(required, members, n):
     return h
 
 
-@kernel
+@inner
 def rehash(m):
     """Enter all conditions of the kind ANY into the hash table, which the caller has emptied."""
     mask = np.uint64(m.slots.size - 1)
@@ -165,7 +166,7 @@ def rehash(m):
             m.slots[slot] = c
 
 
-@kernel
+@inner
 def _intern(m, kind, required, wanted, n):
     """Return the number of a condition with ``n`` different subjects, which are marked with the serial number.
 
@@ -203,7 +204,7 @@ def _intern(m, kind, required, wanted, n):
     return c
 
 
-@kernel
+@inner
 def _only(m, subject):
     """Return the number of the condition "this subject is sent"."""
     c = m.subjects[subject, S_CONDITION]
@@ -215,7 +216,7 @@ def _only(m, subject):
     return c
 
 
-@kernel
+@inner
 def _condition(m, one_of, also, cut):
     """Return the condition of an atom with a list of subjects and a required subject."""
     if one_of == A.FRAMING:
@@ -277,7 +278,16 @@ def _count_stand_in(m, condition, size):
 
 
 @kernel
-def add(m, condition, bucket, size, events, transactions, undecided, stand_in):
+def add(
+    m: Memory,
+    condition: int,
+    bucket: int,
+    size: int,
+    events: int,
+    transactions: int,
+    undecided: int,
+    stand_in: int,
+):
     """Add traffic of the open transaction's origin to the unit of a condition. The arrays must have room.
 
     Python code that is not compiled calls this function.
@@ -294,7 +304,7 @@ def _decides(m, subject):
         m.state[DECIDING] += 1
 
 
-@kernel
+@inner
 def _held_from(role, first, stop):
     """Return the number of the first event of an open transaction on which later events of its statement decide."""
     held = stop
@@ -308,7 +318,7 @@ def _held_from(role, first, stop):
     return held
 
 
-@kernel
+@inner
 def _whole(c, m, t):
     """Count a transaction that a filter sends or drops as a whole. Return whether the arrays have room."""
     s = np.int64(c.txn_subject[t])
@@ -332,7 +342,7 @@ def _whole(c, m, t):
     return True
 
 
-@kernel
+@inner
 def _decide(c, m, first, stop, held):
     """Find the conditions of the open transaction's atoms, and write them into the column A_LATER.
 
@@ -367,7 +377,7 @@ def _decide(c, m, first, stop, held):
     return found
 
 
-@kernel
+@inner
 def _count_atoms(c, m, stop, held, bucket):
     """Count the atoms whose conditions are known, and the rows of a statement that goes on in the next segment."""
     for a in range(m.state[ATOMS]):
@@ -388,7 +398,7 @@ def _count_atoms(c, m, stop, held, bucket):
             _count(m, condition, bucket, c.size[k], 1, 0, np.int64(is_unmapped))
 
 
-@kernel
+@inner
 def _frame_condition(m):
     """Return the condition of the open transaction's GTID event, BEGIN and COMMIT."""
     n = m.state[DECIDING]
@@ -405,7 +415,7 @@ def _frame_condition(m):
 
 
 @kernel
-def group(c, m, t):
+def group(c: Columns, m: Memory, t: int):
     """Count the events of a segment from transaction ``t`` on. Return a code, and a transaction.
 
     The code is DONE, FULL with the transaction to call again with, or IS_CUT with the transaction that is cut.

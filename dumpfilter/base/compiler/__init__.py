@@ -1,1 +1,1 @@
-"""How kernels are compiled: numba's ``njit``, and a notice for people who wait for a first compilation."""
+"""How kernels are compiled ahead of time and loaded, and a notice for people who wait for the compilation."""

@@ -1,98 +1,207 @@
-"""The decorator of all compiled functions (kernels). Modules import ``njit`` from here instead of from numba.
+"""The decorators of all compiled functions (kernels), and the extension modules that hold their machine code.
 
-numba keeps compiled code in a cache: in the directory ``NUMBA_CACHE_DIR``, beside the modules, or in the user's cache
-directory. An entry is valid for a module's text, a version of numba and a processor. On x86-64 the kernels are compiled
-for the level x86-64-v3 with carry-less multiplication, which processors have had since 2013. So the cache that a wheel
-brings is valid on other machines (``make wheel``, :mod:`dumpfilter.base.compiler.shipped`). Another processor compiles.
+Kernels are written in the part of Python that numba compiles. ``python -m dumpfilter.compile`` compiles them ahead of
+time, each module with kernels into one extension module, which needs numba and a C compiler. ``make wheel`` puts the
+extension modules into the wheel. A process that uses kernels loads only their extension modules, not numba, which costs
+0.5 s of processor time and 80 MB less.
+
+An extension module is valid for the texts that its code comes from, a version of Python and a kind of processor. The
+first process that needs one and finds none runs ``python -m dumpfilter.compile``.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
 import platform
-from collections.abc import Callable
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-import numba
-from llvmlite import binding as llvm
-from numba.core import caching, event
-from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]  # a compiled module
-
+from dumpfilter.base.compiler.checking import checked
 from dumpfilter.base.compiler.notice import told_once
-from dumpfilter.base.compiler.shipped import LOCATORS
+from dumpfilter.base.errors import KernelsMissing
 
-__all__ = ["COMPILATION", "HAS_CLMUL", "inlined", "kernel", "njit"]
+_PACKAGE = Path(__file__).parents[2]
+_BUILD = Path(__file__).with_name("build.py")
+SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
+_IMPORT = re.compile(rb"^from dumpfilter\.([\w.]+) import (\w*)", re.MULTILINE)
 
-_FEATURES = llvm.get_host_cpu_features()
+EXTENSION = "kernels"
+"""The name of each extension module. Python finds a module's initialization by this name."""
 
-_LEVEL_3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2")
-"""Features that distinguish x86-64-v3 from x86-64 (System V ABI, "Micro-Architecture Levels")."""
+HAS_KERNELS = re.compile(rb"^from dumpfilter\.base\.compiler\.kernels import", re.MULTILINE)
+"""A line in the text of all modules with kernels, or with functions for kernels, and of no other."""
 
-HAS_CLMUL = platform.machine() == "x86_64" and bool(_FEATURES.get("pclmul")) and bool(_FEATURES.get("sse4.1"))
-"""Whether this CPU has carry-less multiplication (x86's PCLMULQDQ). Without it, CRC32 uses tables."""
-
-_CONFIG: Any = numba.config
-"""numba's settings, whose types are unknown."""
-
-_CONFIG.CACHE_LOCATOR_CLASSES = _CONFIG.CACHE_LOCATOR_CLASSES or LOCATORS
-if HAS_CLMUL and not _CONFIG.CPU_NAME and all(_FEATURES.get(name) for name in _LEVEL_3):
-    _CONFIG.CPU_NAME, _CONFIG.CPU_FEATURES = "x86-64-v3", "+pclmul"
-
-COMPILATION = "numba:compile"
-"""The name of numba's event for a compilation. Code that comes from the cache makes no such event."""
+_HASWELL = {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "popcnt", "sse4_2", "pclmulqdq"}
+"""Flags in /proc/cpuinfo of x86-64 processors since Intel's Haswell (2013) and AMD's Excavator (2015)."""
 
 
-class _KernelCache(caching.FunctionCache):
-    """The cache of one kernel. It loads compiled code without the preparation that a compilation needs.
+def _cpu() -> str:
+    """Return LLVM's name for the kind of processor: ``"haswell"``, or ``""`` for any of this architecture."""
+    if platform.machine() != "x86_64":
+        return ""
+    try:
+        found = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        return ""
+    return "haswell" if found and set(found[1].split()) >= _HASWELL else ""
 
-    numba prepares its compiler before it reads a cache: it imports the rules for all of Python and NumPy, and compiles
-    its reference counts. That costs every process 0.3 s and 36 MB. A compilation still prepares it.
+
+CPU = _cpu()
+HAS_CLMUL = bool(CPU)
+"""Whether the kernels use carry-less multiplication (x86's PCLMULQDQ). Without it, CRC32 uses tables."""
+
+
+class _State:
+    is_compiling = False
+
+
+def is_compiling() -> bool:
+    """Return whether modules with kernels have numba's functions, since this process compiles them."""
+    return _State.is_compiling
+
+
+def begin_to_compile() -> None:
+    """Let modules that are imported from now on have numba's functions in place of the compiled ones."""
+    _State.is_compiling = True
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Return the compiled form of a function that Python code calls.
+
+    The annotations give the types: ``int`` is int64, arrays are those of :mod:`dumpfilter.base.compiler.arrays`, and a
+    ``NamedTuple`` may combine them. The function must neither create nor store arrays. It runs without the
+    interpreter's lock. The caller passes arrays of these types, contiguous in C order: the compiled code checks the
+    number of dimensions and the size of an entry alone. With ``DUMPFILTER_CHECK_KERNELS`` in the environment, each
+    call checks all types, as the tests do.
     """
-
-    def load_overload(self, sig: object, target_context: Any) -> Any:
-        with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-
-
-for _name, _address in _nrt_python.c_helpers.items():
-    # Compiled code calls these functions by name. numba adds the names with its reference counts.
-    llvm.add_symbol(_name if _name.startswith("_") else f"NRT_{_name}", _address)
+    if _State.is_compiling:
+        return _numba_function(function, nogil=True)
+    module = sys.modules[function.__module__]
+    found = getattr(_extension(module.__name__, Path(str(module.__file__))), function.__name__)
+    return checked(function, found) if os.environ.get("DUMPFILTER_CHECK_KERNELS") else found
 
 
-def njit(
-    function: Callable[..., Any] | None = None, /, *, cache: bool = False, **options: Any
-) -> Callable[..., Any]:
-    """Compile a function as numba's ``njit`` does, or return a decorator that does so.
-
-    ``cache``: keep the compiled code for other processes. ``options`` are those of numba's ``njit``.
-    """
-    decorate = numba.njit(**options)  # noqa: TID251 (other modules import njit from here)
-
-    def compiled(function: Callable[..., Any]) -> Any:
-        dispatcher: Any = decorate(function)
-        if cache:
-            dispatcher._cache = _KernelCache(function)  # type: ignore[no-untyped-call]
-        return dispatcher
-
-    return compiled if function is None else compiled(function)
+def inner(function: Callable[..., Any]) -> Any:
+    """Mark a function that only kernels call. Outside a compilation it stays as it is."""
+    return _numba_function(function) if _State.is_compiling else function
 
 
-kernel = njit(cache=True, nogil=True, _nrt=False)
-"""A decorator that compiles a function with numba, without numba's reference counts of arrays.
-
-The option ``_nrt`` is private to numba. It is safe for a function that neither creates nor stores arrays, because the
-function's callers hold the arrays. With reference counts the decision of a dump takes 15 to 30 % longer.
-"""
-
-inlined = njit(inline="always")
-"""A decorator for a small compiled function, whose code numba inserts into each caller to save the cost of calls."""
+def inlined(function: Callable[..., Any]) -> Any:
+    """Mark a small function that only kernels call. numba inserts its code into each caller to save the call."""
+    return _numba_function(function, inline="always") if _State.is_compiling else function
 
 
-class _Announcer(event.Listener):
-    def on_start(self, event: object) -> None:
+def _numba_function(function: Callable[..., Any], **options: Any) -> Any:
+    import numba
+
+    # The option _nrt is private to numba. Without numba's reference counts of arrays, the decision of a dump takes 15
+    # to 30 % less time, and the extension modules need no part of numba.
+    njit: Any = numba.njit  # noqa: TID251 (the one place)
+    return njit(_nrt=False, **options)(function)
+
+
+def intrinsic(function: Callable[..., Any]) -> Any:
+    """Mark a function that writes LLVM instructions, as numba's ``intrinsic`` does."""
+    if not _State.is_compiling:
+        return function
+    from numba.extending import intrinsic
+
+    return intrinsic(function)
+
+
+@functools.cache
+def _extension(name: str, file: Path) -> ModuleType:
+    """Load the extension module of a module with kernels. Raises :class:`KernelsMissing`."""
+    path = find(file)
+    if path is None:
         told_once()
+        _compile()
+        path = find(file)
+        if path is None:
+            raise KernelsMissing(f"{file}: no compiled kernels were found after compiling. {_CURE}")
+    spec = importlib.util.spec_from_file_location(f"{name}.{EXTENSION}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
 
-    def on_end(self, event: object) -> None:
-        pass
+
+_CURE = (
+    "Install a wheel that brings them (make wheel), or compile them: "
+    "apt-get install gcc python3-dev; pip install numba setuptools; python -m dumpfilter.compile"
+)
 
 
-event.register(COMPILATION, _Announcer())  # type: ignore[no-untyped-call]  # numba has no types
+def _compile() -> None:
+    """Compile all kernels in another process, since this one has modules without numba's functions."""
+    path = os.pathsep.join((str(_PACKAGE.parent), os.environ.get("PYTHONPATH", "")))
+    done = subprocess.run(
+        [sys.executable, "-m", "dumpfilter.compile"],
+        env=os.environ | {"PYTHONPATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["it told no reason"])[-1].removeprefix("dumpfilter: ")
+        raise KernelsMissing(f"the kernels could not be compiled for this machine: {reason}. {_CURE}")
+
+
+def directories(file: Path) -> Iterator[Path]:
+    """Yield the directories for the extension module of a module's file: beside the module, and the user's cache."""
+    yield file.parent / "__pycache__"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    if cache.is_absolute():  # A user without a home has none.
+        yield cache.joinpath("dumpfilter", *file.relative_to(_PACKAGE).parent.parts)
+
+
+def find(file: Path) -> Path | None:
+    """Return the valid extension module of a module's file, or None."""
+    name = file_name(file)
+    return next((path for one in directories(file) if (path := one / name).is_file()), None)
+
+
+def file_name(file: Path) -> str:
+    """Return the name of the extension module of a module's file. The texts that its code comes from give the name."""
+    return f"{file.stem}.{_digest(file)}{SUFFIX}"
+
+
+def is_stale(extension: Path, file: Path) -> bool:
+    """Return whether a file is an extension module of a module's earlier text, for the same Python."""
+    is_of = extension.name.startswith(f"{file.stem}.") and extension.name.endswith(SUFFIX)
+    return is_of and extension.name != file_name(file)
+
+
+@functools.cache
+def _digest(module: Path) -> str:
+    """Return a short digest of the kind of processor, and of the texts that the machine code depends on.
+
+    These are the compiler's text, the module's, those of the modules of this package that it imports, and in turn those
+    that a module with kernels imports.
+    """
+    text = module.read_bytes()
+    found = hashlib.sha256(CPU.encode() + _BUILD.read_bytes() + text)
+    for imported in _imported(text):
+        other = imported.read_bytes()
+        found.update(_digest(imported).encode() if HAS_KERNELS.search(other) else other)
+    return found.hexdigest()[:12]
+
+
+def _imported(text: bytes) -> Iterator[Path]:
+    """Yield the modules of this package that a module's text imports at the beginning of a line."""
+    for package, name in _IMPORT.findall(text):
+        path = _PACKAGE.joinpath(*package.decode().split("."))
+        for file in (path / f"{name.decode()}.py", path.with_suffix(".py")):
+            if file.is_file():
+                yield file
+                break

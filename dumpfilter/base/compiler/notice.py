@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 TEXT = (
-    "compiling for this machine, once for each part after an installation; this can take a minute "
-    "(python -m dumpfilter.warm_up compiles all)"
+    "compiling for this machine, once after an installation; this can take a minute "
+    "(python -m dumpfilter.compile does it beforehand)"
 )
 
 

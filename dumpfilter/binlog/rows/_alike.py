@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from dumpfilter.base.compiler.kernels import njit
+from dumpfilter.base.compiler.arrays import Bools, Bytes, Int64s
+from dumpfilter.base.compiler.kernels import kernel
 
 OTHER, MAP, ROWS_UNCOMPARED, ROWS_ONE_BITMAP, ROWS_TWO_BITMAPS = range(5)
 """The classes of events: rows events by the number of bitmaps in their headers, if these are compared."""
@@ -19,36 +22,63 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(24)
 
 
-@njit(cache=True, nogil=True)
-def find_alike(data, first, last, type, class_of, has_extra, closes, id_length):
-    """Return four int64 columns for the Table_map events and rows events of a piece of the stream.
+class Alike(NamedTuple):
+    """The result of :func:`find_alike`, with an entry for each event, and its memory."""
+
+    map_of: Int64s
+    """The index of the Table_map event in force for a rows event, or -1 without one in this piece."""
+    same_as: Int64s
+    """The index of the first event with equal content. For a rows event this is an equal type and Table_map event, and
+    an equal header behind the flags."""
+    length: Int64s
+    """The length of a rows event's header, or 0 where headers are not compared."""
+    before: Int64s
+    """The number of earlier events after which no Table_map event is in force."""
+    id: Int64s
+    number: Int64s
+    begin: Int64s
+    end: Int64s
+    """The content of an event: the table id, a number, and the begin and end of the bytes."""
+    maps: Int64s
+    contents: Int64s
+    """Hash tables with open addressing: the newest Table_map event of each id, and the first event of each content."""
+
+    @classmethod
+    def of(cls, count: int) -> Alike:
+        """Return the memory for a number of events."""
+        nothing = np.full(count, -1, np.int64)
+        numbers = np.zeros((6, count), np.int64)
+        tables = np.full((2, max(64, 1 << (2 * count - 1).bit_length() if count else 0)), -1, np.int64)
+        length, before, *compared = numbers
+        return cls(nothing, np.arange(count), length, before, *compared, *tables)
+
+
+@kernel
+def find_alike(
+    data: Bytes,
+    first: Int64s,
+    last: Int64s,
+    type: Bytes,
+    class_of: Bytes,
+    has_extra: Bools,
+    closes: Bools,
+    id_length: int,
+    found: Alike,
+):
+    """Find out which Table_map events and rows events of a piece of the stream are equal, and write it to ``found``.
 
     Event k has its body in ``data[first[k]:last[k]]``. ``class_of`` and ``has_extra`` have an entry for each type of
     event: its class, and whether its header has extra data. After events of ``closes``, and after rows events with
     STMT_END_F, no Table_map event is in force.
 
-    - ``map_of``: the index of the Table_map event in force for a rows event, or -1 without one in this piece.
-    - ``same_as``: the index of the first event with equal content. For a rows event this is an equal type and
-      Table_map event, and an equal header behind the flags.
-    - ``length``: the length of a rows event's header, or 0 where headers are not compared.
-
-    - ``before``: the number of earlier events after which no Table_map event is in force.
-
-    The last result is the number of all such events.
+    Returns the number of events after which no Table_map event is in force.
     """
-    count = first.size
-    map_of, same_as = np.full(count, -1, np.int64), np.arange(count)
-    length, before = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    id, number = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    begin, end = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    size = 64
-    while size < 2 * count:
-        size *= 2
-    mask = np.uint64(size - 1)
-    # Two hash tables with open addressing: the newest Table_map event of each id, and the first event of each content.
-    maps, contents = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
+    map_of, same_as, length, before = found.map_of, found.same_as, found.length, found.before
+    id, number, begin, end = found.id, found.number, found.begin, found.end
+    maps, contents = found.maps, found.contents
+    mask = np.uint64(maps.size - 1)
     closed = 0
-    for k in range(count):
+    for k in range(first.size):
         before[k] = closed
         kind, at, body = class_of[type[k]], first[k], first[k] + id_length
         is_rows = kind != OTHER and kind != MAP
@@ -102,4 +132,4 @@ def find_alike(data, first, last, type, class_of, has_extra, closes, id_length):
         ends = is_rows and body < last[k] and data[body] & _STMT_END_F != 0
         if closes[k] or ends:
             closed += 1
-    return map_of, same_as, length, before, closed
+    return closed

@@ -10,9 +10,9 @@ import enum
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from dumpfilter.base.compiler.kernels import njit
+from dumpfilter.base.compiler.arrays import Bytes, Int64s
+from dumpfilter.base.compiler.kernels import inlined, inner, kernel
 from dumpfilter.binlog.decimals import DIGIT_BYTES
 from dumpfilter.binlog.row_walk import NULL
 
@@ -108,23 +108,23 @@ _BASE64_LINE = 57
 class Columns(NamedTuple):
     """The columns of cells: how their values become texts, and the texts around them."""
 
-    form: npt.NDArray[np.uint8]
-    parameter: npt.NDArray[np.int64]
-    label: npt.NDArray[np.uint8]
+    form: Bytes
+    parameter: Int64s
+    label: Bytes
     """The names of the values of ENUM and SET columns, in UTF-8, one after the other."""
-    label_at: npt.NDArray[np.int64]
+    label_at: Int64s
     """The offset of each name in ``label``, and the end."""
-    around: npt.NDArray[np.uint8]
+    around: Bytes
     """Three texts for each column: before a value, behind a value, and instead of both when the value is NULL."""
-    around_at: npt.NDArray[np.int64]
+    around_at: Int64s
     """The offset of each text in ``around``, three for each column, and the end."""
-    room: npt.NDArray[np.int64]
+    room: Int64s
     """The most bytes of a text with those around the value, without the texts of pending cells."""
-    room_per_byte: npt.NDArray[np.int64]
+    room_per_byte: Int64s
     """The most bytes of a text for each byte of the value, beyond ``room``."""
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _number(data, at, width, is_big):
     """Return the number in ``width`` bytes, big-endian or little-endian, as uint64."""
     value = np.uint64(0)
@@ -133,7 +133,7 @@ def _number(data, at, width, is_big):
     return value
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _digits(out, at, value, least):
     """Write an unsigned number with at least ``least`` digits, and return the offset behind it."""
     digits = 1
@@ -148,7 +148,7 @@ def _digits(out, at, value, least):
     return at + digits
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _copied(data, at, end, out, o):
     """Copy bytes to ``out``, and return the offset behind them."""
     for k in range(at, end):
@@ -157,7 +157,7 @@ def _copied(data, at, end, out, o):
     return o
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _mapped(data, at, end, table, out, o):
     """Write the text of each byte by a :class:`ByteMap`, and return the offset behind the texts."""
     for k in range(at, end):
@@ -168,7 +168,7 @@ def _mapped(data, at, end, table, out, o):
     return o
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _moment(data, at, size, form, parameter, out, o):
     """Write a date, a time or both, and return the offset behind it."""
     years, months, days = np.int64(0), np.int64(0), np.int64(0)
@@ -249,7 +249,7 @@ def _moment(data, at, size, form, parameter, out, o):
     return o
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _decimal(data, at, precision, scale, out, o):
     """Write a DECIMAL, and return the offset behind it."""
     # bin2decimal: big-endian groups of 9 digits in 4 bytes; the first bit is the sign, inverted, and a negative number
@@ -290,7 +290,7 @@ def _decimal(data, at, precision, scale, out, o):
     return o
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _is_utf8(data, at, end):
     """Tell whether bytes are UTF-8 as Unicode defines it: shortest form, no surrogates, at most U+10FFFF."""
     while at < end:
@@ -324,7 +324,7 @@ def _is_utf8(data, at, end):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _named(value, form, parameter, label, label_at, out, o):
     """Write the name of an ENUM's value, or the names of a SET's members, and return the offset behind them."""
     first, names = parameter >> 16, parameter & 0xFFFF
@@ -350,7 +350,7 @@ def _named(value, form, parameter, label, label_at, out, o):
     return o
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _base64(data, at, end, out, o):
     """Write bytes as lines of base64, and return the offset behind the lines."""
     while at < end:
@@ -378,8 +378,21 @@ def _base64(data, at, end, out, o):
     return o
 
 
-@njit(cache=True, nogil=True)
-def write_texts(data, start, length, column, columns, more, more_at, k, n, out, o, out_at):
+@kernel
+def write_texts(
+    data: Bytes,
+    start: Int64s,
+    length: Int64s,
+    column: Int64s,
+    columns: Columns,
+    more: Bytes,
+    more_at: Int64s,
+    k: int,
+    n: int,
+    out: Bytes,
+    o: int,
+    out_at: Int64s,
+):
     """Write the texts of the cells from cell ``k`` on to ``out``, from offset ``o`` on, until ``out`` may be full.
 
     ``column`` has each cell's column. The n-th text of ``more`` is that of the next pending cell. ``out_at``, unless it

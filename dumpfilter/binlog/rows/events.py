@@ -13,7 +13,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import rows_data
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, ROWS_V2, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.row_walk import UNKNOWN, count_rows, read_only
+from dumpfilter.binlog.row_walk import UNKNOWN, count_rows
 from dumpfilter.binlog.rows._alike import (
     FLAGS_LENGTH,
     MAP,
@@ -21,6 +21,7 @@ from dumpfilter.binlog.rows._alike import (
     ROWS_ONE_BITMAP,
     ROWS_TWO_BITMAPS,
     ROWS_UNCOMPARED,
+    Alike,
     find_alike,
 )
 from dumpfilter.binlog.rows.layouts import KnownTable, LayoutTable
@@ -171,8 +172,10 @@ class _Watched:
         """Events' types, the begin and end of their bodies in the data, and their positions."""
         map_length = fd.post_header_length(EventType.TABLE_MAP)
         self.id_length = 4 if map_length == ROWS_HEADER_LENGTH_V0 else 6
-        self.map_of, self.same_as, self.length, self._before, self.closed = find_alike(
-            read_only(data), first, last, type, _CLASS_OF, _has_extra(fd), closes, self.id_length
+        alike = Alike.of(len(first))
+        self.map_of, self.same_as, self.length, self._before = alike[:4]
+        self.closed = find_alike(
+            data, first, last, type, _CLASS_OF, _has_extra(fd), closes, self.id_length, alike
         )
 
     def body(self, event: int) -> bytes:

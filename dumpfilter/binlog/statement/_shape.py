@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dumpfilter.base.compiler.kernels import njit
+from dumpfilter.base.compiler.arrays import Bytes
+from dumpfilter.base.compiler.kernels import inner, kernel
 
 PADDING = 4
 """The number of zero bytes behind the text and before the output."""
@@ -34,21 +35,21 @@ _WORD_BYTES = np.array(
 _SHORTEST_LITERAL, _LONGEST_LITERAL = len("null"), len("default")
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _end_of_word(text, at):
     while _WORD_BYTES[text[at]]:
         at += 1
     return at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _end_of_digits(text, at):
     while _ZERO <= text[at] <= _NINE:
         at += 1
     return at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _is_number(text, start, end):
     at = _end_of_digits(text, start)
     if at == start or at == end:
@@ -62,7 +63,7 @@ def _is_number(text, start, end):
     return text[at] | _LOWER == _E and _end_of_digits(text, at + 1) == end
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _end_of_number(text, at):
     """Return the end of a number whose first word ends at ``at``: a fraction or a signed exponent may follow."""
     if text[at] == _DOT:
@@ -76,7 +77,7 @@ def _end_of_number(text, at):
     return at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _is_literal_word(text, start, end):
     if not _SHORTEST_LITERAL <= end - start <= _LONGEST_LITERAL:
         return False
@@ -86,14 +87,14 @@ def _is_literal_word(text, start, end):
     return word == _NULL or word == _TRUE or word == _FALSE or word == _DEFAULT
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _before_spaces(out, n):
     while out[n - 1] == _SPACE:
         n -= 1
     return n
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _put_literal(out, n):
     """Write a question mark, unless the literal follows one in a list. A sign before the literal is removed."""
     m = _before_spaces(out, n)
@@ -109,7 +110,7 @@ def _put_literal(out, n):
     return n + 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _put_close(out, n):
     """Write a closing parenthesis. A list ``(?)`` behind a list ``(?)`` and a comma is removed."""
     m = _before_spaces(out, n)
@@ -123,7 +124,7 @@ def _put_close(out, n):
     return n + 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _end_of_quoted(text, at, escape):
     """Return the end of a quoted text. ``escape`` is a backslash, or the quote if backslashes escape nothing."""
     quote = text[at]
@@ -141,8 +142,8 @@ def _end_of_quoted(text, at, escape):
     return at
 
 
-@njit(cache=True, nogil=True)
-def shape(text, out, ansi_quotes, backslash_escapes, mariadb):
+@kernel
+def shape(text: Bytes, out: Bytes, ansi_quotes: bool, backslash_escapes: bool, mariadb: bool):
     """Write the shape of a statement (its text without comments, with question marks for literals) to ``out``.
 
     Returns the end of the shape, which begins at PADDING. ``text`` and ``out`` are uint8. ``out`` has at least ``2 *

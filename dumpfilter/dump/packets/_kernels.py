@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.base.compiler.kernels import njit
+from dumpfilter.base.compiler.arrays import Bytes, Int64s
+from dumpfilter.base.compiler.kernels import kernel
 from dumpfilter.binlog.crc32 import crc32
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
 from dumpfilter.binlog.native import copy_bytes, load_u8, load_u32, store_u8, store_u32
@@ -54,7 +55,7 @@ _MARIADB_GTID = int(EventType.MARIADB_GTID)
 
 
 class Measured(NamedTuple):
-    """The facts about some events that :func:`measure` returns."""
+    """The facts about some events that :func:`measure` returns, which makes a plain tuple of them."""
 
     room: int
     """The size of the events' packets, bytes."""
@@ -68,9 +69,9 @@ class Measured(NamedTuple):
     """``end_log_pos`` of the last event that has one; 0 for none."""
 
 
-@njit(cache=True, nogil=True)
-def measure(events, left_out):
-    """Return the facts about some events. Events of the type ``left_out`` get no packet."""
+@kernel
+def measure(events: Bytes, left_out: int):
+    """Return the facts of :class:`Measured` about some events. Events of the type ``left_out`` get no packet."""
     base = _U(events.ctypes.data)
     at = np.int64(0)
     room = np.int64(0)
@@ -95,11 +96,11 @@ def measure(events, left_out):
         end_log_pos = position if position else end_log_pos
         last = at
         at += size
-    return Measured(room, wrong, alone, last, end_log_pos)
+    return room, wrong, alone, last, end_log_pos
 
 
-@njit(cache=True, nogil=True)
-def frame(events, sequence, left_out, out):
+@kernel
+def frame(events: Bytes, sequence: int, left_out: int, out: Bytes):
     """Write each event as one packet to ``out``, and return the sequence number after the last packet.
 
     :func:`measure` has checked the events and told the size of ``out``. Events of the type ``left_out`` get no
@@ -142,8 +143,8 @@ def frame(events, sequence, left_out, out):
     return np.int64(seq)
 
 
-@njit(cache=True, nogil=True)
-def seal(events):
+@kernel
+def seal(events: Bytes):
     """Write the checksum of each of some whole events."""
     at = _U(events.ctypes.data)
     end = at + _U(events.size)
@@ -154,8 +155,18 @@ def seal(events):
         at += size
 
 
-@njit(cache=True, nogil=True)
-def weave(events, place, end, gtids, gtid_at, gtid_size, tail, checksum, out):
+@kernel
+def weave(
+    events: Bytes,
+    place: Int64s,
+    end: Int64s,
+    gtids: Bytes,
+    gtid_at: Int64s,
+    gtid_size: Int64s,
+    tail: Bytes,
+    checksum: bool,
+    out: Bytes,
+):
     """Copy ``events`` to ``out`` with a Gtid event and the events of ``tail`` at each place.
 
     The events of ``tail`` get the time and the server id of the Gtid event, and the last of them ends at ``end``.

@@ -22,10 +22,8 @@ NOTHING = -1
 
 
 def as_array(events: Bytes) -> npt.NDArray[np.uint8]:
-    """Return bytes as a read-only array. numba compiles a function once for all such arrays."""
-    data = np.frombuffer(events, np.uint8)
-    data.flags.writeable = False
-    return data
+    """Return bytes as an array."""
+    return np.frombuffer(events, np.uint8)
 
 
 def frame(events: Bytes, sequence: int, *, left_out: int = NOTHING) -> tuple[memoryview, int]:
@@ -43,8 +41,7 @@ def frame(events: Bytes, sequence: int, *, left_out: int = NOTHING) -> tuple[mem
     transaction, because such an event crashes a mysqld replica.
     """
     data = as_array(events)
-    left_out = int(left_out)  # numba would compile another version for members of an enumeration
-    found = K.measure(data, left_out)
+    found = K.Measured(*K.measure(data, left_out))
     if found.wrong >= 0:
         raise BinlogCorrupt(f"byte {found.wrong} of the {len(data)} bytes of a message begins no whole event")
     if found.alone >= 0:
@@ -72,5 +69,5 @@ def last_events(events: Bytes) -> tuple[int, int]:
 
     Some events inside a transaction of MariaDB tell none. The position is 0 if no event tells one.
     """
-    found = K.measure(as_array(events), NOTHING)
+    found = K.Measured(*K.measure(as_array(events), NOTHING))
     return found.last, found.end_log_pos

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dumpfilter.base.compiler.arrays import Bytes, Int64s, UInt64s
 from dumpfilter.base.compiler.kernels import inlined, kernel
 
 _PACKED = 2
@@ -33,7 +34,7 @@ def _read(data, at):
 
 
 @kernel
-def write_lists(numbers, until, first, out):
+def write_lists(numbers: UInt64s, until: Int64s, first: int, out: Bytes):
     """Write lists as the fields of a message from number ``first`` on, and return the size of the fields, bytes.
 
     ``until`` has the index after each list's last number. ``out`` must have 10 bytes for each number and list.
@@ -57,7 +58,7 @@ def write_lists(numbers, until, first, out):
 
 
 @kernel
-def read_lists(data, first, until, out):
+def read_lists(data: Bytes, first: int, until: Int64s, out: Int64s):
     """Read the lists that :func:`write_lists` wrote from a message whose fields all have a length.
 
     ``data`` is the message, which the library of protocol buffers has written, without unknown fields. The bytes of

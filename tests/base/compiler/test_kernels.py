@@ -1,33 +1,136 @@
-"""The notice that this process compiles kernels."""
+"""Compiled kernels: which of them are valid, what is told without them, and the check of their arguments."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
 import numpy as np
+import pytest
 
-from dumpfilter.base.compiler.kernels import njit
-from dumpfilter.base.compiler.notice import on_compilation
+import dumpfilter
+from dumpfilter.base.compiler import kernels
+from dumpfilter.base.compiler.arrays import Bytes, Int64s
+from dumpfilter.base.compiler.checking import checked
 
-
-def test_a_compilation_is_told_once() -> None:
-    told: list[str] = []
-    on_compilation(lambda: told.append("compiling"))
-
-    @njit
-    def doubled(values):  # type: ignore[no-untyped-def]  # numba finds the types
-        return values * 2
-
-    assert told == []
-    assert doubled(np.arange(3)).tolist() == [0, 2, 4]
-    assert told == ["compiling"]
-    assert doubled(np.arange(3.0)).tolist() == [0, 2, 4]
-    assert told == ["compiling"]
+PACKAGE = Path(dumpfilter.__file__).parent
 
 
-def test_nobody_needs_to_be_told() -> None:
-    on_compilation(None)
+class Pair(NamedTuple):
+    bytes: Bytes
+    count: int
 
-    @njit
-    def halved(value):  # type: ignore[no-untyped-def]  # numba finds the types
-        return value // 2
 
-    assert halved(6) == 3
+def plain(pair: Pair, numbers: Int64s) -> int:
+    return pair.count + len(numbers)
+
+
+def test_arguments_of_the_right_types_pass() -> None:
+    kernel = checked(plain, plain)
+    assert kernel(Pair(np.zeros(2, np.uint8), 3), np.zeros(4, np.int64)) == 7
+    assert kernel(Pair(np.zeros(2, np.uint8), np.int64(3)), np.zeros(0, np.int64)) == 3
+
+
+@pytest.mark.parametrize(
+    ("pair", "numbers", "reason"),
+    [
+        (Pair(np.zeros(2, np.int8), 3), np.zeros(4, np.int64), "plain: pair.bytes must have uint8 and 1 dim"),
+        (Pair(np.zeros(2, np.uint8), 3), np.zeros((4, 1), np.int64), "plain: numbers must have int64 and 1"),
+        (Pair(np.zeros(2, np.uint8), 3), np.zeros(8, np.int64)[::2], "plain: numbers is not contiguous"),
+        (Pair(np.zeros(2, np.uint8), 3), [1, 2], "plain: numbers must have int64 and 1 dim"),
+        ((np.zeros(2, np.uint8), 3), np.zeros(4, np.int64), "plain: pair must be a Pair"),
+        (Pair(np.zeros(2, np.uint8), None), np.zeros(4, np.int64), "plain: pair.count must be a number"),
+    ],
+)
+def test_other_arguments_are_refused(pair: Pair, numbers: Int64s, reason: str) -> None:
+    with pytest.raises(TypeError, match=reason):
+        checked(plain, plain)(pair, numbers)
+
+
+def test_a_change_of_an_imported_module_makes_kernels_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = "from dumpfilter.base.compiler.kernels import kernel\n"
+    texts = {
+        "caller.py": f"{first}from dumpfilter.low.called import g\nfrom dumpfilter.low import constants as C\n",
+        "low/called.py": f"{first}from dumpfilter.low.lowest import h\n",
+        "low/lowest.py": "h = 1\n",
+        "low/constants.py": "SIZE = 1\n",
+        "other.py": "",
+    }
+    (tmp_path / "low").mkdir()
+    monkeypatch.setattr(kernels, "_PACKAGE", tmp_path)
+
+    def name(changed: str = "") -> str:
+        for file, text in texts.items():
+            (tmp_path / file).write_text(text + "# changed\n" * (file == changed))
+        kernels._digest.cache_clear()
+        return kernels.file_name(tmp_path / "caller.py")
+
+    names = {file: name(file) for file in ("", *texts)}
+    assert names.pop("other.py") == names[""]
+    assert len(set(names.values())) == len(names)
+    now = name()
+    assert kernels.is_stale(Path(names["caller.py"]), tmp_path / "caller.py")
+    assert not kernels.is_stale(Path(now), tmp_path / "caller.py")
+    kernels._digest.cache_clear()
+
+
+def test_the_users_cache_is_the_second_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    module = PACKAGE / "dump" / "cut.py"
+    beside, cache = kernels.directories(module)
+    assert beside == PACKAGE / "dump" / "__pycache__"
+    assert cache == tmp_path / "dumpfilter" / "dump"
+    assert kernels.find(module) == beside / kernels.file_name(module)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package without compiled kernels."""
+    folder = tmp_path_factory.mktemp("copy")
+    shutil.copytree(PACKAGE, folder / "dumpfilter", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def run(copy: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    environment["PYTHONPATH"] = str(copy)
+    return subprocess.run(
+        [sys.executable, *command],
+        env=os.environ | environment,
+        cwd=copy,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_without_a_compiler_the_error_names_the_cure(copy: Path) -> None:
+    done = run(copy, "-m", "dumpfilter", "inspect", "binlog.000001", CC="/bin/false")
+    assert done.returncode == 1
+    assert "compiling for this machine" in done.stderr
+    assert "could not be compiled for this machine" in done.stderr
+    assert "apt-get install gcc python3-dev" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_first_use_compiles(copy: Path) -> None:
+    """Only one kernel is left to compile, since all take half a minute."""
+    for file in PACKAGE.rglob("__pycache__/*.so"):
+        if not file.name.startswith("whole_events."):
+            target = copy / "dumpfilter" / file.relative_to(PACKAGE)
+            target.parent.mkdir(exist_ok=True)
+            shutil.copy2(file, target)
+    stale = copy / "dumpfilter" / "binlog" / "__pycache__" / f"whole_events.0123{kernels.SUFFIX}"
+    stale.touch()
+    use = "from dumpfilter.binlog.whole_events import whole_events; import numpy, sys; "
+    use += "print(whole_events(numpy.zeros(19, numpy.uint8), 0, 19, 19), 'numba' in sys.modules)"
+    first = run(copy, "-c", use)
+    assert first.stdout == "-1 False\n", first.stderr
+    assert not stale.exists()
+    assert run(copy, "-m", "dumpfilter.compile").stderr == "dumpfilter: all kernels were compiled before\n"
+    assert run(copy, "-c", use).stdout == "-1 False\n"

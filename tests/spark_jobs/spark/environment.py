@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tomllib
 from collections.abc import Iterable
 from importlib.metadata import PackagePath, distribution
 from pathlib import Path
@@ -19,6 +18,9 @@ import dumpfilter
 
 _WORKERS_OWN = {"pyspark", "py4j"}
 """Packages that are part of the workers' Spark."""
+
+_COMPILER = {"numba", "setuptools"}
+"""Packages that compiled kernels do not need."""
 
 _LARGE = 1 << 20
 """The size from which the archive has a link instead of the file, bytes."""
@@ -35,7 +37,7 @@ def pack(folder: Path) -> Path:
         shutil.copytree(checkout / name, packages / name, ignore=shutil.ignore_patterns("*.pyc"))
     others = packages.relative_to(environment)
     subprocess.run(
-        [environment / "bin" / "python", "-m", "dumpfilter.warm_up"],
+        [environment / "bin" / "python", "-m", "dumpfilter.compile"],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(sys.prefix / others)},
         check=True,
@@ -44,7 +46,7 @@ def pack(folder: Path) -> Path:
     # The archive is read on this machine only, and each level of compression takes seconds.
     with gzip.open(archive, "wb", compresslevel=0) as file, tarfile.open(fileobj=file, mode="w|") as tar:
         tar.add(environment, ".")
-        for path in _required_files(checkout):
+        for path in _required_files():
             _add(tar, str(path.locate()), str(others / path))
     return archive
 
@@ -63,10 +65,9 @@ def _add(tar: tarfile.TarFile, file: str, name: str) -> None:
     tar.addfile(link)
 
 
-def _required_files(checkout: Path) -> list[PackagePath]:
+def _required_files() -> list[PackagePath]:
     """Return the files of the packages that ``pip install '.[spark]'`` installs beside dumpfilter."""
-    project = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]
-    missing = _names([*project["dependencies"], *project["optional-dependencies"]["spark"]])
+    missing = _names(distribution("dumpfilter").requires or [], extra="spark") - _COMPILER
     found: list[PackagePath] = []
     known: set[str] = set()
     while missing := missing - known - _WORKERS_OWN:
@@ -78,7 +79,7 @@ def _required_files(checkout: Path) -> list[PackagePath]:
     return [path for path in found if path.parts[0] != ".." and "tests" not in path.parts]
 
 
-def _names(requirements: Iterable[str]) -> set[str]:
-    """Return the names of the packages that the requirements ask for on this machine without an extra."""
+def _names(requirements: Iterable[str], extra: str = "") -> set[str]:
+    """Return the names of the packages that the requirements ask for on this machine, with an extra."""
     parsed = map(Requirement, requirements)
-    return {one.name for one in parsed if one.marker is None or one.marker.evaluate({"extra": ""})}
+    return {one.name for one in parsed if one.marker is None or one.marker.evaluate({"extra": extra})}

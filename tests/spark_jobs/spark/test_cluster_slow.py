@@ -94,7 +94,7 @@ def test_the_split_by_spark_submit(waited: Waited, environment: Path, tmp_path: 
         for module in ("spark_jobs/ranges/__pycache__/range_index", "binlog/__pycache__/reader"):
             assert list(packages.glob(f"dumpfilter/{module}.*.pyc")), f"{executor} has not imported {module}"
         # No executor has compiled a kernel, so the packed kernels fit.
-        kernels = [path for path in packages.rglob("*.nb[ic]") if path.parent.name == "__pycache__"]
+        kernels = [path for path in packages.rglob("dumpfilter/**/*.so") if path.parent.name == "__pycache__"]
         assert kernels
         newest = max(path.stat().st_mtime for path in kernels)
         assert newest < environment.stat().st_mtime

@@ -47,7 +47,7 @@ def test_the_same_code_in_another_place(copy: Path) -> None:
     mine = digest_of(copy)
     assert mine == code_digest()
     (copy / "dumpfilter" / "__pycache__").mkdir(exist_ok=True)
-    (copy / "dumpfilter" / "__pycache__" / "compiled.nbi").touch()
+    (copy / "dumpfilter" / "__pycache__" / "compiled.so").touch()
     os.utime(copy / "dumpfilter" / "base" / "errors.py", (1, 1))
     assert digest_of(copy) == mine
     with (copy / "dumpfilter" / "spark_jobs" / "spark" / "jobs.py").open("a") as source:

@@ -1,0 +1,111 @@
+"""The compilation of a module with kernels into an extension module, by numba's ahead-of-time compiler ``pycc``.
+
+This module changes numba in its process, which should only compile.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shlex
+import shutil
+import subprocess
+import sysconfig
+import typing
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import types
+from numba.core.dispatcher import Dispatcher
+from numba.np.numpy_support import from_dtype
+
+from dumpfilter.base.compiler.checking import dtype_and_dimensions
+from dumpfilter.base.compiler.kernels import CPU, EXTENSION, begin_to_compile
+
+# numba has no types of its own.
+_pycc: Any = importlib.import_module("numba.pycc.compiler")
+_typing: Any = importlib.import_module("numba.core.typing")
+_types: Any = types
+
+_SCALARS = {int: types.int64, bool: types.boolean}
+
+
+def prepare() -> None:
+    """Change numba so that it compiles for ``CPU``, and compiled functions run without the interpreter's lock."""
+    begin_to_compile()
+    config: Any = numba.config
+    config.CPU_NAME, config.CPU_FEATURES = CPU or "generic", ""
+    _pycc.Flags = _flags
+
+
+_Flags: Any = _pycc.Flags
+
+
+def _flags() -> Any:
+    flags = _Flags()
+    flags.release_gil = True
+    return flags
+
+
+def compile_support(directory: Path) -> Path:
+    """Compile the C functions that an extension module needs to read its arguments, and return their object file."""
+    source = Path(_pycc.__file__).with_name("modulemixin.c")
+    headers = (sysconfig.get_path("include"), np.get_include())
+    out = directory / "support.o"
+    _cc(
+        *("-fPIC", "-O2", "-w", "-c", str(source), "-o", str(out), *(f"-I{one}" for one in headers)),
+        *(f"-DPYCC_MODULE_NAME={EXTENSION}", "-DPYCC_USE_NRT=0", "-DNUMBA_LAPACK_BUILD_ILP64=0"),
+    )
+    return out
+
+
+def _cc(*arguments: str) -> None:
+    """Run the C compiler: that of the environment variable CC, Python's own, or ``cc``."""
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    if shutil.which(compiler[0]) is None:
+        compiler = ["cc"]
+    done = subprocess.run([*compiler, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"{compiler[0]} failed: {done.stderr.strip() or f'exit code {done.returncode}'}")
+
+
+def compile_module(name: str, support: Path, out: Path) -> None:
+    """Compile the kernels of a module, and link them with the C functions of :func:`compile_support`."""
+    module = importlib.import_module(name)
+    entries = [
+        _pycc.ExportEntry(function.__name__, _typing.signature(None, *_arguments(function)), function)
+        for function in _kernels(module)
+    ]
+    made = _pycc.ModuleCompiler(entries, EXTENSION, cpu_name=CPU)
+    made.external_init_function = f"pycc_init_{EXTENSION}"
+    code = f"{out}.o"
+    made.write_native_object(code, wrap=True)
+    _cc("-shared", "-s", "-pthread", code, str(support), "-o", str(out))
+    Path(code).unlink()
+
+
+def _kernels(module: Any) -> Iterator[Callable[..., Any]]:
+    for value in vars(module).values():
+        if isinstance(value, Dispatcher) and value.targetoptions.get("nogil"):
+            function: Callable[..., Any] = value.py_func
+            if function.__module__ == module.__name__:
+                yield function
+
+
+def _arguments(function: Callable[..., Any]) -> list[Any]:
+    hints = typing.get_type_hints(function, include_extras=True)
+    hints.pop("return", None)
+    return [_numba_type(hint) for hint in hints.values()]
+
+
+def _numba_type(hint: Any) -> Any:
+    if array := dtype_and_dimensions(hint):
+        dtype, dimensions = array
+        return _types.Array(from_dtype(dtype), dimensions, "C", aligned=not dtype.fields)
+    if hasattr(hint, "_fields"):
+        fields = typing.get_type_hints(hint, include_extras=True)
+        return _types.BaseTuple.from_types([_numba_type(one) for one in fields.values()], hint)
+    return _SCALARS.get(hint) or from_dtype(hint)

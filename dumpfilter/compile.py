@@ -1,0 +1,98 @@
+"""``python -m dumpfilter.compile``: compile the kernels, each module with kernels into one extension module.
+
+Modules whose extension module is valid are left out, and extension modules of earlier texts are deleted. It takes about
+half a minute of processor time, on all cores, and needs numba and a C compiler.
+:mod:`dumpfilter.base.compiler.kernels` tells more.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import fcntl
+import multiprocessing
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from dumpfilter.base.compiler import kernels
+
+_PACKAGE = Path(__file__).parent
+
+
+def compile_kernels() -> int:
+    """Compile the modules with kernels that have no valid extension module. Returns the number of these modules."""
+    with _writable(Path(__file__)).joinpath("compile.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # Another process may have compiled them meanwhile.
+        missing = [file for file in _files() if kernels.find(file) is None]
+        if missing:
+            _compile(missing)
+    return len(missing)
+
+
+def _files() -> Iterator[Path]:
+    """Yield the files of the modules with kernels, those that take longest first."""
+    found = [
+        file
+        for file in _PACKAGE.rglob("*.py")
+        if kernels.HAS_KERNELS.search(text := file.read_bytes()) and b"\n@kernel\n" in text
+    ]
+    return iter(sorted(found, key=lambda file: -file.stat().st_size))
+
+
+def _writable(file: Path) -> Path:
+    """Return the first directory for the extension module of a file that this process may write to."""
+    for directory in kernels.directories(file):
+        with contextlib.suppress(OSError):
+            directory.mkdir(parents=True, exist_ok=True)
+        if os.access(directory, os.W_OK):
+            return directory
+    raise OSError(f"{directory} cannot be written to, so that there is no place for compiled code")
+
+
+def _compile(files: list[Path]) -> None:
+    from dumpfilter.base.compiler import build
+
+    build.prepare()
+    with tempfile.TemporaryDirectory() as directory:
+        support = build.compile_support(Path(directory))
+        with concurrent.futures.ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
+            made = [pool.submit(_compile_one, file, support) for file in files]
+            for number, one in enumerate(concurrent.futures.as_completed(made), 1):
+                print(
+                    f"dumpfilter: compiled {one.result()} ({number} of {len(files)})",
+                    file=sys.stderr,
+                    flush=True,
+                )
+
+
+def _compile_one(file: Path, support: Path) -> str:
+    """Compile one module, and delete the extension modules of its earlier texts. Returns the module's name."""
+    from dumpfilter.base.compiler import build
+
+    name = ".".join(("dumpfilter", *file.relative_to(_PACKAGE).with_suffix("").parts))
+    directory = _writable(file)
+    beside = directory / f"{file.stem}.{os.getpid()}.new"
+    build.compile_module(name, support, beside)
+    beside.replace(directory / kernels.file_name(file))
+    for old in directory.iterdir():
+        if kernels.is_stale(old, file):
+            old.unlink(missing_ok=True)
+    return name
+
+
+def main() -> int:
+    """Compile what is not compiled. Returns the exit code."""
+    try:
+        if not compile_kernels():
+            print("dumpfilter: all kernels were compiled before", file=sys.stderr)
+    except (ImportError, OSError) as error:
+        print(f"dumpfilter: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
