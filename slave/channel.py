@@ -20,13 +20,13 @@ from dumpfilter.base.errors import OptionError, RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.console.sql.commands import Threads
 from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, make_filter
+from dumpfilter.filter.base import TrustedRows
 from dumpfilter.filter.channels import ChannelFilters
 from dumpfilter.filter.convert import filter_from_proto, filter_to_proto, origin_to_proto
 from dumpfilter.filter.hits import Hits
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import FilterOn
-from dumpfilter.filter.trusted import TrustedRows
 from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.state import CHANNELS

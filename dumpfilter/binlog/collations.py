@@ -12,22 +12,15 @@ from pathlib import Path
 
 from dumpfilter.binlog.format import Family
 
+_OF_EQUAL_NAMES = (
+    *("big5", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "cp932"),
+    *("gb18030", "gb2312", "gbk"),
+)
 CODECS = {
-    "ascii": "utf-8",
-    "big5": "big5",
-    "cp1250": "cp1250",
-    "cp1251": "cp1251",
-    "cp1256": "cp1256",
-    "cp1257": "cp1257",
-    "cp850": "cp850",
-    "cp852": "cp852",
-    "cp866": "cp866",
-    "cp932": "cp932",
+    **{name: name for name in _OF_EQUAL_NAMES},
+    **dict.fromkeys(("ascii", "utf8", "utf8mb3", "utf8mb4"), "utf-8"),
     "eucjpms": "euc_jp",
     "euckr": "cp949",
-    "gb18030": "gb18030",
-    "gb2312": "gb2312",
-    "gbk": "gbk",
     "greek": "iso8859_7",
     "hebrew": "iso8859_8",
     "hp8": "hp_roman8",
@@ -46,9 +39,6 @@ CODECS = {
     "utf16": "utf_16_be",
     "utf16le": "utf_16_le",
     "utf32": "utf_32_be",
-    "utf8": "utf-8",
-    "utf8mb3": "utf-8",
-    "utf8mb4": "utf-8",
 }
 """The Python codecs of the servers' character sets. Python has no codec for the sets that are not here.
 

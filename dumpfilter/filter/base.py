@@ -11,7 +11,7 @@ import abc
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.statement import Statement, TableName
 from dumpfilter.filter.collation import as_parsed
-from dumpfilter.filter.decision import Decision, Verdict
+from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import BaseRuleKind, Rule
 from dumpfilter.index.subjects import Subject, TableSubject
 
@@ -134,6 +134,18 @@ class FilterAround(ReplicationFilter):
 
     def rewrite_table(self, database: str, table: str) -> tuple[str, str]:
         return self.inner.rewrite_table(database, table)
+
+
+class TrustedRows(FilterAround):
+    """A filter that passes all row events, and asks another filter about statements.
+
+    It is the slave's filter for a channel with ``FILTER_ON = 'MASTER'``. The master has already dropped all unwanted
+    row events, since row events name their table. But the master also sends statements that it cannot decide, so the
+    slave asks its rules about each statement.
+    """
+
+    def decide_rows(self, database: str, table: str) -> Decision:
+        return Decision(Verdict.EXECUTE, Step.NO_RULES, None, f"{database}.{table}")
 
 
 def _hit(decision: Decision) -> tuple[BaseRuleKind, ...]:

@@ -31,28 +31,23 @@ _COPYING = CHANGING_ROWS | {K.CREATE_TABLE_SELECT}
 _CURE_OF_READS = "Let the tables that a statement reads pass, too, or use binlog_format=ROW on the source"
 _CURE_OF_CODE = "Give both tables the same rule, or use binlog_format=ROW on the source"
 
-_ERRORS = {
+_ROUTINES = (Thing.FUNCTION, Thing.PROCEDURE, Thing.PACKAGE, Thing.LIBRARY)
+_ERRORS: dict[Thing, tuple[int, ...]] = {
     Thing.DATABASE: (1049, 1008, 1025, 1146, 1),
     Thing.TABLE: (1146, 1049, 1051, 1356, 1932, 4091, 4092, 1347, 1168),
     Thing.TRIGGER: (1360,),
-    Thing.FUNCTION: (1305, 1049),
-    Thing.PROCEDURE: (1305, 1049),
-    Thing.PACKAGE: (1305, 1049),
-    Thing.LIBRARY: (1305, 1049),
+    **dict.fromkeys(_ROUTINES, (1305, 1049)),
     Thing.EVENT: (1539, 1049),
     Thing.ACCOUNT: (1396, 1133, 1410, 1141, 1269, 3523, 1959),
     Thing.GRANT: (1141, 1147, 1403, 1269),
 }
 """The errors of a replica that lacks an object, the usual one first."""
 
-_ERRORS_OF_LEFT = {
+_ERRORS_OF_LEFT: dict[Thing, tuple[int, ...]] = {
     Thing.DATABASE: (1007,),
     Thing.TABLE: (1050, 1025),
     Thing.TRIGGER: (1359,),
-    Thing.FUNCTION: (1304,),
-    Thing.PROCEDURE: (1304,),
-    Thing.PACKAGE: (1304,),
-    Thing.LIBRARY: (1304,),
+    **dict.fromkeys(_ROUTINES, (1304,)),
     Thing.EVENT: (1537,),
     Thing.ACCOUNT: (1396,),
 }

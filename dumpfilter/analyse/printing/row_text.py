@@ -19,7 +19,7 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.rows import Column, Table, describe_table
 from dumpfilter.binlog.rows.json_binary import changes_expression, json_changes, json_value, sql_quoted
 from dumpfilter.binlog.rows.layouts import LayoutTable
-from dumpfilter.binlog.rows.table import bit_count, char_length
+from dumpfilter.binlog.rows.table import INTEGERS, bit_count, char_length
 from dumpfilter.binlog.rows.texts import ByteMap, Form, Style
 from dumpfilter.binlog.rows_events import RowsHeader, TableMap
 
@@ -33,14 +33,12 @@ _FLOAT_BYTES = 4
 _PARTITIONS = 1
 """The kind of extra data of rows events that names partitions (``enum_extra_row_info_typecode``)."""
 
-_INTEGER_NAMES = {
+_TYPE_NAMES = {
     T.TINY: "TINYINT",
     T.SHORT: "SHORTINT",
     T.INT24: "MEDIUMINT",
     T.LONG: "INT",
     T.LONGLONG: "LONGINT",
-}
-_PLAIN_NAMES = {
     T.FLOAT: "FLOAT",
     T.DOUBLE: "DOUBLE",
     T.YEAR: "YEAR",
@@ -52,8 +50,20 @@ _PLAIN_NAMES = {
     T.JSON: "JSON",
     T.GEOMETRY: "GEOMETRY",
     T.NULL: "NULL",
+    T.TIME2: "TIME({metadata})",
+    T.DATETIME2: "DATETIME({metadata})",
+    T.TIMESTAMP2: "TIMESTAMP({metadata})",
+    T.NEWDECIMAL: "DECIMAL({high},{low})",
+    T.BIT: "BIT({bits})",
+    T.SET: "SET({low} bytes)",
+    T.STRING: "STRING({length})",
+    T.VECTOR: "VECTOR({dimensions})",
+    T.VARCHAR: "VARSTRING({metadata})",
+    T.VAR_STRING: "VARSTRING({metadata})",
+    T.VARCHAR_COMPRESSED: "VARSTRING({metadata}) COMPRESSED",
 }
-_FRACTION_NAMES = {T.TIME2: "TIME", T.DATETIME2: "DATETIME", T.TIMESTAMP2: "TIMESTAMP"}
+"""The names of the types of columns behind values, by type. Those of ENUM and the BLOB types depend on the metadata."""
+
 _BLOB_NAMES = {
     1: "TINYBLOB/TINYTEXT",
     2: "BLOB/TEXT",
@@ -81,7 +91,7 @@ def row_layouts(
         types = not_null = null = b""
         if verbosity >= TYPES:
             types = b" /* %s meta=%d nullable=%d is_null=" % (
-                _type_name(column, family).encode(),
+                _type_name(column).encode(),
                 column.metadata,
                 column.nullable,
             )
@@ -130,36 +140,26 @@ def _extra_line(rows: RowsHeader) -> bytes:
     return b"### Extra row data: type %d, %d bytes\n" % (extra[0], len(extra))
 
 
-def _type_name(column: Column, family: Family) -> str:
+def _type_name(column: Column) -> str:
     kind, metadata = column.type, column.metadata
-    if kind in _INTEGER_NAMES:
-        return _INTEGER_NAMES[kind]
-    if kind in _PLAIN_NAMES:
-        return _PLAIN_NAMES[kind]
-    if kind in _FRACTION_NAMES:
-        return f"{_FRACTION_NAMES[kind]}({metadata})"
-    if kind == T.NEWDECIMAL:
-        return f"DECIMAL({metadata >> 8},{metadata & 0xFF})"
-    if kind == T.BIT:
-        return f"BIT({bit_count(column)})"
     if kind == T.ENUM:
         return _ENUM_NAMES.get(metadata & 0xFF, "ENUM")
-    if kind == T.SET:
-        return f"SET({metadata & 0xFF} bytes)"
-    if kind == T.STRING:
-        return f"STRING({char_length(metadata)})"
-    if kind == T.VECTOR:
-        return f"VECTOR({column.dimensions or '?'})"
-    if kind in (T.VARCHAR, T.VAR_STRING, T.VARCHAR_COMPRESSED):
-        name = f"VARSTRING({metadata})"
-    else:
-        name = _BLOB_NAMES.get(metadata, "BLOB")
-    return f"{name} COMPRESSED" if kind in (T.VARCHAR_COMPRESSED, T.BLOB_COMPRESSED) else name
+    if kind not in _TYPE_NAMES:
+        compressed = " COMPRESSED" if kind == T.BLOB_COMPRESSED else ""
+        return _BLOB_NAMES.get(metadata, "BLOB") + compressed
+    return _TYPE_NAMES[kind].format(
+        metadata=metadata,
+        high=metadata >> 8,
+        low=metadata & 0xFF,
+        bits=bit_count(column),
+        length=char_length(metadata),
+        dimensions=column.dimensions or "?",
+    )
 
 
 def _style(column: Column, family: Family) -> Style:
     kind, metadata = column.type, column.metadata
-    if kind in _INTEGER_NAMES:
+    if kind in INTEGERS:
         # The programs do not know whether a column is UNSIGNED, and print both numbers.
         return Style(Form.BOTH)
     if kind == T.BIT:

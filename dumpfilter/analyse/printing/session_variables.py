@@ -14,26 +14,25 @@ from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F, EventHeader
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.query import QueryEvent
 
-_NOT_AUTOCOMMIT = 1 << 19
-_NO_FOREIGN_KEY_CHECKS = 1 << 26
-_RELAXED_UNIQUE_CHECKS = 1 << 27
-_AUTO_IS_NULL = 1 << 14
-
 # The session variables that a Query event stores as bits of its field flags2. Each row has the variable's name, its
-# bit, and the variable's value when the bit is set. MariaDB's rows end with the first version that has the variable.
-_OPTIONS: tuple[tuple[str, int, bool], ...] = (
-    ("foreign_key_checks", _NO_FOREIGN_KEY_CHECKS, False),
-    ("sql_auto_is_null", _AUTO_IS_NULL, True),
-    ("unique_checks", _RELAXED_UNIQUE_CHECKS, False),
-    ("autocommit", _NOT_AUTOCOMMIT, False),
-)
-_MARIADB_OPTIONS: tuple[tuple[str, int, bool, tuple[int, int]], ...] = (
-    # The bits of these session variables in a Query event were found by an experiment with MariaDB 10.11.
+# bit, the variable's value when the bit is set, and the first version of MariaDB that has the variable; None for a
+# variable of MySQL, too. The bits of MariaDB's variables were found by an experiment with MariaDB 10.11.
+_OPTIONS: tuple[tuple[str, int, bool, tuple[int, int] | None], ...] = (
+    ("foreign_key_checks", 1 << 26, False, None),
+    ("sql_auto_is_null", 1 << 14, True, None),
+    ("unique_checks", 1 << 27, False, None),
+    ("autocommit", 1 << 19, False, None),
     ("check_constraint_checks", 1 << 15, False, (10, 2)),
     ("sql_if_exists", 1 << 28, True, (10, 5)),
     ("explicit_defaults_for_timestamp", 1 << 24, True, (10, 10)),
     ("system_versioning_insert_history", 1 << 30, True, (10, 11)),
 )
+# MySQL's session variables that a client sets in a version comment, with the first version that has each variable.
+_VERSIONED = {
+    "default_collation_for_utf8mb4": 80011,
+    "sql_require_primary_key": 80013,
+    "default_table_encryption": 80016,
+}
 USE = b"use "
 """The beginning of the statement that sets the current database."""
 
@@ -68,12 +67,9 @@ class Session:
         self._version = server_version(fd)
         self._set: dict[str, object] = {}
         self._options = [
-            *_OPTIONS,
-            *(
-                (name, bit, meaning)
-                for name, bit, meaning, since in _MARIADB_OPTIONS
-                if fd.family == "mariadb" and self._version >= since
-            ),
+            (name, bit, meaning)
+            for name, bit, meaning, since in _OPTIONS
+            if since is None or (fd.family == "mariadb" and self._version >= since)
         ]
 
     def charset(self, collation: int) -> str | None:
@@ -122,11 +118,10 @@ class Session:
         self._one(lines, "lc_time_names", status.lc_time_names or 0)
         self._one(lines, "collation_database", status.charset_database or "DEFAULT")
         if self.family == "mysql":
-            self._versioned(
-                lines, 80011, "default_collation_for_utf8mb4", status.default_collation_for_utf8mb4
-            )
-            self._versioned(lines, 80013, "sql_require_primary_key", status.sql_require_primary_key)
-            self._versioned(lines, 80016, "default_table_encryption", status.default_table_encryption)
+            for variable, since in _VERSIONED.items():
+                value = getattr(status, variable)
+                if value is not None and self._changed(variable, value):
+                    lines.append(f"/*!{since} SET @@session.{variable}={value}*/".encode())
             if status.explicit_defaults_for_timestamp is not None:
                 self._one(lines, "explicit_defaults_for_timestamp", status.explicit_defaults_for_timestamp)
         return lines
@@ -178,10 +173,6 @@ class Session:
     def _one(self, lines: list[bytes], variable: str, value: object) -> None:
         if self._changed(variable, value):
             lines.append(f"SET @@session.{variable}={value}".encode())
-
-    def _versioned(self, lines: list[bytes], since: int, variable: str, value: int | None) -> None:
-        if value is not None and self._changed(variable, value):
-            lines.append(f"/*!{since} SET @@session.{variable}={value}*/".encode())
 
     def _several(self, lines: list[bytes], key: str, values: dict[str, int] | dict[str, int | None]) -> None:
         if self._changed(key, values):
