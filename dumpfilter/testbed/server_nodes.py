@@ -78,7 +78,7 @@ class SqlNode(TestbedNode):
                 # Transactions that a replica's filter drops are not in the replica's binlog.
                 return goal.place, self.server.applied_gtids() if self.feeds else goal.gtids
             except (ServerError, ConnectionLost) as error:
-                problems.append(f"{self.name}: {error}")
+                problems.append(str(error))
         return NOWHERE, ""
 
 
