@@ -58,10 +58,13 @@ def position_chunk(
     return with_events(chunk, b"")
 
 
-def kept_chunk(announcement: bytes, piece: GrpcPlan, kept: int) -> bytes:
-    """Return the announcement of a dump that leaves out the first ``kept`` bytes, and goes on inside ``piece``."""
+def kept_chunk(announcement: bytes, position: int, kept: int) -> bytes:
+    """Return the announcement of a dump that leaves out its first ``kept`` bytes.
+
+    ``position`` is the begin of the chunk in which the dump goes on.
+    """
     chunk = pb.Chunk.FromString(announcement)
-    chunk.end_position = piece.positions.before
+    chunk.end_position = position
     chunk.kept_bytes = kept
     return with_events(chunk, b"")
 
@@ -72,13 +75,15 @@ class GrpcPlan(PlacedPlan):
 
     gaps: Gaps
     """The plan's gaps, with the writer's positions."""
+    skipped: int = 0
+    """The bytes of the plan's first events that the slave has kept, and that the messages leave out."""
 
-    def messages(self, chunk_size: int, skipped: int = 0, *, window: Window | None = None) -> Iterator[bytes]:
-        """Yield the chunk as a message, without its first ``skipped`` bytes of events.
+    def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
+        """Yield the chunk as a message.
 
         A plan with far more bytes than ``chunk_size``, for example one large event, becomes several messages.
         """
-        plan, key_of = self.plan, self.source.gtid_source
+        plan, key_of, skipped = self.plan, self.source.gtid_source, self.skipped
         told, gaps = self.positions, self.gaps
         events = self.events(window)
         size = max(chunk_size, _LEAST_SPLIT)

@@ -12,7 +12,7 @@ import structlog
 
 from dumpfilter.base.errors import BinlogUnreadable
 from dumpfilter.base.options.defaults import HEARTBEAT_PERIOD
-from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts
+from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan
 from dumpfilter.dump.exclusion import Exclusion, Reach
 from dumpfilter.dump.stream.pace import LARGEST, Pace
 from dumpfilter.dump.thread import DumpThread
@@ -30,7 +30,6 @@ from dumpfilter.master.chunks import GrpcEncoding, GrpcPlan, kept_chunk
 from dumpfilter.master.commits import CommitStep
 from dumpfilter.master.drain import Drains
 from dumpfilter.master.dump_start import DumpStart
-from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.logged import Logged
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Register, RegisteredSlave
@@ -114,17 +113,6 @@ class OwnExclusion:
         return replace(place, thread=place.thread.leaving_out(None, self.shared_origin))
 
 
-class _KeptUntil(NamedTuple):
-    """The place inside a step up to which the slave has kept the events."""
-
-    step: Step
-    number: int
-    """The index of the piece."""
-    piece: GrpcPlan
-    skipped: int
-    """The bytes of the piece's events that the slave has kept."""
-
-
 class Dump:
     """One binlog dump for one slave, from creation to end. :meth:`messages` yields the messages for the slave."""
 
@@ -157,14 +145,9 @@ class Dump:
         self._change = slave.change
         self._other_filters_before = options.other_filters_before
         self._own = OwnExclusion(reader, start, self._change.origin)
-        self._from = start.file, start.position
-        self._told = start.told
         self._encoding = options.encoding or GrpcEncoding()
-        self.reached = Reached(*self._from, is_boundary=True)
+        self.reached = Reached(start.file, start.position, is_boundary=True)
         """The place up to which the message that was yielded last covers the binlog."""
-        self._left: DumpPlace | None = None
-        """The place inside the last step at which the dump left the step, because the line has another rate. None: the
-        dump took the whole step."""
         self._is_private = False
         """Whether the dump thread leaves out this slave's own transactions, because a filter waits for its use."""
         self._sent_at = 0.0
@@ -175,20 +158,10 @@ class Dump:
 
         With a sink, the dump need not yield the messages of commits that this process receives.
         """
-        self._place: DumpPlace | None = None
-        """The place at which the dump waits for growth."""
+        self._place: DumpPlace
+        """The place behind everything that the dump has yielded or sent."""
         self.taken_over = False
         """Whether the dump ended because a newer dump of the same slave began, or the slave was unregistered."""
-
-    def _new_thread(self) -> DumpThread:
-        change = self._change
-        return DumpThread(
-            change.flags,
-            self._store.sources,
-            chunk_size=self._pace.size,
-            origin=self._own.shared_origin,
-            other_filters_before=self._other_filters_before,
-        )
 
     @property
     def _changed(self) -> bool:
@@ -224,42 +197,22 @@ class Dump:
 
     async def _messages(self) -> AsyncIterator[bytes]:
         # The start position is checked before the first chunk, so that an unusable position fails the request at once.
-        place = await self._enter(*self._from, self._told)
-        kept = await self._find_kept(place) if self._kept.size and self._told is None else None
-        announcement = self._announce(place, None)
-        yield announcement if kept is None else kept_chunk(announcement, kept.piece, self._kept.size)
+        place = self._place = await self._enter()
+        found = await self._find_kept(place) if self._kept.size and self._start.told is None else None
+        announcement = self._announce(place)
+        rest = None
+        if found is not None:
+            rest, position = found
+            announcement = kept_chunk(announcement, position, self._kept.size)
+        yield announcement
         while self.active:
-            if kept is None and not place.thread.in_transaction:
-                self._drains.check(self._slave.peer)
-            if kept is None and self._changed:
-                place = self._take_up_change(place)
-            self._pace.hear(self._slave.line_rate)
-            if kept is None and self._is_sized and place.thread.chunk_size != self._pace.size:
-                thread = place.thread.with_chunk_size(self._pace.size)
-                place = self._reader.known(replace(place, thread=thread))
-            if kept is None:
-                self._place = place
-                step = await self._step()
-                # The dump may have taken steps while it waited.
-                place = self._place
-            else:
-                step = kept.step
+            step, rest = rest or await self._next_step(), None
             if step is not None:
                 await self._check_new_domains(step)
-                async for message in self._of_step(step, kept):
+                async for message in self._of_step(step):
                     yield message
-                kept = None
-                if self._left is not None:
-                    place = self._left
-                    continue
-                is_new_file = step.after.source is not place.source
-                place = step.after
-                if self._is_private and not place.thread.in_transaction:
-                    self._is_private = False
-                    place = self._reader.known(self._own.shared(place))
-                if is_new_file:
-                    self._register.progress(self._slave, place.file, place.position, None)
                 continue
+            place = self._place
             if not self.active or self._changed:
                 continue
             # The binlog ends inside a transaction, whose end may be far away.
@@ -284,34 +237,48 @@ class Dump:
         """Return the time until the last message is ``seconds`` old."""
         return self._sent_at + seconds - time.monotonic()
 
-    async def _enter(self, file: str, position: int, told: int | None = None) -> DumpPlace:
+    async def _enter(self) -> DumpPlace:
         """Return the place at which the dump begins to read a binlog file.
 
-        ``told`` is the writer's position that the slave named inside a Gap event at this place. The dump reads this
-        open file to its end, even if another file takes the name meanwhile.
+        The dump reads this open file to its end, even if another file takes the name meanwhile.
         """
-        thread = self._new_thread()
+        start, change = self._start, self._change
+        thread = DumpThread(
+            change.flags,
+            self._store.sources,
+            chunk_size=self._pace.size,
+            origin=self._own.shared_origin,
+            other_filters_before=self._other_filters_before,
+        )
 
         def enter() -> DumpPlace:
             try:
-                source = self._store.open_file(file)
-                return place_in(source, thread, position, encoding=self._encoding, told=told)
+                source = self._store.open_file(start.file)
+                return place_in(source, thread, start.position, encoding=self._encoding, told=start.told)
             except BinlogUnreadable:
-                self._store.forget_files([file])
+                self._store.forget_files([start.file])
                 raise
 
         return self._reader.known(await self._reader.call(enter))
 
-    def _announce(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
+    def _announce(self, place: DumpPlace) -> bytes:
         self._register.progress(self._slave, place.file, place.position, None)
         self._sent_at = time.monotonic()
         self.reached = Reached(*place.told, is_boundary=True, is_beginning=True)
-        return self._encoding.announcement(place, previous)
+        return self._encoding.announcement(place, None)
 
-    async def _step(self) -> Step | None:
+    async def _next_step(self) -> Step | None:
         """Return the next step, or None when a heartbeat is due, the filter has changed, or the dump is over."""
         place = self._place
-        assert place is not None
+        if not place.thread.in_transaction:
+            self._drains.check(self._slave.peer)
+        if self._changed:
+            place = self._take_up_change(place)
+        self._pace.hear(self._slave.line_rate)
+        if self._is_sized and place.thread.chunk_size != self._pace.size:
+            thread = place.thread.with_chunk_size(self._pace.size)
+            place = self._reader.known(replace(place, thread=thread))
+        self._place = place
         if self._once:
             step = await self._reader.step(place, 0, self._signal)
             if step is None and self.active and not self._changed:
@@ -321,7 +288,8 @@ class Dump:
             is_over = self._is_drained or self._store.ended() is not None
             patience = 0 if is_over else self.patience()
             step = await self._reader.step(place, patience, self._signal, self if self.sink else None)
-        return await self._without_own(self._place or place, step)
+        # The dump may have taken steps while it waited.
+        return await self._without_own(self._place, step)
 
     def patience(self) -> float:
         """Return the time until a heartbeat or an empty message is due, seconds."""
@@ -365,10 +333,11 @@ class Dump:
             step.after = self._reader.known(self._own.shared(step.after))
         return step
 
-    async def _find_kept(self, place: DumpPlace) -> _KeptUntil | None:
-        """Return the end of the bytes that the slave has kept, or None if the dump would send other bytes.
+    async def _find_kept(self, place: DumpPlace) -> tuple[Step, int] | None:
+        """Return the step after the bytes that the slave has kept, and the position at which its first chunk begins.
 
-        The dump also sends everything if transactions end among the bytes, since the slave would miss their GTIDs.
+        Return None if the dump would send other bytes, or if transactions end among the bytes, since the slave would
+        miss their GTIDs. The dump then sends everything.
         """
         left, crc = self._kept.size, 0
         while True:
@@ -383,8 +352,10 @@ class Dump:
                 crc = zlib.crc32(events[:skipped], crc)
                 left -= skipped
                 if not left:
-                    is_equal = crc == self._kept.crc32 and not 0 < piece.plan.resume_bytes <= skipped
-                    return _KeptUntil(step, number, piece, skipped) if is_equal else None
+                    if crc != self._kept.crc32 or 0 < piece.plan.resume_bytes <= skipped:
+                        return None
+                    pieces = [replace(piece, skipped=skipped), *step.pieces[number + 1 :]]
+                    return replace(step, pieces=pieces), piece.positions.before
                 if ends_transaction(piece.plan) or len(piece.plan.completed):
                     return None
             place = step.after
@@ -409,31 +380,23 @@ class Dump:
             if ahead is not None:
                 raise ahead
 
-    async def _of_step(self, step: Step, kept: _KeptUntil | None) -> AsyncIterator[bytes]:
-        """Yield the messages of a step.
+    async def _of_step(self, step: Step) -> AsyncIterator[bytes]:
+        """Yield the messages of a step, and go to the place after it.
 
-        After a change of the line's rate the dump leaves the step at the next boundary, which ``_left`` then holds.
+        After a change of the line's rate the dump leaves the step at the next boundary.
         """
-        self._left = None
         chunk_size = step.before.thread.chunk_size
-        first = 0 if kept is None else kept.number
-        for number, piece in enumerate(step.pieces[first:], first + 1):
+        for number, piece in enumerate(step.pieces, 1):
             if isinstance(piece, bytes):
                 self.reached = Reached(*step.after.told, is_boundary=True, is_beginning=True)
                 yield piece
                 continue
-            if kept is not None and piece is kept.piece:
-                begin = kept.skipped
-                messages: Sequence[bytes] = await self._reader.call(
-                    lambda rest=kept.piece, begin=begin: tuple(rest.messages(chunk_size, begin))  # type: ignore[misc]
-                )
-            else:
-                messages = await self._reader.messages(piece, chunk_size)
+            messages = await self._reader.messages(piece, chunk_size)
             if piece.plan.size:
                 # While gRPC sends this chunk, the next ones are read.
                 self._reader.prepare(step, number, chunk_size)
             MEASURED.send_delay.observe_since(piece.committed_at)
-            self._progress(piece.plan, piece.counts)
+            self._register.progress(self._slave, piece.plan.file, piece.plan.end, piece.counts)
             self.reached = Reached(*piece.told, piece.plan.end == piece.plan.resume)
             for message in messages:
                 begun = time.monotonic()
@@ -446,11 +409,15 @@ class Dump:
             if self._is_sized and self._pace.size != chunk_size and number < len(step.pieces):
                 left = await self._reader.call(lambda piece=piece: place_after(self._store, step, piece))  # type: ignore[misc]
                 if left is not None:
-                    self._left = left if self._is_private else self._reader.known(self._own.shared(left))
+                    self._place = left if self._is_private else self._reader.known(self._own.shared(left))
                     return
-
-    def _progress(self, plan: ChunkPlan, counts: Counts) -> None:
-        self._register.progress(self._slave, plan.file, plan.end, counts)
+        place = step.after
+        if self._is_private and not place.thread.in_transaction:
+            self._is_private = False
+            place = self._reader.known(self._own.shared(place))
+        self._place = place
+        if place.source is not step.before.source:
+            self._register.progress(self._slave, place.file, place.position, None)
 
     def _take_up_change(self, place: DumpPlace) -> DumpPlace:
         """Return the place from which the dump continues with the slave's new filter."""
