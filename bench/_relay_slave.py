@@ -20,10 +20,10 @@ from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.state.counters import ChannelCounters
 from dumpfilter.slave.state.infos import SourceInfo
 from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.threads.connection import Source
 from dumpfilter.slave.threads.io_thread import IoThread
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
-from dumpfilter.slave.threads.source import Source
 
 
 class _TimedRelayLog(RelayLog):

@@ -43,11 +43,11 @@ from dumpfilter.slave.state.infos import (
 )
 from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition, file_number, place_order, read_head
 from dumpfilter.slave.targets import make_target
+from dumpfilter.slave.threads.connection import Source
 from dumpfilter.slave.threads.io_thread import IoThread
 from dumpfilter.slave.threads.progress import Progress
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
-from dumpfilter.slave.threads.source import Source
 from dumpfilter.slave.threads.sql_thread import SqlThread
 from dumpfilter.slave.threads.until import Until
 from dumpfilter.slave.threads.worker import Worker

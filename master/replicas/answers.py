@@ -19,7 +19,7 @@ from dumpfilter.console.sql.cursor import Cursor
 from dumpfilter.console.sql.plain import Item, Kind, Plain, Value, plain_select, plain_value
 from dumpfilter.console.sql.result import OK, Column, ColumnType, Result
 from dumpfilter.console.sql.server_errors import ER_UNKNOWN_SYSTEM_VARIABLE, SqlError
-from dumpfilter.master.replicas.source import Source
+from dumpfilter.master.replicas.source import Source, gtid_position
 
 _ABSENT = re.compile(r"rpl_semi_sync\w*")
 """System variables of semi-synchronous replication.
@@ -104,7 +104,7 @@ def _select(item: Item, source: Source) -> Result | None:
             value = source.version
         case Plain(Kind.CALL, "binlog_gtid_pos", arguments=(str() as file, int() as position)):
             if source.family == "mariadb":
-                value = source.gtid_position(file, position)
+                value = gtid_position(source.store, file, position)
                 return Result([Column(item.column)], [(value,)])
     if value is None:
         return None

@@ -27,7 +27,7 @@ class Source:
     """The facts about the server that wrote a binlog set, as replicas ask for them. The methods may read binlogs."""
 
     def __init__(self, store: BinlogStore, server_uuid: str) -> None:
-        self._store = store
+        self.store = store
         self.family = store.family
         self.version = store.format_description.server_version
         self.server_id = store.format_description.header.server_id
@@ -55,7 +55,7 @@ class Source:
 
     def has_checksums(self) -> bool:
         """Tell whether the events of the newest binlog file end in a checksum."""
-        store = self._store
+        store = self.store
         return store.open_file(store.binlogs.names[-1]).file.format_description.checksum
 
     def row_metadata(self) -> str:
@@ -66,7 +66,7 @@ class Source:
         for segment in self._first_segments():
             (maps,) = np.nonzero(segment.type == EventType.TABLE_MAP)
             if maps.size:
-                file = self._store.open_file(segment.file).file
+                file = self.store.open_file(segment.file).file
                 body = segment.format_description.body(file.read_event(int(segment.offset[maps[-1]])))
                 length = segment.format_description.post_header_length(EventType.TABLE_MAP)
                 table = decode_table_map(body, length)
@@ -85,13 +85,9 @@ class Source:
                 return "OFF"
         return "ON"
 
-    def gtid_position(self, file: str, position: int) -> str | None:
-        """Return MariaDB's GTID position at a place in a binlog file (BINLOG_GTID_POS), or None for no such place."""
-        return gtid_position(self._store, file, position)
-
     def _first_segments(self) -> Iterator[Segment]:
         """Yield the first segment of each binlog file, the newest file first."""
-        store = self._store
+        store = self.store
         for name in reversed(store.binlogs.names):
             segment = store.segment_at(name, store.first_position(name))
             if segment is not None:

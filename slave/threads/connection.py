@@ -1,8 +1,9 @@
-"""The gRPC connection from a slave to its master, with or without TLS."""
+"""The master of a channel, and the gRPC connection to it, with or without TLS."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import grpc
 import structlog
@@ -11,8 +12,10 @@ from dumpfilter.base.errors import NotAMaster, OptionError, TlsError
 from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.base.security.exposure import is_loopback
 from dumpfilter.slave.mysql_greeting import mysql_version
-from dumpfilter.slave.threads.source import Source
+from dumpfilter.slave.options import SlaveOptions
+from dumpfilter.slave.state.infos import SourceInfo
 from dumpfilter.slave.tls_trial import agree, speaks_tls
+from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 log = structlog.get_logger("dumpfilter.slave")
 
@@ -32,6 +35,21 @@ CHANNEL_OPTIONS = (
 
 _NEVER_CONNECTED = ("Connection refused", "DNS", "imeout", "nreachable", "No route")
 """Parts of gRPC's texts for masters that the slave has not reached at all."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A channel's master. The I/O thread uses the members to connect, to register there and to ask for events."""
+
+    info: SourceInfo
+    """The channel's configuration."""
+    options: SlaveOptions
+    uuid: str = ""
+    """The slave's server UUID."""
+    secret: bytes = field(default=b"", repr=False)
+    """The slave's secret. Only a slave with the same secret replaces a registration with this server UUID."""
+    filter: pb.FilterDefinition = field(default_factory=pb.FilterDefinition)
+    """The filter that the slave sends to the master when it registers, so that the master filters with it."""
 
 
 def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:

@@ -45,9 +45,8 @@ from dumpfilter.dump.stream.versions import PROTOCOL, Peer, check_versions
 from dumpfilter.filter.convert import FAMILIES, names_from_proto, names_to_proto
 from dumpfilter.slave.state.counters import ChannelCounters
 from dumpfilter.slave.state.infos import MasterInfo
-from dumpfilter.slave.threads.connection import ROUND_TRIPS, explain_failure, open_channel
+from dumpfilter.slave.threads.connection import ROUND_TRIPS, Source, explain_failure, open_channel
 from dumpfilter.slave.threads.receiver import Receiver
-from dumpfilter.slave.threads.source import Source
 from dumpfilter.slave.tls_trial import Unreachable
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc

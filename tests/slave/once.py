@@ -14,7 +14,7 @@ from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.infos import SourceInfo
-from dumpfilter.slave.threads.source import Source
+from dumpfilter.slave.threads.connection import Source
 
 AddressOf = Callable[[str], str]
 

@@ -6,8 +6,7 @@ import grpc
 import pytest
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.slave.threads.connection import open_channel
-from dumpfilter.slave.threads.source import Source
+from dumpfilter.slave.threads.connection import Source, open_channel
 from tests.slave.once import source_of
 
 

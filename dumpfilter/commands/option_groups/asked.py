@@ -12,7 +12,7 @@ from dumpfilter.slave.options import MASTER_PANEL, TlsOptions
 
 if TYPE_CHECKING:
     from dumpfilter.base.security.guarded_client import Login
-    from dumpfilter.slave.threads.source import Source
+    from dumpfilter.slave.threads.connection import Source
 
 PASSWORD_VARIABLE = "DUMPFILTER_PASSWORD"
 
@@ -81,7 +81,7 @@ class AskedOptions(ConsoleLogin):
             return None
         from dumpfilter.slave.options import SlaveOptions
         from dumpfilter.slave.state.infos import SourceInfo
-        from dumpfilter.slave.threads.source import Source
+        from dumpfilter.slave.threads.connection import Source
 
         host, port = parse_address("--master", self.master)
         password = read_password(self.source_password_file, SOURCE_VARIABLE) if self.source_user else ""

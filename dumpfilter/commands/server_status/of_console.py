@@ -22,7 +22,7 @@ from dumpfilter.console.client import StatementFailed, run_statements
 from dumpfilter.console.script import ScriptStatement
 
 if TYPE_CHECKING:
-    from dumpfilter.slave.threads.source import Source
+    from dumpfilter.slave.threads.connection import Source
 
 Rows = list[dict[str, Any]]
 

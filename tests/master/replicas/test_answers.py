@@ -15,7 +15,7 @@ from dumpfilter.console.sql.result import OK
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.statements import execute_statement
 from dumpfilter.master.replicas.answers import answer, session_state
-from dumpfilter.master.replicas.source import Source
+from dumpfilter.master.replicas.source import Source, gtid_position
 from dumpfilter.master.store import BinlogStore
 from tests.console.small_executor import SmallExecutor
 from tests.master.replicas import serving
@@ -49,7 +49,7 @@ MARIADB_REPLICA = [
     ("SET @slave_connect_state='0-11-5,1-11-7'", OK),
     ("SET @slave_gtid_strict_mode=1", OK),
     ("SET @slave_gtid_ignore_duplicates=0", OK),
-    ("SELECT binlog_gtid_pos('bin.000002',4)", MARIADB.gtid_position("bin.000002", 4)),
+    ("SELECT binlog_gtid_pos('bin.000002',4)", gtid_position(MARIADB.store, "bin.000002", 4)),
 ]
 PROGRAMS = [
     ("SELECT VERSION()", "9.7.4-2"),
