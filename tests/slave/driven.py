@@ -108,7 +108,9 @@ class Master:
     def slaves(self) -> list[tuple[int, str]]:
         """Return server id and channel of the slaves with a running dump."""
         assert self._server is not None
-        return [(one.server_id, one.channel) for one in self._server.service.register.all() if one.dump]
+        return [
+            (one.peer.server_id, one.peer.channel) for one in self._server.service.register.all() if one.dump
+        ]
 
 
 @contextmanager
