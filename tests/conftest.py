@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-# Compiled functions check the types of their arguments in tests, and in the processes that tests start.
-os.environ["DUMPFILTER_CHECK_KERNELS"] = "1"
+from dumpfilter.base.compiler import kernels
+
+# before modules with kernels are imported
+kernels.check_arguments()
 
 if TYPE_CHECKING:
     from tests.slave.processes import Launcher

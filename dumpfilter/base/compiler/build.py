@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sysconfig
 import typing
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,14 @@ import numba
 import numpy as np
 from numba.core import types
 from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaPendingDeprecationWarning
 from numba.np.numpy_support import from_dtype
 
-from dumpfilter.base.compiler.checking import dtype_and_dimensions
+from dumpfilter.base.compiler.checking import arguments_of, dtype_and_dimensions
 from dumpfilter.base.compiler.kernels import CPU, EXTENSION, begin_to_compile
+
+# numba announces that another ahead-of-time compiler will replace pycc some day. constraints.txt has the version.
+warnings.filterwarnings("ignore", "The 'pycc' module", NumbaPendingDeprecationWarning)
 
 # numba has no types of its own.
 _pycc: Any = importlib.import_module("numba.pycc.compiler")
@@ -75,10 +80,11 @@ def _cc(*arguments: str) -> None:
 def compile_module(name: str, support: Path, out: Path) -> None:
     """Compile the kernels of a module, and link them with the C functions of :func:`compile_support`."""
     module = importlib.import_module(name)
-    entries = [
-        _pycc.ExportEntry(function.__name__, _typing.signature(None, *_arguments(function)), function)
-        for function in _kernels(module)
-    ]
+    entries = []
+    for function in _kernels(module):
+        types_of_arguments = map(_numba_type, arguments_of(function).values())
+        signature = _typing.signature(None, *types_of_arguments)
+        entries.append(_pycc.ExportEntry(function.__name__, signature, function))
     made = _pycc.ModuleCompiler(entries, EXTENSION, cpu_name=CPU)
     made.external_init_function = f"pycc_init_{EXTENSION}"
     code = f"{out}.o"
@@ -93,12 +99,6 @@ def _kernels(module: Any) -> Iterator[Callable[..., Any]]:
             function: Callable[..., Any] = value.py_func
             if function.__module__ == module.__name__:
                 yield function
-
-
-def _arguments(function: Callable[..., Any]) -> list[Any]:
-    hints = typing.get_type_hints(function, include_extras=True)
-    hints.pop("return", None)
-    return [_numba_type(hint) for hint in hints.values()]
 
 
 def _numba_type(hint: Any) -> Any:

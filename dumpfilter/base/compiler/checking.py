@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+Check = Callable[[Any], None]
+
 
 def checked(function: Callable[..., Any], compiled: Callable[..., Any]) -> Callable[..., Any]:
     """Return the compiled form of a function with a check of its arguments against the function's annotations.
@@ -16,23 +18,25 @@ def checked(function: Callable[..., Any], compiled: Callable[..., Any]) -> Calla
     Raises :class:`TypeError` for an array of another dtype or shape, or one that is not contiguous in C order.
     """
 
+    @functools.cache
+    def checks() -> list[Check]:
+        # When the function is decorated, its module lacks the names that the annotations use.
+        return [_check(f"{function.__name__}: {name}", hint) for name, hint in arguments_of(function).items()]
+
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
-        for (name, wanted), given in zip(_types(function).items(), arguments, strict=True):
-            _check(f"{function.__name__}: {name}", wanted, given)
+        for check, given in zip(checks(), arguments, strict=True):
+            check(given)
         return compiled(*arguments)
 
     return call
 
 
-@functools.cache
-def _types(function: Callable[..., Any]) -> dict[str, Any]:
+def arguments_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of a function's arguments, by name."""
     hints = typing.get_type_hints(function, include_extras=True)
     hints.pop("return", None)
     return hints
-
-
-_field_types = functools.cache(functools.partial(typing.get_type_hints, include_extras=True))
 
 
 def dtype_and_dimensions(hint: Any) -> tuple[np.dtype[Any], int] | None:
@@ -48,17 +52,31 @@ def dtype_and_dimensions(hint: Any) -> tuple[np.dtype[Any], int] | None:
     return np.dtype(typing.get_args(dtype)[0]), len(typing.get_args(shape))
 
 
-def _check(name: str, wanted: Any, given: Any) -> None:
-    if array := dtype_and_dimensions(wanted):
-        dtype, dimensions = array
-        if not isinstance(given, np.ndarray) or given.dtype != dtype or given.ndim != dimensions:
-            raise TypeError(f"{name} must have {dtype} and {dimensions} dimensions: {given!r}")
-        if not given.flags.c_contiguous:
-            raise TypeError(f"{name} is not contiguous")
-    elif isinstance(given, tuple):
-        if type(given) is not wanted:
-            raise TypeError(f"{name} must be a {wanted.__name__}: {given!r}")
-        for (field, hint), value in zip(_field_types(wanted).items(), given, strict=True):
-            _check(f"{name}.{field}", hint, value)
-    elif not isinstance(given, int | np.integer | np.bool_):
+def _check(name: str, hint: Any) -> Check:
+    if array := dtype_and_dimensions(hint):
+        return functools.partial(_check_array, name, *array)
+    if hasattr(hint, "_fields"):
+        fields = typing.get_type_hints(hint, include_extras=True)
+        return functools.partial(
+            _check_tuple, name, hint, [_check(f"{name}.{one}", wanted) for one, wanted in fields.items()]
+        )
+    return functools.partial(_check_number, name)
+
+
+def _check_array(name: str, dtype: np.dtype[Any], dimensions: int, given: Any) -> None:
+    if type(given) is not np.ndarray or given.dtype != dtype or given.ndim != dimensions:
+        raise TypeError(f"{name} must have {dtype} and {dimensions} dimensions: {given!r}")
+    if not given.flags.c_contiguous:
+        raise TypeError(f"{name} is not contiguous")
+
+
+def _check_tuple(name: str, wanted: type, fields: list[Check], given: tuple[Any, ...]) -> None:
+    if not isinstance(given, wanted):
+        raise TypeError(f"{name} must be a {wanted.__name__}: {given!r}")
+    for check, value in zip(fields, given, strict=True):
+        check(value)
+
+
+def _check_number(name: str, given: Any) -> None:
+    if not isinstance(given, int | np.integer | np.bool_):
         raise TypeError(f"{name} must be a number: {given!r}")

@@ -62,6 +62,7 @@ HAS_CLMUL = bool(CPU)
 
 class _State:
     is_compiling = False
+    checks_arguments = False
 
 
 def is_compiling() -> bool:
@@ -74,20 +75,25 @@ def begin_to_compile() -> None:
     _State.is_compiling = True
 
 
+def check_arguments() -> None:
+    """Let the kernels of modules that are imported from now on check the types of their arguments, as in tests."""
+    _State.checks_arguments = True
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Return the compiled form of a function that Python code calls.
 
     The annotations give the types: ``int`` is int64, arrays are those of :mod:`dumpfilter.base.compiler.arrays`, and a
     ``NamedTuple`` may combine them. The function must neither create nor store arrays. It runs without the
     interpreter's lock. The caller passes arrays of these types, contiguous in C order: the compiled code checks the
-    number of dimensions and the size of an entry alone. With ``DUMPFILTER_CHECK_KERNELS`` in the environment, each
-    call checks all types, as the tests do.
+    number of dimensions and the size of an entry alone. After :func:`check_arguments`, each call
+    checks all types.
     """
     if _State.is_compiling:
         return _numba_function(function, nogil=True)
     module = sys.modules[function.__module__]
     found = getattr(_extension(module.__name__, Path(str(module.__file__))), function.__name__)
-    return checked(function, found) if os.environ.get("DUMPFILTER_CHECK_KERNELS") else found
+    return checked(function, found) if _State.checks_arguments else found
 
 
 def inner(function: Callable[..., Any]) -> Any:
