@@ -5,11 +5,18 @@ A wheel with compiled kernels is for one platform, and does not need numba.
 
 from __future__ import annotations
 
-import sysconfig
+import sys
+import tomllib
 from pathlib import Path
 
 from setuptools import Distribution, setup
 
+ROOT = Path(__file__).parent
+sys.path.insert(0, str(ROOT))
+
+from dumpfilter.base.compiler.extensions import beside, modules  # noqa: E402 (pip does not import from the checkout)
+
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 DEPENDENCIES = [
     "cryptography>=43",
     "grpcio",
@@ -28,9 +35,9 @@ DEPENDENCIES = [
     "typer",
     "zstandard",
 ]
-COMPILER = ["numba", "setuptools>=77"]
 
-HAS_KERNELS = any(Path("dumpfilter").rglob(f"__pycache__/*{sysconfig.get_config_var('EXT_SUFFIX')}"))
+HAS_KERNELS = all(beside(module).is_file() for module in modules())
+"""Whether the wheel brings all kernels, compiled from the checkout's present text."""
 
 
 class _Distribution(Distribution):
@@ -38,4 +45,7 @@ class _Distribution(Distribution):
         return HAS_KERNELS
 
 
-setup(install_requires=DEPENDENCIES + ([] if HAS_KERNELS else COMPILER), distclass=_Distribution)
+setup(
+    install_requires=DEPENDENCIES + ([] if HAS_KERNELS else EXTRAS["compile"]),
+    distclass=_Distribution,
+)

@@ -14,37 +14,24 @@ import multiprocessing
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-from dumpfilter.base.compiler import kernels
-
-_PACKAGE = Path(__file__).parent
+from dumpfilter.base.compiler import extensions
 
 
 def compile_kernels() -> int:
     """Compile the modules with kernels that have no valid extension module. Returns the number of these modules."""
     with _writable(Path(__file__)).joinpath("compile.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # Another process may have compiled them meanwhile.
-        missing = [file for file in _files() if kernels.find(file) is None]
+        missing = [file for file in extensions.modules() if extensions.find(file) is None]
         if missing:
             _compile(missing)
     return len(missing)
 
 
-def _files() -> Iterator[Path]:
-    """Yield the files of the modules with kernels, those that take longest first."""
-    found = [
-        file
-        for file in _PACKAGE.rglob("*.py")
-        if kernels.HAS_KERNELS.search(text := file.read_bytes()) and b"\n@kernel\n" in text
-    ]
-    return iter(sorted(found, key=lambda file: -file.stat().st_size))
-
-
 def _writable(file: Path) -> Path:
     """Return the first directory for the extension module of a file that this process may write to."""
-    for directory in kernels.directories(file):
+    for directory in extensions.directories(file):
         with contextlib.suppress(OSError):
             directory.mkdir(parents=True, exist_ok=True)
         if os.access(directory, os.W_OK):
@@ -72,13 +59,13 @@ def _compile_one(file: Path, support: Path) -> str:
     """Compile one module, and delete the extension modules of its earlier texts. Returns the module's name."""
     from dumpfilter.base.compiler import build
 
-    name = ".".join(("dumpfilter", *file.relative_to(_PACKAGE).with_suffix("").parts))
+    name = ".".join(("dumpfilter", *file.relative_to(extensions.PACKAGE).with_suffix("").parts))
     directory = _writable(file)
     beside = directory / f"{file.stem}.{os.getpid()}.new"
     build.compile_module(name, support, beside)
-    beside.replace(directory / kernels.file_name(file))
+    beside.replace(directory / extensions.file_name(file))
     for old in directory.iterdir():
-        if kernels.is_stale(old, file):
+        if extensions.is_stale(old, file):
             old.unlink(missing_ok=True)
     return name
 

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
-from dumpfilter.base.compiler.kernels import HAS_CLMUL, kernel
+from dumpfilter.base.compiler.extensions import HAS_CLMUL
+from dumpfilter.base.compiler.kernels import kernel
 from dumpfilter.binlog.native import crc32_fold, load_u8, load_u32, load_u64
 
 

@@ -11,7 +11,6 @@ import shlex
 import shutil
 import subprocess
 import sysconfig
-import typing
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,8 +23,9 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaPendingDeprecationWarning
 from numba.np.numpy_support import from_dtype
 
-from dumpfilter.base.compiler.checking import arguments_of, dtype_and_dimensions
-from dumpfilter.base.compiler.kernels import CPU, EXTENSION, begin_to_compile
+from dumpfilter.base.compiler.checking import dtype_and_dimensions, types_of
+from dumpfilter.base.compiler.extensions import CPU
+from dumpfilter.base.compiler.kernels import EXTENSION, begin_to_compile
 
 # numba announces that another ahead-of-time compiler will replace pycc some day. constraints.txt has the version.
 warnings.filterwarnings("ignore", "The 'pycc' module", NumbaPendingDeprecationWarning)
@@ -46,11 +46,8 @@ def prepare() -> None:
     _pycc.Flags = _flags
 
 
-_Flags: Any = _pycc.Flags
-
-
-def _flags() -> Any:
-    flags = _Flags()
+def _flags(make: Any = _pycc.Flags) -> Any:
+    flags = make()
     flags.release_gil = True
     return flags
 
@@ -82,8 +79,7 @@ def compile_module(name: str, support: Path, out: Path) -> None:
     module = importlib.import_module(name)
     entries = []
     for function in _kernels(module):
-        types_of_arguments = map(_numba_type, arguments_of(function).values())
-        signature = _typing.signature(None, *types_of_arguments)
+        signature = _typing.signature(None, *map(_numba_type, types_of(function).values()))
         entries.append(_pycc.ExportEntry(function.__name__, signature, function))
     made = _pycc.ModuleCompiler(entries, EXTENSION, cpu_name=CPU)
     made.external_init_function = f"pycc_init_{EXTENSION}"
@@ -106,6 +102,5 @@ def _numba_type(hint: Any) -> Any:
         dtype, dimensions = array
         return _types.Array(from_dtype(dtype), dimensions, "C", aligned=not dtype.fields)
     if hasattr(hint, "_fields"):
-        fields = typing.get_type_hints(hint, include_extras=True)
-        return _types.BaseTuple.from_types([_numba_type(one) for one in fields.values()], hint)
+        return _types.BaseTuple.from_types([*map(_numba_type, types_of(hint).values())], hint)
     return _SCALARS.get(hint) or from_dtype(hint)

@@ -21,7 +21,7 @@ def checked(function: Callable[..., Any], compiled: Callable[..., Any]) -> Calla
     @functools.cache
     def checks() -> list[Check]:
         # When the function is decorated, its module lacks the names that the annotations use.
-        return [_check(f"{function.__name__}: {name}", hint) for name, hint in arguments_of(function).items()]
+        return [_check(f"{function.__name__}: {name}", hint) for name, hint in types_of(function).items()]
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
@@ -32,9 +32,9 @@ def checked(function: Callable[..., Any], compiled: Callable[..., Any]) -> Calla
     return call
 
 
-def arguments_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations of a function's arguments, by name."""
-    hints = typing.get_type_hints(function, include_extras=True)
+def types_of(of: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of a function's arguments, or of a NamedTuple's fields, by name."""
+    hints = typing.get_type_hints(of, include_extras=True)
     hints.pop("return", None)
     return hints
 
@@ -56,10 +56,8 @@ def _check(name: str, hint: Any) -> Check:
     if array := dtype_and_dimensions(hint):
         return functools.partial(_check_array, name, *array)
     if hasattr(hint, "_fields"):
-        fields = typing.get_type_hints(hint, include_extras=True)
-        return functools.partial(
-            _check_tuple, name, hint, [_check(f"{name}.{one}", wanted) for one, wanted in fields.items()]
-        )
+        fields = [_check(f"{name}.{one}", wanted) for one, wanted in types_of(hint).items()]
+        return functools.partial(_check_tuple, name, hint, fields)
     return functools.partial(_check_number, name)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dumpfilter
-from dumpfilter.base.compiler import kernels
+from dumpfilter.base.compiler import extensions
 from dumpfilter.base.compiler.arrays import Bytes, Int64s
 from dumpfilter.base.compiler.checking import checked
 
@@ -63,35 +63,35 @@ def test_a_change_of_an_imported_module_makes_kernels_stale(
         "other.py": "",
     }
     (tmp_path / "low").mkdir()
-    monkeypatch.setattr(kernels, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(extensions, "PACKAGE", tmp_path)
 
     def name(changed: str = "") -> str:
         for file, text in texts.items():
             (tmp_path / file).write_text(text + "# changed\n" * (file == changed))
-        kernels._digest.cache_clear()
-        return kernels.file_name(tmp_path / "caller.py")
+        extensions._digest.cache_clear()
+        return extensions.file_name(tmp_path / "caller.py")
 
     names = {file: name(file) for file in ("", *texts)}
     assert names.pop("other.py") == names[""]
     assert len(set(names.values())) == len(names)
     now = name()
-    assert kernels.is_stale(Path(names["caller.py"]), tmp_path / "caller.py")
-    assert not kernels.is_stale(Path(now), tmp_path / "caller.py")
-    kernels._digest.cache_clear()
+    assert extensions.is_stale(Path(names["caller.py"]), tmp_path / "caller.py")
+    assert not extensions.is_stale(Path(now), tmp_path / "caller.py")
+    extensions._digest.cache_clear()
 
 
 def test_the_users_cache_is_the_second_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     module = PACKAGE / "dump" / "cut.py"
-    beside, cache = kernels.directories(module)
+    beside, cache = extensions.directories(module)
     assert beside == PACKAGE / "dump" / "__pycache__"
     assert cache == tmp_path / "dumpfilter" / "dump"
-    assert kernels.find(module) == beside / kernels.file_name(module)
+    assert extensions.find(module) == beside / extensions.file_name(module)
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package without compiled kernels."""
+    """A copy of the package without compiled extensions."""
     folder = tmp_path_factory.mktemp("copy")
     shutil.copytree(PACKAGE, folder / "dumpfilter", ignore=shutil.ignore_patterns("__pycache__"))
     return folder
@@ -125,7 +125,7 @@ def test_the_first_use_compiles(copy: Path) -> None:
             target = copy / "dumpfilter" / file.relative_to(PACKAGE)
             target.parent.mkdir(exist_ok=True)
             shutil.copy2(file, target)
-    stale = copy / "dumpfilter" / "binlog" / "__pycache__" / f"whole_events.0123{kernels.SUFFIX}"
+    stale = copy / "dumpfilter" / "binlog" / "__pycache__" / f"whole_events.0123{extensions.SUFFIX}"
     stale.touch()
     use = "from dumpfilter.binlog.whole_events import whole_events; import numpy, sys; "
     use += "print(whole_events(numpy.zeros(19, numpy.uint8), 0, 19, 19), 'numba' in sys.modules)"
