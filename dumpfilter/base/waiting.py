@@ -1,9 +1,11 @@
-"""Waiting for a state that nobody announces."""
+"""Waiting for a state that nobody announces, and watching while other work is done."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 POLL = 0.01
 """The time between two looks at a state, seconds."""
@@ -29,3 +31,19 @@ def until(
         if time.monotonic() > deadline:
             raise failure()
         time.sleep(poll)
+
+
+@contextmanager
+def watching(watch: Callable[[threading.Event], object], name: str) -> Iterator[None]:
+    """Run ``watch`` in a thread with a name during the body of a ``with`` statement.
+
+    The event is set at the end of the body, and the end waits for the thread.
+    """
+    over = threading.Event()
+    thread = threading.Thread(target=watch, args=(over,), name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -228,5 +228,5 @@ def _use_entries(filters: ReplicaFilters, config: MasterConfig) -> None:
 
 def _write_first(path: Path | None, ports: Mapping[str, int]) -> None:
     """Write the port of the first channel to a file, if there are both."""
-    for port in [*ports.values()][:1]:
-        Endpoint(port_file=path).write_port(port)
+    if ports:
+        Endpoint(port_file=path).write_port(next(iter(ports.values())))

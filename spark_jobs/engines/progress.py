@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from dumpfilter.base import logs
+from dumpfilter.base.waiting import watching
 from dumpfilter.spark_jobs.engines.runner import Amount
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ class Progress:
         if console is None or not (console.is_terminal or logs.shows(logs.Level.WARNING)):
             yield
             return
-        over = threading.Event()
 
         def now() -> tuple[float, str]:
             tasks, nbytes = reached()
@@ -55,7 +55,7 @@ class Progress:
                 nbytes = (amount.nbytes or 0) * min(tasks, total) // max(total, 1)
             return nbytes if amount.nbytes else tasks, told_of(tasks, nbytes, total, amount)
 
-        def follow() -> None:
+        def follow(over: threading.Event) -> None:
             from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
             from rich.progress import Progress as RichProgress
 
@@ -75,7 +75,7 @@ class Progress:
                         done, told = now()
                         bar.update(task, completed=min(done, whole), told=told)
 
-        def write_lines() -> None:
+        def write_lines(over: threading.Event) -> None:
             while not over.wait(max(self._due - self._now(), 0.0)):
                 self._due = self._now() + LINE_SECONDS
                 with suppress(Exception):
@@ -87,15 +87,8 @@ class Progress:
                     else:
                         console.print(f"{label}: {told}", markup=False, highlight=False, soft_wrap=True)
 
-        thread = threading.Thread(
-            target=follow if console.is_terminal else write_lines, name="progress", daemon=True
-        )
-        thread.start()
-        try:
+        with watching(follow if console.is_terminal else write_lines, "progress"):
             yield
-        finally:
-            over.set()
-            thread.join()
 
 
 def told_of(tasks: int, nbytes: int, total: int, amount: Amount) -> str:

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dumpfilter.base.errors import ConnectionLost, OptionError
+from dumpfilter.base.waiting import watching
 from dumpfilter.spark_jobs.spark.daemon import DRIVERS_CODE, code_digest
 from dumpfilter.spark_jobs.spark.java import JAVA_AT_LEAST, find_java, java_release
 
@@ -341,9 +342,8 @@ def _warn_without_executor(context: SparkContext, given: Mapping[str, str]) -> I
     if given["spark.master"].startswith("local"):
         yield
         return
-    over = threading.Event()
 
-    def watch() -> None:
+    def watch(over: threading.Event) -> None:
         # Spark counts the driver as an executor, too, so a list of length 1 means that no worker is there.
         while not over.wait(NO_WORKER_AFTER):
             try:
@@ -358,13 +358,8 @@ def _warn_without_executor(context: SparkContext, given: Mapping[str, str]) -> I
                 flush=True,
             )
 
-    thread = threading.Thread(target=watch, name="spark-idle", daemon=True)
-    thread.start()
-    try:
+    with watching(watch, "spark-idle"):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def _jvm_context(context: SparkContext) -> Any:
