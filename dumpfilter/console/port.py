@@ -49,7 +49,6 @@ class PortClient:
 
     connection: Connection
     task: asyncio.Task[None]
-    loop: asyncio.AbstractEventLoop
     since: float
     """The time at which the client has connected, on the monotonic clock."""
 
@@ -75,16 +74,17 @@ class PortClient:
 
     def end(self, *, query_only: bool) -> None:
         """Close the connection, or only interrupt its statement."""
-        self.loop.call_soon_threadsafe(self.connection.kill_query if query_only else self.task.cancel)
+        end = self.connection.kill_query if query_only else self.task.cancel
+        self.task.get_loop().call_soon_threadsafe(end)
 
 
 class ClientPort(Connections[PortClient]):
     """A port for MySQL clients in an asyncio loop.
 
     ``greeting`` returns what the port says of itself to the next client, or raises SqlError with the error that the
-    client gets instead. ``connect`` makes the connection of a client,
-    from the client's packets and its login. ``is_admin`` tells whether a user may open a reserved connection. The port
-    lists its connections in ``directory``, too.
+    client gets instead. ``connect`` makes the connection of a client, from the client's packets and its login.
+    ``is_admin`` tells whether a user may open a reserved connection. The port lists its connections in ``directory``,
+    too.
 
     Any thread may call :meth:`change_users` and the methods of :class:`~dumpfilter.console.directory.Connections`.
     """
@@ -163,7 +163,7 @@ class ClientPort(Connections[PortClient]):
             )
             connection = self._connect(stream, door)
             self._make_room()
-            client = PortClient(connection, task, asyncio.get_running_loop(), time.monotonic())
+            client = PortClient(connection, task, time.monotonic())
             self.clients[number] = self._directory.clients[number] = client
             await connection.serve()
         except SqlError as error:

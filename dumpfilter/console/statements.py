@@ -20,6 +20,7 @@ from dumpfilter.console.session import Session
 from dumpfilter.console.settings import apply_settings
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.commands import Command, Query
+from dumpfilter.console.sql.filters import MAX_STATEMENT
 from dumpfilter.console.sql.interruption import Interrupt, interruptible
 from dumpfilter.console.sql.parser import parse_statement
 from dumpfilter.console.sql.result import OK, Result
@@ -27,9 +28,6 @@ from dumpfilter.console.sql.server_errors import SqlError
 
 LONGEST_IN_AUDIT_LOG = 1000
 """The length at which the audit log cuts a statement, characters."""
-
-MAX_STATEMENT = 64 << 10
-"""The length limit of a statement that is neither a SELECT nor about replication, characters."""
 
 
 def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Result:

@@ -33,9 +33,10 @@ from dumpfilter.filter.rules import (
 NAME_CHARS = 64
 """The length limit of a database's or table's name, in characters (the server's NAME_CHAR_LEN)."""
 MAX_STATEMENT = 64 << 10
-"""The length limit of a statement with filter rules, in characters.
+"""The length limit of a statement with filter rules, and of one that is neither a SELECT nor about replication.
 
-The parser holds the interpreter's lock for longer than a commit of the master may wait.
+Counted in characters. For a longer one the parser would hold the interpreter's lock for longer than a commit of the
+master may wait.
 """
 _CLASSIC = {kind.sql_name: kind for kind in RuleKind}
 _ALL = {kind.sql_name: kind for kind in SLAVE_RULE_KINDS}
