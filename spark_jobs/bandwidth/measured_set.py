@@ -24,7 +24,7 @@ from dumpfilter.analyse.report.audience import Audience
 from dumpfilter.analyse.traffic.facts import Facts, SubjectFlags, flags_of, side_by_side
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.base.errors import BinlogError
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import render
 from dumpfilter.dump.cut import RANGE_SIZE
@@ -229,7 +229,11 @@ class MeasureRanges(ReadRanges):
         given = tuple((TableFlags(one, subjects), origin) for one, origin in self.filters)
         tally = Tally(subjects, sources, filters=given, bucket_seconds=self.bucket_seconds, any_origin=True)
         return _ThreadState(
-            subjects, sources, tally, given, BY_SCHEMA.owners(subjects, NameRules(), self.unknown_xa_schemas)
+            subjects,
+            sources,
+            tally,
+            given,
+            BY_SCHEMA.owners(subjects, DEFAULT_NAMES, self.unknown_xa_schemas),
         )
 
     def _measure(

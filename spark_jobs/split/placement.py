@@ -251,6 +251,7 @@ class _Gtids:
         self._flags = 0
         self._waiting: list[tuple[Ints, Sequence[SourceKey]]] = []
         """Collected GTIDs that are not yet among the others. Each item has the arguments of :meth:`add`."""
+        self._waiting_rows = 0
         if not self._event:
             return
         body = bytes(fd.body(self._event))
@@ -273,11 +274,12 @@ class _Gtids:
         """Add GTIDs of transactions. A row of ``gtids`` is an index into ``sources`` (-1: no GTID) and the GTID's
         number."""
         self._waiting.append((gtids, sources))
-        if sum(len(rows) for rows, _ in self._waiting) > _MOST_WAITING:
+        self._waiting_rows += len(gtids)
+        if self._waiting_rows > _MOST_WAITING:
             self._take()
 
     def _take(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
         for gtids, sources in waiting:
             self._add(gtids, sources)
 

@@ -248,7 +248,7 @@ class Traffic:
 
         The bytes of a transaction with several subjects count for each of them.
         """
-        tallied = self._shared
+        tallied = self._tallied
         sent = tallied.sent(flags, origin)
         of_condition = np.bincount(
             tallied.condition[sent], weights=tallied.bytes[sent], minlength=len(tallied.conditions)
@@ -273,7 +273,9 @@ class Traffic:
 
     def by_name_with_parts(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> dict[str, int]:
         """Return the sent bytes by name. A table has its share of compressed transactions, which is an estimate."""
-        return self._shared_headings.by_name(self._shared.bytes, self._shared.sent(flags, origin))
+        found = self._shared_headings.by_name(self._shared.bytes, self._shared.sent(flags, origin))
+        # Shares have no origin. They would leave fewer than 0 bytes of a transaction whose server the slave ignores.
+        return {name: nbytes for name, nbytes in found.items() if nbytes > 0}
 
     def _sent(self, flags: SubjectFlags | None) -> npt.NDArray[np.bool_]:
         if flags is None:
