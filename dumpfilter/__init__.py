@@ -3,7 +3,7 @@
 The names in ``__all__`` are the public API, which ``docs/api.md`` describes with examples. Everything else in the
 package may change without notice.
 
-A name's module is imported when the name is first used, since numba and gRPC take a second to import.
+A name's module is imported when the name is first used, since numpy, gRPC and the compiled code take a while to import.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class TransactionPayload:
         checked after each piece. Thus a payload that holds no events is refused before it fills the memory. Raises
         BinlogCorrupt when the payload does not have the size that the event announces, or cannot be uncompressed.
         """
-        # numba takes 0.15 s to import, and most commands open no payload.
+        # The import loads compiled code, or compiles it, and most commands open no payload.
         from dumpfilter.binlog.whole_events import IMPOSSIBLE, whole_events
 
         out = io.BytesIO()

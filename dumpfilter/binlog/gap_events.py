@@ -218,7 +218,7 @@ def with_gaps(
     """
     if not len(gaps.offset):
         return events
-    # numba takes 0.15 s to import, and programs that only read relay logs write no Gap events.
+    # The import loads compiled code, or compiles it, and programs that only read relay logs write no Gap events.
     from dumpfilter.binlog import gap_kernels as K
 
     lengths = np.array([len(source) for source in gaps.sources], np.int64)

@@ -128,7 +128,7 @@ The master decides about each event of the transaction separately.
 """
 
 KEPT = -3
-"""The value in the column ``txn_subject`` for events between transactions, which belong to the binlog file.
+"""The value in ``txn_subject`` and ``txn_source`` for events between transactions, which belong to the binlog file.
 
 The master sends them whatever the filter says.
 """

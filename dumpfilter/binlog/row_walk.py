@@ -100,7 +100,7 @@ def find_rows(
     at = int(start[0]) if start.size else 0
     while True:
         stop, event, at, rows = _walk(
-            mode, read_only(data), start, end, layout_of, layouts, found, _NO_COUNTS, event, at, rows
+            mode, data, start, end, layout_of, layouts, found, _NO_COUNTS, event, at, rows
         )
         if stop == _Stop.DONE:
             used = int(found.cell[rows])
@@ -123,9 +123,7 @@ def count_rows(data: Bytes, start: Int64s, end: Int64s, layout_of: Int64s, layou
     """Return the number of rows of each event, or UNKNOWN. The parameters are those of :func:`find_rows`."""
     counts = np.empty(start.size, np.int32)
     at = int(start[0]) if start.size else 0
-    _walk(
-        int(_Mode.COUNT), read_only(data), start, end, layout_of, layouts, _new_rows(0, 0), counts, 0, at, 0
-    )
+    _walk(int(_Mode.COUNT), data, start, end, layout_of, layouts, _new_rows(0, 0), counts, 0, at, 0)
     return counts
 
 
@@ -169,13 +167,6 @@ def row_images(plan: ColumnPlan, rows: RowsHeader, data: bytes | bytearray | mem
 
 
 _NO_COUNTS: Int32s = np.empty(0, np.int32)
-
-
-def read_only(data: Bytes) -> Bytes:
-    """Return a view for compiled functions. numba compiles other versions of a function for writable buffers."""
-    data = data.view()
-    data.flags.writeable = False
-    return data
 
 
 def _new_rows(rows: int, cells: int) -> FoundRows:

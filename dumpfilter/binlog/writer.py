@@ -75,7 +75,7 @@ def rebase_array(events: npt.NDArray[np.uint8], position: int, *, checksum: bool
 
 
 def _rebase(events: npt.NDArray[np.uint8], position: int, *, checksum: bool, fill: bool) -> None:
-    # numba takes 0.15 s to import, and many programs move no events.
+    # The import loads compiled code, or compiles it, and many programs move no events.
     from dumpfilter.binlog import rebase as kernel
 
     wrong = kernel.rebase(events, position, checksum, fill)

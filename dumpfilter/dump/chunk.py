@@ -202,7 +202,7 @@ def render_into(
     ``data`` holds the part of the binlog file that begins at offset ``data_offset``. Events that were buffered in an
     earlier segment lie outside of ``data`` and are read with ``read``. ``fd`` is the file's format description event.
     """
-    # numba compiles a function once for each memory layout of its arrays.
+    # The kernel does not check how its arrays lie in memory, and a split passes some columns of a wider array.
     ranges = np.ascontiguousarray(plan.ranges)
     if not len(ranges):
         return False

@@ -4,7 +4,7 @@ Enters: options such as ``--replicate-do-db=shop``. Leaves: verdicts about table
 decided. It imports index, binlog and base.
 
 Python imports the names below when they are first used. ``dumpfilter --help`` needs the table of rule kinds and must
-not wait for numba, which the filters load.
+not wait for compiled code, which the filters load.
 """
 
 from __future__ import annotations

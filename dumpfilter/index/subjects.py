@@ -67,7 +67,7 @@ class Subjects:
     """
 
     def __init__(self) -> None:
-        # numba takes 0.15 s to import, and programs that only compare rules scan nothing.
+        # The import loads compiled code, or compiles it, and programs that only compare rules scan nothing.
         from dumpfilter.index import _scan as K
 
         self.lock = threading.RLock()

@@ -5,8 +5,8 @@ A start with ``local[2]`` on two cores was measured. These costs were found, and
 - The JVM takes 2 s and the context another 2 s. The JVM's second compiler is off, which saves 1 s: that compiler
   pays off only in long Java work, and it would take the cores from the Python workers.
 - A ``SparkSession`` takes 2.5 s. The jobs need none.
-- The first job takes 3.5 s. Each worker process would spend 1.2 s of them on imports and on loading numba's compiled
-  code. A daemon loads both once, before it forks the workers (:mod:`~dumpfilter.spark_jobs.spark.daemon`).
+- Each worker process would spend half a second on imports. A daemon imports once, before it forks the workers
+  (:mod:`~dumpfilter.spark_jobs.spark.daemon`).
 """
 
 from __future__ import annotations

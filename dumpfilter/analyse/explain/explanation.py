@@ -204,7 +204,7 @@ each table or statement, by its number."""
 _REASONS = {**BY_ROLE, _UNMAPPED: UNMAPPED, _XA_END: XA_END}
 
 
-def _groups(segment: Segment) -> Sums:
+def _groups(segment: Segment) -> npt.NDArray[np.int64]:
     """Return for each event a key of :data:`_REASONS`, or the number of its table or statement plus _SUBJECTS."""
     group = np.where(segment.subject >= 0, segment.subject + _SUBJECTS, segment.role & R.ROLE_MASK)
     group[segment.subject == R.UNMAPPED] = _UNMAPPED

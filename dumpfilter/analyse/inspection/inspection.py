@@ -23,7 +23,7 @@ from dumpfilter.analyse.inspection.by_heading import (
     Volume,
 )
 from dumpfilter.analyse.inspection.flat_events import FlatEvents, flat_events
-from dumpfilter.analyse.inspection.largest import BETWEEN, Large, Largest, statement_text
+from dumpfilter.analyse.inspection.largest import Large, Largest, statement_text
 from dumpfilter.analyse.inspection.rates import Bucket, Rates
 from dumpfilter.analyse.report.headings import NO_TABLE, sums
 from dumpfilter.base.byte_bar import byte_bar
@@ -235,7 +235,7 @@ class Inspector:
 
     def _add_times(self, segment: Segment) -> None:
         found = self._found
-        found.transactions += int(np.count_nonzero((segment.txn_source != BETWEEN)[segment.continues :]))
+        found.transactions += int(np.count_nonzero((segment.txn_source != R.KEPT)[segment.continues :]))
         times = segment.time[segment.time > 0]
         if len(times):
             earliest, latest = int(times.min()), int(times.max())
@@ -253,7 +253,7 @@ class Inspector:
         if segment.continues:
             sizes[0] += self._open_bytes
         self._open_bytes = int(sizes[-1]) if segment.open else 0
-        done = segment.txn_source != BETWEEN
+        done = segment.txn_source != R.KEPT
         done[-1] &= not segment.open
         self._rates.add(time_of[done], sizes[done])
 

@@ -37,7 +37,7 @@ _IS_PART: npt.NDArray[np.bool_] = np.array([role in _OF_STATEMENTS for role in r
 _IS_END: npt.NDArray[np.bool_] = np.array([role in _ENDS_STATEMENT for role in range(R.ROLE_MASK + 1)])
 
 
-MOST_TABLES = 100
+_MOST_TABLES = 100
 """The most tables that the JSON lists for one large transaction or statement."""
 
 
@@ -100,7 +100,7 @@ class Large:
             "time": self.time or None,
             "bytes": self.bytes,
             "events": self.events,
-            "tables": self.tables[:MOST_TABLES],
+            "tables": self.tables[:_MOST_TABLES],
             "text": self.text,
             "kinds": self.kinds,
             "bytes_uncompressed": self.uncompressed,
@@ -177,7 +177,7 @@ class Largest:
             return
         first, end = flat.first_of_transaction, np.append(flat.first_of_transaction[1:], len(flat.event))
         sizes = np.add.reduceat(flat.size, first)
-        sizes[segment.txn_source == BETWEEN] = -1
+        sizes[segment.txn_source == R.KEPT] = -1
         if segment.continues:
             sizes[0] = max(sizes[0], 0)
         self.transactions.add(
@@ -237,9 +237,6 @@ class Largest:
             return str(MysqlGtid(first, gno, str(second)))
         return str(MariadbGtid(first, int(second), gno))
 
-
-BETWEEN = -3
-"""The value of ``txn_source`` for events between transactions."""
 
 _CHANGES = {int(kind): kind.kind.change for kind in EventType if kind.kind.change}
 

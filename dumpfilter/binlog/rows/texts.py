@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.base.errors import BinlogError
-from dumpfilter.binlog.row_walk import NULL, read_only
+from dumpfilter.binlog.row_walk import NULL
 from dumpfilter.binlog.rows import _text_kernels as K
 from dumpfilter.binlog.rows._text_kernels import ByteMap, Form
 from dumpfilter.binlog.rows.numbers import number_texts
@@ -127,7 +127,7 @@ class CellTexts:
         styled: StyledColumns,
         documents: Documents = NO_DOCUMENTS,
     ) -> None:
-        self._cells = read_only(data), start, length, column, styled.columns
+        self._cells = data, start, length, column, styled.columns
         self._more = _NO_TEXTS
         if styled.pending.any():
             self._more = _joined(self._pending_texts(styled, documents))
@@ -192,7 +192,6 @@ class CellTexts:
 
 
 def _joined(texts: list[bytes]) -> tuple[Bytes, Int64]:
-    # numba compiles separate versions of a function for read-only and writable buffers, and these are read-only.
     joined = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
     at = np.cumsum([0, *map(len, texts)], dtype=np.int64)
     return joined[: at[-1]], at

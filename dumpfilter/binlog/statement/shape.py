@@ -46,7 +46,7 @@ def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -
     >>> statement_shape('SELECT "a"'), statement_shape('SELECT "a"', sql_mode=MODE_ANSI_QUOTES)
     ('SELECT ?', 'SELECT "a"')
     """
-    # numba takes 0.15 s to import, and a client of the console only reads tokens.
+    # The import loads compiled code, or compiles it, and a client of the console only reads tokens.
     from dumpfilter.binlog.statement import _shape as K
 
     text = without_brackets(text, family=family, sql_mode=sql_mode)
