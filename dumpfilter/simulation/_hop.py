@@ -97,8 +97,8 @@ def cross(
     """Send transactions over a hop, and write the times at which they departed and were received.
 
     ``downs`` has a row for each outage: its start, the time at which the dump goes on, and the size of messages from
-    this time on. ``dropped`` is a ``hop.Dropped``. Return the number of messages, the bytes that were sent twice, and
-    the bytes that told of dropped transactions.
+    this time on. Return the number of messages, the bytes that were sent twice, and the bytes that told of dropped
+    transactions.
     """
     n = len(arrived)
     message = np.int64(hop.message)

@@ -123,7 +123,6 @@ class TestbedNode(abc.ABC):
     def _end_if_running(self, *, in_order: bool) -> None:
         with self._lock:
             if self.is_running:
-                self._note_channels()
                 self._end(in_order=in_order)
                 self.state = "stopped"
 
@@ -134,9 +133,6 @@ class TestbedNode(abc.ABC):
     @abc.abstractmethod
     def _end(self, *, in_order: bool) -> None:
         """End what the node runs, in order or with SIGKILL. A node that runs nothing has nothing to end."""
-
-    def _note_channels(self) -> None:  # noqa: B027
-        """Note how far a node has come that is about to end, if its files do not tell it."""
 
     @property
     def _is_alive(self) -> bool:
@@ -242,7 +238,10 @@ class TestbedNode(abc.ABC):
             gtids=gtids,
             lag=most(one.lag for one in channels),
             rate=sum(feed.link.throughput for feed in self.feeds if feed.link is not None),
-            saved=sum_known(one.bytes_dropped for one in channels) if channels else 0,
+            # A server without channels does not know it. A recording or workload drops nothing.
+            saved=sum_known(one.bytes_dropped for one in channels)
+            if channels or self.kind == "server"
+            else 0,
             channels=channels,
             is_done=self.is_done,
             problems=tuple(problems),

@@ -355,7 +355,10 @@ class Slave(OwnNode):
     def _start(self) -> None:
         super()._start()
         if self._is_paused:
-            self.server.sql("START REPLICA IO_THREAD")
+            try:
+                self.server.sql("START REPLICA IO_THREAD")
+            except DumpfilterError as error:
+                raise StartFailed(str(error)) from None
 
     def relay_directory(self, feed: Feed) -> Path:
         """Return the directory of a channel's relay logs and state files."""

@@ -207,7 +207,15 @@ class StartedServer(SqlNode):
         if self._server is not None:
             (self._server.stop if in_order else self._server.kill)()
 
+    def _end_if_running(self, *, in_order: bool) -> None:
+        with self._lock:
+            if self.is_running:
+                self._note_channels()
+            super()._end_if_running(in_order=in_order)
+
     def _note_channels(self) -> None:
+        """Note how far the server has come that is about to end, since its files do not tell it."""
+
         def look() -> None:
             with contextlib.suppress(DumpfilterError, OSError):
                 self.channels()
