@@ -124,9 +124,7 @@ class StoreExpiry:
             self._warned_at[slave.identity] = now
             log.warning(
                 "store not expired because of a slave",
-                server_id=slave.server_id,
-                user=printable(slave.key.user),
-                channel=printable(slave.key.channel),
+                **slave.as_peer.fields,
                 state=slave.presence.value,
                 file=printable(slave.file),
                 held_files=len(files),

@@ -118,9 +118,7 @@ class FilterWarnings:
             if is_new:
                 log.warning(
                     "filter warning",
-                    server_id=slave.peer.server_id,
-                    channel=printable(slave.peer.channel),
-                    user=printable(slave.peer.user),
+                    **slave.peer.fields,
                     code=warning.code.label,
                     warning=text,
                     hint="dumpfilter lint shows the events",

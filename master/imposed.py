@@ -78,12 +78,9 @@ class ImposedFilter(FilterTable):
         """The slaves on which the filter is imposed."""
         return Who(users=self.users, server_ids=self.server_ids, networks=self.networks)
 
-    def sends_as(self, other: ImposedFilter) -> bool:
-        """Tell whether two filters send and drop the same, whatever the conditions are that choose their slaves."""
-        return self._sends == other._sends
-
     @property
-    def _sends(self) -> tuple[object, ...]:
+    def sends(self) -> tuple[object, ...]:
+        """A value that is equal for filters which send and drop the same, whatever conditions choose their slaves."""
         return self.name, self.on_undecided, type(self.filter), self.filter.rules, self.filter.names
 
     @property

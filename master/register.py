@@ -20,7 +20,7 @@ from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
-from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.master.imposed import ImposedFilter, imposed_on
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.who import Peer
 
@@ -194,6 +194,7 @@ class Register:
         subjects: Subjects,
         write_filter: ReplicationFilter | None = None,
         *,
+        imposed: tuple[ImposedFilter, ...] = (),
         most_idle: int = MOST_IDLE,
         most_idle_weight: int = MOST_IDLE_WEIGHT,
         most_dumping_weight: int = MOST_DUMPING_WEIGHT,
@@ -203,6 +204,8 @@ class Register:
         self._most_idle_weight = most_idle_weight
         self._most_dumping_weight = most_dumping_weight
         self._write_filter = write_filter
+        self.imposed = imposed
+        """The filters that the master's operator imposes on slaves that register from now on."""
         self._key = secrets.token_bytes(32)
         self._slaves: dict[str, RegisteredSlave] = {}
         self._owned: dict[tuple[str, str, str, bytes], RegisteredSlave] = {}
@@ -229,9 +232,8 @@ class Register:
         origin: OriginFilter | None = None,
         password: StoredPassword | None = None,
         secret: bytes = b"",
-        imposed: tuple[ImposedFilter, ...] = (),
     ) -> RegisteredSlave:
-        """Register a slave with its filter, and return its entry in the register.
+        """Register a slave with its filter and those imposed on the slave. Return its entry in the register.
 
         A slave that registers again, with the same user, UUID, channel and secret, replaces its old entry and ends its
         old dump.
@@ -240,17 +242,21 @@ class Register:
         """
         # A digest with a random key makes look-ups by it safe: their time tells nothing about the secret.
         owner = hmac.digest(self._key, secret, "sha256") if secret else secrets.token_bytes(32)
-        flags = self._flags(rule_filter, imposed)
-        slave = RegisteredSlave(
-            slave_id=secrets.token_urlsafe(_ID_BYTES),
-            peer=peer,
-            change=FilterChange(flags, 1, origin),
-            password=password,
-            owner=owner,
-            imposed=imposed,
-            record=self.counters.record(SlaveKey(peer.user, peer.channel, peer.uuid)),
-        )
+        # The verdicts of many rules take a while, so that they are made without the lock, and found again with it.
+        prepared = self._flags(rule_filter, imposed_on(self.imposed, peer))
         with self._lock:
+            imposed = imposed_on(self.imposed, peer)
+            flags = self._flags(rule_filter, imposed)
+            del prepared
+            slave = RegisteredSlave(
+                slave_id=secrets.token_urlsafe(_ID_BYTES),
+                peer=peer,
+                change=FilterChange(flags, 1, origin),
+                password=password,
+                owner=owner,
+                imposed=imposed,
+                record=self.counters.record(SlaveKey(peer.user, peer.channel, peer.uuid)),
+            )
             self._check_free(slave)
             old = self._owned.get(slave.owned_key)
             if old is not None:

@@ -31,7 +31,7 @@ from dumpfilter.master.drain import Drained, Drains
 from dumpfilter.master.dump_start import start_of, wanted_by
 from dumpfilter.master.filter_warnings import FilterWarnings
 from dumpfilter.master.identity import uuid_of
-from dumpfilter.master.imposed import ImposedFilter, imposed_on
+from dumpfilter.master.imposed import imposed_on
 from dumpfilter.master.known_slaves import KnownSlave, KnownSlaves
 from dumpfilter.master.limits import (
     MAX_CHUNK_SIZE,
@@ -49,7 +49,7 @@ from dumpfilter.master.refusals import Context, stops_slaves
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.master.who import Peer
+from dumpfilter.master.who import Peer, audit_slave
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
@@ -78,11 +78,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     ) -> None:
         self._reader = reader
         self.subjects = Subjects() if reader is None else reader.store.subjects
-        self.register = Register(self.subjects, write_filter)
-        self.master_uuid = master_uuid or ("" if reader is None else uuid_of(reader.store.binlogs))
         self.config = config or MasterConfig()
-        self.limits = limits or ServerLimits()
         """The configuration in force. :meth:`reconfigure` replaces it."""
+        self.register = Register(self.subjects, write_filter, imposed=self.config.imposed)
+        self.master_uuid = master_uuid or ("" if reader is None else uuid_of(reader.store.binlogs))
+        self.limits = limits or ServerLimits()
         self.access = Access(self.config.users)
         self.filter_warnings = FilterWarnings(self.subjects)
         self.drains = Drains()
@@ -119,13 +119,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         with self._logging_refusal("Register", "registration refused", request.user, peer, **details):
             slave = await self.reader.serve(lambda: self._register(request, peer))
             warnings = await self.reader.serve(lambda: self.filter_warnings.texts(slave))
-        _audit_change("Register", slave, peer)
+        audit_slave("Register", slave.peer, peer)
         log.info(
             "registered",
             peer=peer,
-            server_id=slave.peer.server_id,
-            channel=printable(slave.peer.channel),
-            user=printable(slave.peer.user),
+            **slave.peer.fields,
             rules=len(slave.filter.rules),
             protocol=slave.peer.protocol,
             version=printable(slave.peer.program_version),
@@ -183,7 +181,6 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             request.program_version,
         )
         self.drains.check(asking)
-        imposed = imposed_on(config.imposed, asking)
         with self._noting_refusal(asking):
             slave = self.register.add(
                 asking,
@@ -191,7 +188,6 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 origin=origin_from_proto(request.filter.origin),
                 password=password,
                 secret=request.secret,
-                imposed=imposed,
             )
         if self.config is not config and self._no_longer_valid(slave) is not None:
             # The configuration changed between the check and the entry into the register.
@@ -234,15 +230,15 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         with self._reconfiguring:
             self.access.change(config.users)
             self.config = config
+            self.register.imposed = config.imposed
             ended = self.register.remove_all(self._no_longer_valid)
             for slave in ended:
-                _audit_change(f"end of the registration: {slave.ended_by}", slave, slave.peer.endpoint)
+                known = slave.peer
+                audit_slave(f"end of the registration: {slave.ended_by}", known, known.endpoint)
                 log.info(
                     "registration ended",
-                    peer=slave.peer.endpoint,
-                    server_id=slave.peer.server_id,
-                    channel=printable(slave.peer.channel),
-                    user=printable(slave.peer.user),
+                    peer=known.endpoint,
+                    **known.fields,
                     reason=printable(str(slave.ended_by)),
                 )
         return len(ended)
@@ -260,7 +256,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 f"the master's configuration no longer has this password for user {printable(slave.peer.user)!r}"
             )
         now = imposed_on(config.imposed, slave.peer)
-        if len(now) != len(slave.imposed) or not all(map(ImposedFilter.sends_as, now, slave.imposed)):
+        if [one.sends for one in now] != [one.sends for one in slave.imposed]:
             return NotRegistered("the filters imposed on this slave have changed: register again")
         return None
 
@@ -269,7 +265,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         peer = context.peer()
         with self._logging_refusal("Unregister", "", "", peer):
             slave = await self.reader.serve(lambda: self.register.remove(request.slave_id))
-        _audit_change("Unregister", slave, peer)
+        audit_slave("Unregister", slave.peer, peer)
         return pb.UnregisterResponse()
 
     async def Dump(self, request: pb.DumpRequest, context: Context) -> AsyncIterator[bytes]:
@@ -282,11 +278,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                     async for message in messages:
                         yield message
             except DumpfilterError as error:
-                fields = {"server_id": slave.peer.server_id, "channel": printable(slave.peer.channel)}
                 if isinstance(error, Drained):
-                    log.info("dump drained", **fields, reason=printable(str(error)))
+                    log.info("dump drained", **slave.peer.fields, reason=printable(str(error)))
                 else:
-                    log.warning("dump stopped", **fields, error=printable(str(error)))
+                    log.warning("dump stopped", **slave.peer.fields, error=printable(str(error)))
                 raise
             finally:
                 dump.close()
@@ -414,17 +409,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return filter_from_proto(definition, default=self.store.names)
 
 
-def _audit_change(what: str, slave: RegisteredSlave, peer: str) -> None:
-    audit(
-        what, account=slave.peer.user, peer=peer, server_id=slave.peer.server_id, channel=slave.peer.channel
-    )
-
-
 def _log_counts(slave: RegisteredSlave) -> None:
     log.info(
         "dump ended",
-        server_id=slave.peer.server_id,
-        channel=printable(slave.peer.channel),
+        **slave.peer.fields,
         file=slave.file,
         position=slave.position,
         events_sent=slave.counts.events_sent,

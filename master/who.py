@@ -11,6 +11,7 @@ from itertools import chain, count, product
 from urllib.parse import unquote
 
 from dumpfilter.base.printable import printable
+from dumpfilter.base.security.audit import audit
 from dumpfilter.dump.stream.versions import PROTOCOL
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -50,9 +51,31 @@ class Peer:
         return peer_address(self.endpoint)
 
     @property
+    def fields(self) -> dict[str, object]:
+        """The fields by which lines of the log name the slave."""
+        return {
+            "user": printable(self.user),
+            "channel": printable(self.channel),
+            "server_id": self.server_id,
+        }
+
+    @property
     def is_real_replica(self) -> bool:
         """Whether the slave is a replica of MySQL or MariaDB, or a program that reads binlogs as they do."""
         return self.protocol == MYSQL_PROTOCOL
+
+
+def audit_slave(what: str, slave: Peer, peer: str, result: str = "ok", **details: str | int) -> None:
+    """Write a line about a slave to the audit log. ``peer`` is the address from which the call or connection came."""
+    audit(
+        what,
+        account=slave.user,
+        peer=peer,
+        result=result,
+        server_id=slave.server_id,
+        channel=slave.channel,
+        **details,
+    )
 
 
 @dataclass(frozen=True)

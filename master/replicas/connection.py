@@ -17,7 +17,6 @@ from mysql_mimic import packets
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.printable import printable
-from dumpfilter.base.security.audit import audit
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.console.connection import Com, Connection, Doing
@@ -26,7 +25,6 @@ from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone, Login
 from dumpfilter.dump.packets.framing import NOTHING
 from dumpfilter.master.ahead import Wanted, check_place
 from dumpfilter.master.dump import Dump, DumpOptions
-from dumpfilter.master.imposed import imposed_on
 from dumpfilter.master.limits import MAX_NAME, Kind, Places
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import NotRegistered, RegisteredSlave
@@ -49,7 +47,7 @@ from dumpfilter.master.replicas.source import Source
 from dumpfilter.master.replicas.starts import ReplicaStart, start_by_gtids, start_by_position
 from dumpfilter.master.replicas.stream import KnownEvents, KnownPosition, ReplicaStream, state_text
 from dumpfilter.master.service import DumpFilterService
-from dumpfilter.master.who import MYSQL_PROTOCOL, Peer, endpoint_of
+from dumpfilter.master.who import MYSQL_PROTOCOL, Peer, audit_slave, endpoint_of
 
 log = structlog.get_logger("dumpfilter.master")
 
@@ -183,12 +181,7 @@ class ReplicaConnection(Connection):
     @property
     def _fields(self) -> dict[str, object]:
         """The fields by which lines of the log name the replica."""
-        return {
-            "connection": self.id,
-            "user": printable(self._peer.user),
-            "server_id": self._peer.server_id,
-            "channel": printable(self._peer.channel),
-        }
+        return {"connection": self.id, **self._peer.fields}
 
     @property
     def _address(self) -> str:
@@ -353,15 +346,7 @@ class ReplicaConnection(Connection):
             # The filter changed between the choice and the entry into the register.
             with contextlib.suppress(NotRegistered):
                 service.register.remove(slave.slave_id)
-        audit(
-            "replica",
-            account=peer.user,
-            peer=peer.endpoint,
-            result="ok",
-            server_id=peer.server_id,
-            channel=peer.channel,
-            rules=" ".join(map(str, chosen.filter.rules)),
-        )
+        audit_slave("replica", peer, peer.endpoint, rules=" ".join(map(str, chosen.filter.rules)))
         await service.reader.serve(functools.partial(service.filter_warnings.texts, slave))
         return slave
 
@@ -399,7 +384,6 @@ class ReplicaConnection(Connection):
             peer,
             chosen.filter,
             secret=hmac.digest(self._shared.key, names, "sha256"),
-            imposed=imposed_on(self._service.config.imposed, peer),
         )
 
     @property

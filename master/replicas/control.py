@@ -8,7 +8,6 @@ import structlog
 
 from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.printable import printable
-from dumpfilter.base.security.audit import audit
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.filter.rules import FilterClause
@@ -16,6 +15,7 @@ from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave, Unregistered
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.filters import ReplicaFilters, same_filters
+from dumpfilter.master.who import audit_slave
 
 log = structlog.get_logger("dumpfilter.master")
 
@@ -150,19 +150,10 @@ class ReplicaControl:
 
     def _note(self, what: str, slave: RegisteredSlave, result: str, warning: str = "") -> None:
         """Write a change to the audit log and to the ordinary log."""
-        audit(
-            what,
-            account=slave.peer.user,
-            peer=slave.peer.endpoint,
-            result=warning or result,
-            server_id=slave.peer.server_id,
-            channel=slave.peer.channel,
-        )
+        audit_slave(what, slave.peer, slave.peer.endpoint, warning or result)
         (log.warning if warning else log.info)(
             f"replica: {what}",
-            user=printable(slave.peer.user),
-            channel=printable(slave.peer.channel),
-            server_id=slave.peer.server_id,
+            **slave.peer.fields,
             result=printable(warning or result),
             rules=printable(" ".join(map(str, slave.filter.rules))),
         )

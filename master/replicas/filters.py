@@ -12,13 +12,12 @@ import structlog
 from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.printable import printable
 from dumpfilter.base.recent import Recent
-from dumpfilter.base.security.audit import audit
 from dumpfilter.base.security.passwords import ConsolePassword
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.master.replica_entry import ConnectBack, Drift, OnDrift, ReplicaEntry, first_fitting
 from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter, read_own_filter
-from dumpfilter.master.who import Peer, Who
+from dumpfilter.master.who import Peer, Who, audit_slave
 
 log = structlog.get_logger("dumpfilter.master")
 
@@ -199,7 +198,8 @@ class ReplicaFilters:
         if own.not_dropped:
             log.warning(
                 "rules of the replica are not adopted, since each text can be one rule or several",
-                **_fields(peer),
+                **peer.fields,
+                address=str(peer.address),
                 rules=printable("; ".join(own.not_dropped)),
                 hint="the master sends these events; if no name has a comma, say so with commas_separate = true",
             )
@@ -296,24 +296,6 @@ def _key(peer: Peer) -> _Replica:
 
 def _warn(event: str, peer: Peer, text: str, refused: bool | None = None, **details: str) -> None:
     """Write a warning about a replica to the ordinary log and to the audit log."""
-    log.warning(
-        event, **_fields(peer), reason=text, **details, **({} if refused is None else {"refused": refused})
-    )
-    audit(
-        event,
-        account=peer.user,
-        peer=str(peer.address),
-        result=text,
-        server_id=peer.server_id,
-        channel=peer.channel,
-        **({} if refused is None else {"refused": int(refused)}),
-    )
-
-
-def _fields(peer: Peer) -> dict[str, object]:
-    return {
-        "user": printable(peer.user),
-        "channel": printable(peer.channel),
-        "server_id": peer.server_id,
-        "address": str(peer.address),
-    }
+    fate = {} if refused is None else {"refused": refused}
+    log.warning(event, **peer.fields, address=str(peer.address), reason=text, **details, **fate)
+    audit_slave(event, peer, str(peer.address), text, **{name: int(value) for name, value in fate.items()})
