@@ -47,12 +47,16 @@ class AccessDenied(DumpfilterError):
     The text does not say whether the user or the password is wrong, because an attacker could use the answer.
     """
 
+    grpc_code = "UNAUTHENTICATED"
+
 
 class TryLater(DumpfilterError):
     """The error for a password that the master does not check now, because of wrong ones before or many at once.
 
     ``quiet`` says that the master has logged the guesser's waiting time already.
     """
+
+    grpc_code = "RESOURCE_EXHAUSTED"
 
     def __init__(self, text: str, *, quiet: bool = False) -> None:
         super().__init__(text)

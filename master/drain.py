@@ -31,6 +31,8 @@ SHUTTING_DOWN = "the master is shutting down"
 class Drained(DumpfilterError):
     """The error for a slave that the master's operator has drained. The slave tries again until the drain ends."""
 
+    grpc_code = "UNAVAILABLE"
+
 
 @dataclass(frozen=True)
 class Drain:

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 import structlog
@@ -34,17 +34,63 @@ from dumpfilter.master.limits import (
     Places,
     ServerLimits,
 )
-from dumpfilter.master.measurements import (
-    MALFORMED_REQUEST,
-    MEASURED,
-    OUT_OF_MEMORY,
-    REQUEST_TOO_LARGE,
-    REQUEST_TOO_LATE,
-    reason_of,
-)
-from dumpfilter.master.refusals import Context, abort, status_of
+from dumpfilter.master.measurements import MEASURED
 
 log = structlog.get_logger("dumpfilter.master")
+
+Context = grpc.aio.ServicerContext[Any, Any]
+"""gRPC's view of a call, in the asyncio loop that serves it."""
+
+MAX_ERROR = 1800
+"""The longest error text that the master sends to a slave, characters. gRPC limits the text's header to 8 KiB."""
+
+_ESCAPED_SHARE = 3
+"""The factor by which the longest error text is shorter when it is not ASCII.
+
+gRPC may need 12 bytes for such a character, because it escapes each byte.
+"""
+
+_STOPPING = frozenset(
+    {"ALREADY_EXISTS", "INVALID_ARGUMENT", "OUT_OF_RANGE", "FAILED_PRECONDITION", "DATA_LOSS"}
+)
+"""The status codes at which a slave stops, until its operator has removed the cause. After others it tries again."""
+
+
+class RequestRefused(DumpfilterError):
+    """The base class of errors about a request that the service does not get to see."""
+
+
+class MalformedRequest(RequestRefused):
+    """The error for a request that is no message of the contract."""
+
+    grpc_code = "INVALID_ARGUMENT"
+
+
+class RequestTooLarge(RequestRefused):
+    """The error for a request with more bytes than its method allows."""
+
+    grpc_code = "RESOURCE_EXHAUSTED"
+
+
+class RequestTooLate(RequestRefused):
+    """The error for a request that does not arrive in time."""
+
+    grpc_code = "CANCELLED"
+
+
+class OutOfMemory(RequestRefused):
+    """The error for a call for which the master has no memory left."""
+
+    grpc_code = "RESOURCE_EXHAUSTED"
+
+
+class Silent(Exception):
+    """The signal that a slave has given no sign of life."""
+
+
+def stops_slaves(error: DumpfilterError) -> bool:
+    """Tell whether a slave that gets this error stops, until its operator has removed the cause."""
+    return error.grpc_code in _STOPPING
 
 
 @dataclass(frozen=True)
@@ -58,27 +104,6 @@ class MethodBounds:
     """Whether the service's answers are messages as bytes already."""
     check: Callable[[Any], None] = lambda request: None
     """Checks the numbers of elements in a request, right after the request is decoded. Raises OptionError."""
-
-
-@dataclass
-class _Refused(Exception):
-    """The signal that a call ends before the service sees it."""
-
-    reason: str
-    """The reason under which the refusal is counted and logged. Empty: it is neither."""
-    code: grpc.StatusCode
-    text: str
-
-
-_OUT_OF_MEMORY = _Refused(
-    OUT_OF_MEMORY,
-    grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "the master is out of memory; try again later",
-)
-
-
-class Silent(Exception):
-    """The signal that a slave has given no sign of life."""
 
 
 class LifeSigns:
@@ -151,7 +176,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
         async def answer(requests: object, context: Context) -> AsyncIterator[Any]:
             async with self._refusing(context, method):
                 with nullcontext() if is_free else self.places.take(Kind.CALL, context.peer()):
-                    request = await self._receive(handler.request_deserializer, bounds, context)
+                    request = await self._receive(handler.request_deserializer, bounds, context, method)
                     if not handler.response_streaming:
                         yield await call(request, context)
                         return
@@ -171,20 +196,19 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
         )
 
     async def _receive(
-        self, parse: Callable[[bytes], Any] | None, bounds: MethodBounds, context: Context
+        self, parse: Callable[[bytes], Any] | None, bounds: MethodBounds, context: Context, method: str
     ) -> Any:
-        """Return the request of a call, and note the slave's sign of life. Raises DumpfilterError, or _Refused."""
+        """Return the request of a call, and note the slave's sign of life. Raises DumpfilterError."""
         try:
             async with asyncio.timeout(self._seconds):
                 data = await context.read()
         except TimeoutError:
-            text = "the request did not arrive in time"
-            raise _Refused(REQUEST_TOO_LATE, grpc.StatusCode.CANCELLED, text) from None
+            raise RequestTooLate("the request did not arrive in time") from None
         if not isinstance(data, bytes):
-            raise _Refused("", grpc.StatusCode.INVALID_ARGUMENT, "the call ended without a request")
+            # The client has ended the call itself, which is no failure.
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the call ended without a request")
         if len(data) > bounds.max_request:
-            text = f"the request has {len(data)} bytes: at most {bounds.max_request}"
-            raise _Refused(REQUEST_TOO_LARGE, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+            raise RequestTooLarge(f"the request has {len(data)} bytes: at most {bounds.max_request}")
 
         def decode() -> Any:
             request = data if parse is None else parse(data)
@@ -198,11 +222,13 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
                 async with self._decoding:
                     request = await asyncio.get_running_loop().run_in_executor(self._workers, decode)
         except (DecodeError, UnicodeDecodeError) as error:
-            reason = printable(str(error))
-            text = f"the request is not a message of the contract (a string that is not UTF-8?): {reason}"
-            raise _Refused(MALFORMED_REQUEST, grpc.StatusCode.INVALID_ARGUMENT, text) from None
+            raise MalformedRequest(
+                "the request is not a message of the contract (a string that is not UTF-8?): "
+                f"{printable(str(error))}"
+            ) from None
         except OptionError as error:
-            raise _Refused(reason_of(type(error)), status_of(error), str(error)) from None
+            self._log(error, context, method)
+            raise
         self._signs.hear(getattr(request, "slave_id", ""))
         return request
 
@@ -211,31 +237,26 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
         """End a call with the status code and the text that belong to the error of a block."""
         try:
             yield
-        except DumpfilterError as error:
-            # The service has logged its own errors.
-            if isinstance(error, Overloaded):
-                self._log("call refused", context, method, error)
-            await abort(context, error)
         except Silent:
             log.warning("slave is silent", peer=context.peer(), method=printable(method))
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the slave gave no sign of life")
-        except (_Refused, MemoryError) as error:
-            found = error if isinstance(error, _Refused) else _OUT_OF_MEMORY
-            if found.reason:
-                MEASURED.failed_calls.add(found.reason)
-                event = "malformed request" if found.reason == MALFORMED_REQUEST else "call refused"
-                self._log(event, context, method, found.text)
-            await context.abort(found.code, found.text)
+        except (DumpfilterError, MemoryError) as error:
+            if isinstance(error, MemoryError):
+                error = OutOfMemory("the master is out of memory; try again later")
+            # The service has logged its own errors.
+            if isinstance(error, Overloaded | RequestRefused):
+                self._log(error, context, method)
+            await _abort(context, error)
 
-    def _log(self, event: str, context: Context, method: str, reason: object) -> None:
+    def _log(self, error: DumpfilterError, context: Context, method: str) -> None:
         # One stranger can cause thousands of refusals a second, and must not fill the disk with them.
         held = self._seldom.allows()
         if held is not None:
             log.warning(
-                event,
+                "malformed request" if isinstance(error, MalformedRequest) else "call refused",
                 peer=context.peer(),
                 method=printable(method),
-                reason=printable(str(reason)),
+                reason=printable(str(error)),
                 lines_held_back=held,
             )
 
@@ -243,3 +264,12 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
 def _promise(request: Any) -> tuple[str, int]:
     """Return the id of the slave, and the time in which it gives a sign of life, milliseconds. 0: it promises none."""
     return getattr(request, "slave_id", ""), getattr(request, "net_timeout_ms", 0)
+
+
+async def _abort(context: Context, error: DumpfilterError) -> NoReturn:
+    """Count a failed call, and end the call with the status code and the text that belong to the error."""
+    MEASURED.failed_calls.add(error)
+    text = str(error)
+    most = MAX_ERROR if text.isascii() else MAX_ERROR // _ESCAPED_SHARE
+    await context.abort(grpc.StatusCode[error.grpc_code], text if len(text) <= most else text[:most] + "…")
+    raise AssertionError("abort() raises")

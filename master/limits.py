@@ -94,6 +94,8 @@ class Overloaded(DumpfilterError):
     The same request may succeed later.
     """
 
+    grpc_code = "RESOURCE_EXHAUSTED"
+
 
 @dataclass(frozen=True)
 class ServerLimits:

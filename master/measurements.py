@@ -13,11 +13,6 @@ from dataclasses import dataclass
 
 from dumpfilter.console.metrics.latency import DELAY_BUCKETS, WORK_BUCKETS, Latency
 
-MALFORMED_REQUEST = "malformed_request"
-REQUEST_TOO_LARGE = "request_too_large"
-REQUEST_TOO_LATE = "request_too_late"
-OUT_OF_MEMORY = "out_of_memory"
-
 REASONS = (
     "access_denied",
     "already_registered",
@@ -30,18 +25,18 @@ REASONS = (
     "drained",
     "gtid_error",
     "gtids_purged",
-    MALFORMED_REQUEST,
+    "malformed_request",
     "not_registered",
     "old_dump_runs",
     "option_error",
-    OUT_OF_MEMORY,
+    "out_of_memory",
     "overloaded",
     "position_error",
     "protocol_mismatch",
     "replica_ahead",
     "replica_refused",
-    REQUEST_TOO_LARGE,
-    REQUEST_TOO_LATE,
+    "request_too_large",
+    "request_too_late",
     "source_ended",
     "try_later",
     "undecided_event",
@@ -72,11 +67,10 @@ class FailedCalls:
         self._counts = Counter(dict.fromkeys(REASONS, 0))
         self._lock = threading.Lock()
 
-    def add(self, reason: BaseException | str) -> None:
-        """Count a call that fails. The reason is an error, whose class counts, or one of ``REASONS``."""
-        name = reason if isinstance(reason, str) else reason_of(type(reason))
+    def add(self, error: BaseException) -> None:
+        """Count a call that fails with an error, whose class is the reason."""
         with self._lock:
-            self._counts[name] += 1
+            self._counts[reason_of(type(error))] += 1
 
     def counts(self) -> dict[str, int]:
         """Return a copy of the counts by reason."""

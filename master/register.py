@@ -53,13 +53,19 @@ def _nobody() -> None:
 class NotRegistered(DumpfilterError):
     """The error for a request with a slave id that the master did not give out, or has forgotten."""
 
+    grpc_code = "NOT_FOUND"
+
 
 class AlreadyRegistered(DumpfilterError):
     """The error for a slave whose server id or UUID belongs to another slave that is dumping on the same channel."""
 
+    grpc_code = "ALREADY_EXISTS"
+
 
 class Unregistered(DumpfilterError):
     """The error for a dump whose registration the master's operator has ended."""
+
+    grpc_code = "ABORTED"
 
 
 @dataclass(frozen=True)

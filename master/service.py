@@ -30,22 +30,17 @@ from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.drain import Drained, Drains
 from dumpfilter.master.dump_start import start_of, wanted_by
 from dumpfilter.master.filter_warnings import FilterWarnings
+from dumpfilter.master.gate import Context, stops_slaves
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.imposed import imposed_on
 from dumpfilter.master.known_slaves import KnownSlave, KnownSlaves
-from dumpfilter.master.limits import (
-    MAX_CHUNK_SIZE,
-    REFUSALS_LOGGED,
-    ServerLimits,
-)
+from dumpfilter.master.limits import MAX_CHUNK_SIZE, REFUSALS_LOGGED, ServerLimits
 from dumpfilter.master.messages import (
-    check_filter,
     check_protocol,
     check_registration,
     imposed_to_proto,
     slave_to_proto,
 )
-from dumpfilter.master.refusals import Context, stops_slaves
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
@@ -184,7 +179,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         with self._noting_refusal(asking):
             slave = self.register.add(
                 asking,
-                self._filter(request.filter),
+                filter_from_proto(request.filter, default=self.store.names),
                 origin=origin_from_proto(request.filter.origin),
                 password=password,
                 secret=request.secret,
@@ -403,10 +398,6 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             other_filters_before=request.other_filters_before,
         )
         return dumps.Dump(self.reader, self.register, slave, start, options, drains=self.drains)
-
-    def _filter(self, definition: pb.FilterDefinition) -> ReplicationFilter:
-        check_filter(definition)
-        return filter_from_proto(definition, default=self.store.names)
 
 
 def _log_counts(slave: RegisteredSlave) -> None:

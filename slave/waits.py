@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from dumpfilter.base.errors import GtidError
@@ -30,6 +31,9 @@ _NO_GTID_LIST = (1941, "HY000", "Could not parse GTID list")
 _MOST_SECONDS = 10_000_000.0
 """The longest timeout, seconds. A longer one counts as none."""
 
+_Until = Callable[[Callable[[], bool], float | None], bool]
+"""Wait until a question is answered with yes, at most for a time in seconds, and return the last answer."""
+
 
 class _Place(NamedTuple):
     """A place in the source's binlog, as an argument names it."""
@@ -46,14 +50,15 @@ def wait(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float | None) 
     ``seconds`` bounds the statement's time (``max_execution_time``), None for no bound. Setting ``interrupt`` ends the
     wait.
     """
+    until = partial(_until, slave, interrupt, seconds)
     if call.name == "wait_for_executed_gtid_set":
-        return _for_gtid_set(slave, call, interrupt, seconds)
+        return _for_gtid_set(slave, call, until)
     if call.name == "master_gtid_wait":
-        return _for_mariadb_gtids(slave, call, interrupt, seconds)
-    return _for_position(slave, call, interrupt, seconds)
+        return _for_mariadb_gtids(slave, call, until)
+    return _for_position(slave, call, until)
 
 
-def _for_position(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
+def _for_position(slave: Slave, call: Wait, until: _Until) -> Waited:
     notes: list[Note] = []
     has_name = len(call.arguments) > 3
     name = call.argument(3)
@@ -68,9 +73,7 @@ def _for_position(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float
         # MariaDB rounds to whole seconds, and takes everything else for no timeout.
         timeout = float(max(0, math.floor(timeout + 0.5)))
     place = _place(call.argument(0), call.argument(1))
-    if place is None or found is None:
-        return Waited(None, notes)
-    if not found.applier_runs:
+    if place is None or found is None or not found.applier_runs:
         return Waited(None, notes)
     reached: bool | None = False
     advances = -1
@@ -81,8 +84,7 @@ def _for_position(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float
         reached = _has_reached(found, place)
         return reached is not False or not found.applier_runs
 
-    has_ended = _until(slave, ask, timeout or None, interrupt, seconds)
-    if not has_ended:
+    if not until(ask, timeout or None):
         return Waited(-1, notes)
     return Waited(advances if reached else None, notes)
 
@@ -114,29 +116,21 @@ def _has_reached(channel: Channel, place: _Place) -> bool | None:
     return (int(number), applied.source_position) >= (place.number, place.position)
 
 
-def _for_gtid_set(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
+def _for_gtid_set(slave: Slave, call: Wait, until: _Until) -> Waited:
     text = call.argument(0)
     shown = "NULL" if text is None else str(text)
     try:
         wanted = parse_gtid_set(shown, "mysql")
     except GtidError as error:
         raise server_errors.ER_MALFORMED_GTID_SET_SPECIFICATION(shown) from error
-    timeout: float | None = None
-    if len(call.arguments) > 1:
-        timeout = _number(call.argument(1))
-        if call.argument(1) is None or timeout < 0:
-            raise server_errors.ER_WRONG_ARGUMENTS("WAIT_FOR_EXECUTED_GTID_SET.")
-    has_all = _until(
-        slave,
-        lambda: not wanted or _executed(slave, type(wanted)).issuperset(wanted),
-        timeout or None,
-        interrupt,
-        seconds,
-    )
+    timeout = _number(call.argument(1))
+    if len(call.arguments) > 1 and (call.argument(1) is None or timeout < 0):
+        raise server_errors.ER_WRONG_ARGUMENTS("WAIT_FOR_EXECUTED_GTID_SET.")
+    has_all = until(lambda: not wanted or _executed(slave, type(wanted)).issuperset(wanted), timeout or None)
     return Waited(0 if has_all else 1)
 
 
-def _for_mariadb_gtids(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
+def _for_mariadb_gtids(slave: Slave, call: Wait, until: _Until) -> Waited:
     text = call.argument(0)
     if text is None:
         return Waited(None)
@@ -156,7 +150,7 @@ def _for_mariadb_gtids(slave: Slave, call: Wait, interrupt: Interrupt, seconds: 
 
     # A negative timeout is none, and 0 does not wait.
     limit = timeout if timeout is None or timeout >= 0 else None
-    return Waited(0 if _until(slave, has_all, limit, interrupt, seconds) else -1)
+    return Waited(0 if until(has_all, limit) else -1)
 
 
 def _highest(gtids: GtidSet) -> dict[int, int]:
@@ -178,10 +172,10 @@ def _executed(slave: Slave, kind: type[GtidSet]) -> GtidSet:
 
 def _until(
     slave: Slave,
-    ask: Callable[[], bool],
-    timeout: float | None,
     interrupt: Interrupt,
     seconds: float | None,
+    ask: Callable[[], bool],
+    timeout: float | None,
 ) -> bool:
     """Wait until ``ask`` returns true, and return its last answer.
 

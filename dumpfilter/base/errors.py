@@ -21,6 +21,8 @@ class DumpfilterError(Exception):
     """
 
     exit_code = 1
+    grpc_code = "INTERNAL"
+    """The name of the gRPC status code with which a master ends a call because of the error."""
 
 
 class KernelsMissing(DumpfilterError):
@@ -31,6 +33,7 @@ class OptionError(DumpfilterError):
     """An error about an option or a filter rule that dumpfilter cannot use. The text names the option."""
 
     exit_code = 2
+    grpc_code = "INVALID_ARGUMENT"
 
 
 class PortTaken(OptionError):
@@ -41,6 +44,8 @@ class PortTaken(OptionError):
 
 class BinlogError(DumpfilterError):
     """An error in a binlog. The text names the file and the position of the bad event."""
+
+    grpc_code = "DATA_LOSS"
 
     def __init__(self, what: str, *, file: str | None = None, position: int | None = None) -> None:
         self.what = what
@@ -90,6 +95,9 @@ class BinlogUnreadable(BinlogError):
         super().__init__(what, file=file, position=position)
         self.momentary = momentary
         """Whether the error may pass by itself, for example because the process has too many open files."""
+        if momentary:
+            # Slaves retry after this status code. They end after DATA_LOSS.
+            self.grpc_code = "UNAVAILABLE"
 
 
 class BinlogReplaced(BinlogError):
@@ -99,20 +107,27 @@ class BinlogReplaced(BinlogError):
 class BinlogMissing(BinlogError):
     """An error about a missing binlog file, which the binlog index file or a slave's position names."""
 
+    grpc_code = "OUT_OF_RANGE"
+
 
 class PositionError(BinlogError):
     """An error about a position or GTID set from which the master cannot start a stream, such as a purged one."""
+
+    grpc_code = "OUT_OF_RANGE"
 
 
 class UndecidedEvent(BinlogError):
     """An error about an event on which an imposed filter cannot decide, so that the dump stops before the event."""
 
+    grpc_code = "FAILED_PRECONDITION"
     transaction: int = 0
     """The number, within its segment, of the transaction that the event belongs to."""
 
 
 class GtidError(DumpfilterError, ValueError):
     """An error about a malformed GTID or GTID set, or about a mix of MySQL's and MariaDB's GTIDs."""
+
+    grpc_code = "INVALID_ARGUMENT"
 
 
 class OutputError(DumpfilterError):
@@ -180,6 +195,8 @@ class IdentityTaken(RegistrationRefused):
 
 class ProtocolMismatch(DumpfilterError):
     """An error of a slave and a master that speak no version of the protocol in common. The text names both sides."""
+
+    grpc_code = "FAILED_PRECONDITION"
 
 
 class DumpTakenOver(DumpfilterError):

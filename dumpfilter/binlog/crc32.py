@@ -13,6 +13,7 @@ from isal import isal_zlib
 
 from dumpfilter.base.compiler.extensions import HAS_CLMUL
 from dumpfilter.base.compiler.kernels import kernel
+from dumpfilter.binlog.events import SOUND
 from dumpfilter.binlog.native import crc32_fold, load_u8, load_u32, load_u64
 
 
@@ -79,7 +80,7 @@ def by_tables(crc: np.uint32, address: np.uintp, length: np.uintp):
 # bytes at the speed of memory. A single wrong event is found as surely as by its own CRC32. Several wrong
 # events cancel out with the probability 1 in 2**32, which is also the probability that a wrong event has a right
 # CRC32.
-_RESIDUE = np.uint32(0x2144DF1C)
+_RESIDUE = np.uint32(SOUND)
 _BLOCK = 4096
 
 

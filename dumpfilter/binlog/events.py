@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 import struct
+import zlib
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -32,6 +33,8 @@ HEADER_LENGTH = 19
 """The length of the common header, bytes (``LOG_EVENT_HEADER_LEN``)."""
 
 CHECKSUM_LENGTH = 4
+SOUND = 0x2144DF1C
+"""The CRC32 of any bytes that their own CRC32 follows, in little-endian order."""
 """The length of the CRC32 that ends every event when checksums are on, bytes."""
 
 _HEADER = struct.Struct("<IBIIIH")
@@ -243,6 +246,18 @@ KINDS: tuple[EventKind, ...] = tuple(member.kind for member in EventType)
 
 _NAMES = {kind.number: kind.name for kind in KINDS}
 _SHOWN_NAMES = {kind.number: kind.shown or kind.name for kind in KINDS}
+
+
+def is_sound(event: bytes | bytearray | memoryview) -> bool:
+    """Tell whether an event ends in its right checksum."""
+    return zlib.crc32(event) == SOUND
+
+
+def seal(event: bytearray) -> None:
+    """Compute the checksum again with which a changed event ends."""
+    event[-CHECKSUM_LENGTH:] = zlib.crc32(memoryview(event)[:-CHECKSUM_LENGTH]).to_bytes(
+        CHECKSUM_LENGTH, "little"
+    )
 
 
 def event_name(number: int) -> str:

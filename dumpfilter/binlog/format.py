@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import enum
 import struct
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -22,6 +21,8 @@ from dumpfilter.binlog.events import (
     MAGIC,
     EventHeader,
     EventType,
+    is_sound,
+    seal,
 )
 
 Family = Literal["mysql", "mariadb"]
@@ -171,7 +172,7 @@ class FormatDescription:
         if _knows_checksums(server_version) or len(lengths) > _MOST_TYPES_WITHOUT_CHECKSUMS:
             # A server that knows checksums ends its format description event with the algorithm's byte and a checksum,
             # even when checksums are off.
-            if int.from_bytes(raw[-CHECKSUM_LENGTH:], "little") != zlib.crc32(raw[:-CHECKSUM_LENGTH]):
+            if not is_sound(raw):
                 raise corrupt("checksum mismatch")
             algorithm = event[-CHECKSUM_LENGTH - 1]
             if algorithm not in _CHECKSUM_ALGORITHMS:
@@ -215,8 +216,7 @@ class FormatDescription:
             if 1 <= event_type <= len(self.post_header_lengths):
                 event[first + event_type - 1] = length
         if self.ends_in_checksum:
-            checksum = zlib.crc32(event[:-CHECKSUM_LENGTH])
-            event[-CHECKSUM_LENGTH:] = checksum.to_bytes(CHECKSUM_LENGTH, "little")
+            seal(event)
         return replace(self, post_header_lengths=bytes(event[first:end]), raw=bytes(event))
 
     @property

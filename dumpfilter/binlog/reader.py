@@ -6,13 +6,19 @@ The applier, the inspection of files and the tests use this reader. The dump thr
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogTruncated
-from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType, event_name
+from dumpfilter.binlog.events import (
+    CHECKSUM_LENGTH,
+    HEADER_LENGTH,
+    EventHeader,
+    EventType,
+    event_name,
+    is_sound,
+)
 from dumpfilter.binlog.file_reads import unreadable
 from dumpfilter.binlog.format import FormatDescription, check_magic
 
@@ -103,14 +109,12 @@ def iter_events(
                 file=file,
                 position=offset,
             )
-        elif fd.checksum and verify:
-            stored = int.from_bytes(raw[-CHECKSUM_LENGTH:], "little")
-            if zlib.crc32(raw[:-CHECKSUM_LENGTH]) != stored:
-                raise BinlogCorrupt(
-                    f"checksum mismatch in a {event_name(header.type)} event of {header.size} bytes",
-                    file=file,
-                    position=offset,
-                )
+        elif fd.checksum and verify and not is_sound(raw):
+            raise BinlogCorrupt(
+                f"checksum mismatch in a {event_name(header.type)} event of {header.size} bytes",
+                file=file,
+                position=offset,
+            )
         yield Event(offset, header, raw, fd)
         offset += len(raw)
 

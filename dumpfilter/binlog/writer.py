@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dumpfilter.base.errors import BinlogCorrupt, OutputError
 from dumpfilter.base.files import committed, create, rename, sync, writing
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
-from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, MAGIC, EventHeader, EventType
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, MAGIC, EventHeader, EventType, seal
 from dumpfilter.binlog.format import FormatDescription
 
 
@@ -127,7 +127,7 @@ class BinlogSetWriter:
         head = bytearray(fd.raw)
         head[13:17] = (4 + len(head)).to_bytes(4, "little")
         if fd.ends_in_checksum:
-            head[-CHECKSUM_LENGTH:] = zlib.crc32(head[:-CHECKSUM_LENGTH]).to_bytes(CHECKSUM_LENGTH, "little")
+            seal(head)
         with writing(self._beside):
             self._file = open(create(self._beside, 0o666), "wb")  # noqa: SIM115 - closed by end()
             self._file.write(MAGIC + head)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -11,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog.events import HEADER_LENGTH, STMT_END_F
+from dumpfilter.binlog.events import HEADER_LENGTH, STMT_END_F, seal
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.dump import cut as K
 from dumpfilter.dump.cut import ADD_STATEMENT_END, RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED
@@ -235,5 +234,5 @@ def with_statement_end(event: bytes | memoryview, fd: FormatDescription) -> byte
     flags = HEADER_LENGTH + (4 if fd.post_header_length(changed[4]) == 6 else 6)
     changed[flags] |= STMT_END_F
     if fd.checksum:
-        changed[-4:] = zlib.crc32(memoryview(changed)[:-4]).to_bytes(4, "little")
+        seal(changed)
     return bytes(changed)

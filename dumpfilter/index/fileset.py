@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ from dumpfilter.base.errors import (
 )
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import (
-    CHECKSUM_LENGTH,
     HEADER_LENGTH,
     LOG_EVENT_ARTIFICIAL_F,
     LOG_EVENT_BINLOG_IN_USE_F,
@@ -34,6 +32,7 @@ from dumpfilter.binlog.events import (
     EventHeader,
     EventType,
     event_name,
+    is_sound,
 )
 from dumpfilter.binlog.file_reads import check_whole, open_regular, read_into, read_up_to, unreadable
 from dumpfilter.binlog.format import FormatDescription, NameRules
@@ -252,8 +251,7 @@ class BinlogFile:
         if header.size < HEADER_LENGTH + fd.checksum_length:
             raise BinlogCorrupt(f"an event's length is {header.size}", file=self.name, position=offset)
         event = self.read(offset, header.size)
-        end = header.size - CHECKSUM_LENGTH
-        if fd.checksum and zlib.crc32(event[:end]) != int.from_bytes(event[end:], "little"):
+        if fd.checksum and not is_sound(event):
             raise BinlogCorrupt(
                 f"checksum mismatch in a {event_name(header.type)} event", file=self.name, position=offset
             )

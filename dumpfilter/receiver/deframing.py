@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from dumpfilter.base.errors import ConnectionLost, SourceStreamDamaged
 from dumpfilter.binlog.crc32 import all_sound
-from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, event_name
+from dumpfilter.binlog.events import HEADER_LENGTH, SOUND, EventHeader, event_name, is_sound
 from dumpfilter.binlog.reader import MAX_EVENT
 from dumpfilter.receiver._deframe_kernels import (
     EVENT_AHEAD,
@@ -202,21 +202,16 @@ class Deframer:
     def _pieces(self, size: int) -> Iterator[memoryview]:
         """Yield the bytes of the event that begins the buffer, in one or more packets.
 
-        The event's checksum comes only if the checksum is right.
+        The event's last piece comes only if the checksum is right.
         """
-        body = size - CHECKSUM_LENGTH if self.checksum else size
-        crc, done, stored, kind = 0, 0, b"", self._view[self._begin + PACKET_HEADER + 1 + 4]
+        crc, left, kind = 0, size, self._view[self._begin + PACKET_HEADER + 1 + 4]
         for piece in self._payloads(size):
-            part = piece[: max(body - done, 0)]
-            stored += piece[len(part) :]
-            crc = zlib.crc32(part, crc) if self.checksum else 0
-            done += len(piece)
-            if part:
-                yield part
-        if self.checksum:
-            if int.from_bytes(stored, "little") != crc:
-                raise self._damaged(f"a {event_name(kind)} event of {size} bytes with a wrong checksum")
-            yield memoryview(stored)
+            left -= len(piece)
+            if self.checksum:
+                crc = zlib.crc32(piece, crc)
+                if not left and crc != SOUND:
+                    raise self._damaged(f"a {event_name(kind)} event of {size} bytes with a wrong checksum")
+            yield piece
 
     def _payloads(self, size: int) -> Iterator[memoryview]:
         """Yield the payloads of an event's packets in pieces, without the byte before the event."""
@@ -250,8 +245,7 @@ class Deframer:
         while at < written:
             header = EventHeader.unpack(self._out.data, at)
             event = self._out.data[at : at + header.size]
-            body = header.size - CHECKSUM_LENGTH
-            if zlib.crc32(event[:body]) != int.from_bytes(event[body:], "little"):
+            if not is_sound(event):
                 break
             at += header.size
         return SourceStreamDamaged(

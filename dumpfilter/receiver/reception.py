@@ -7,7 +7,6 @@ import socket
 import ssl
 import struct
 import time
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -30,6 +29,8 @@ from dumpfilter.binlog.events import (
     EventHeader,
     EventType,
     event_name,
+    is_sound,
+    seal,
 )
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.receiver.binlog_file import OpenFile
@@ -391,9 +392,8 @@ class Reception:
     def _begin(self, event: bytes, last: str) -> bool:
         """Take an artificial Rotate event, which names the file and position of the events after it."""
         body = event[HEADER_LENGTH:]
-        stored = int.from_bytes(event[-CHECKSUM_LENGTH:], "little")
         # Before the format description event, only a right checksum says that there is one.
-        if len(body) > 8 + CHECKSUM_LENGTH and zlib.crc32(event[:-CHECKSUM_LENGTH]) == stored:
+        if len(body) > 8 + CHECKSUM_LENGTH and is_sound(event):
             body = body[:-CHECKSUM_LENGTH]
         try:
             name, position = decode_rotate(body)
@@ -441,9 +441,9 @@ class Reception:
         if self._named_position != FIRST_POSITION and event[-CHECKSUM_LENGTH - 1 : -CHECKSUM_LENGTH] == b"\0":
             # At the begin of a dump inside a file MariaDB clears the time of creation. Without checksums it does not
             # compute the event's own checksum again.
-            event = event[:-CHECKSUM_LENGTH] + zlib.crc32(event[:-CHECKSUM_LENGTH]).to_bytes(
-                CHECKSUM_LENGTH, "little"
-            )
+            changed = bytearray(event)
+            seal(changed)
+            event = bytes(changed)
         try:
             description = FormatDescription.parse(event)
         except BinlogError as error:
@@ -479,8 +479,7 @@ class Reception:
         file = self._current_file()
         if header.end_log_pos != (file.position + header.size) & MOST_POSITION:
             raise self._damaged(f"a {event_name(header.type)} event that ends at {header.end_log_pos}")
-        stored = int.from_bytes(event[-CHECKSUM_LENGTH:], "little")
-        if file.description.checksum and zlib.crc32(event[:-CHECKSUM_LENGTH]) != stored:
+        if file.description.checksum and not is_sound(event):
             raise self._damaged(f"a {event_name(header.type)} event with a wrong checksum")
         if header.type == EventType.ROTATE:
             try:

@@ -9,7 +9,6 @@ earlier files.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -18,12 +17,12 @@ import numpy as np
 
 from dumpfilter.analyse.split_set.manifest import BinlogPart, Place
 from dumpfilter.binlog.events import (
-    CHECKSUM_LENGTH,
     HEADER_LENGTH,
     LOG_EVENT_BINLOG_IN_USE_F,
     MAGIC,
     EventHeader,
     EventType,
+    seal,
 )
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtidSet, SourceKey
@@ -196,7 +195,7 @@ class Placing:
         )
         head[13:17] = (4 + len(head)).to_bytes(4, "little")
         if fd.ends_in_checksum:
-            head[-CHECKSUM_LENGTH:] = zlib.crc32(head[:-CHECKSUM_LENGTH]).to_bytes(CHECKSUM_LENGTH, "little")
+            seal(head)
         prolog = rebase(output.gtids.event(fd), 4 + len(head), checksum=fd.checksum)
         whole = bytes(MAGIC + head + prolog)
         number = len(output.files) + 1

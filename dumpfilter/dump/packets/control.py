@@ -29,10 +29,9 @@ The number of a dump's first packet is 1. Artificial events have the source's se
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Sequence
 
-from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, LOG_EVENT_ARTIFICIAL_F, EventType
+from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_ARTIFICIAL_F, EventType, seal
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MariadbGtid
 from dumpfilter.binlog.gtid_wire import GtidList, encode_gtid_list
@@ -87,7 +86,7 @@ def format_description(
     if not is_whole_file or keeps_temporary_tables:
         _U32.pack_into(event, _CREATED_AT, 0)
     if fd.ends_in_checksum:
-        _U32.pack_into(event, len(event) - CHECKSUM_LENGTH, zlib.crc32(event[:-CHECKSUM_LENGTH]))
+        seal(event)
     return bytes(event)
 
 

@@ -8,13 +8,10 @@ import numpy as np
 
 from dumpfilter.base.errors import StreamDamaged
 from dumpfilter.binlog.crc32 import all_sound
-from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, SOUND
 from dumpfilter.binlog.whole_events import UNLIMITED, whole_events
 
 _LARGEST_EVENT = 0x7FFFFFFF
-
-_SOUND = 0x2144DF1C
-"""The CRC32 of any bytes that their own CRC32 follows, in little-endian order."""
 
 
 class EventProof:
@@ -69,7 +66,7 @@ class EventProof:
         self._left -= len(rest)
         if self._checksum:
             self._crc = zlib.crc32(rest, self._crc)
-            if not self._left and self._crc != _SOUND:
+            if not self._left and self._crc != SOUND:
                 raise _wrong_checksum()
         return at + len(rest)
 

@@ -16,7 +16,6 @@ import grpc
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.dump.stream.message import Received
-from dumpfilter.master.refusals import status_of
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.threads import connection as connection_module
@@ -48,7 +47,7 @@ def unavailable() -> Failed:
 
 def _failed(error: Failed | DumpfilterError) -> Failed:
     """Return an error of the service as its client sees it. In the product the gate turns it into a status code."""
-    return error if isinstance(error, Failed) else Failed(status_of(error), str(error))
+    return error if isinstance(error, Failed) else Failed(grpc.StatusCode[error.grpc_code], str(error))
 
 
 class Context:
