@@ -220,11 +220,10 @@ class MasterConsole:
     @execute.register
     def _show_binary_logs(self, command: C.ShowBinaryLogs) -> Result:
         self._store.binlogs.refresh()
-        rows = []
-        for name in self._store.binlogs.names:
-            rows.append((name, self._size(name), "No") if self._mysql else (name, self._size(name)))
+        width = 3 if self._mysql else 2
         columns = [Column("Log_name"), Column("File_size", ColumnType.INTEGER), Column("Encrypted")]
-        return Result(columns if self._mysql else columns[:2], rows)
+        rows = [(name, self._size(name), "No")[:width] for name in self._store.binlogs.names]
+        return Result(columns[:width], rows)
 
     @execute.register
     def _show_binary_log_status(self, command: C.ShowBinaryLogStatus) -> Result:
@@ -369,13 +368,12 @@ class MasterConsole:
     @execute.register
     def _undrain(self, command: UndrainReplicas) -> Result:
         who = command.who
-        if who == Who():
-            return Result(affected=self._drains.undrain_all())
-        if not self._drains.undrain(who):
+        ended = self._drains.undrain(who)
+        if not ended and who != Who():
             raise ER_UNKNOWN_ERROR(
                 f"There is no drain of {who}: see SELECT * FROM dumpfilter.drains, and name the slaves as there"
             )
-        return Result(affected=1)
+        return Result(affected=ended)
 
     def _concerned(self, drain: Drain) -> list[RegisteredSlave]:
         """Return the registered slaves that a drain concerns."""
@@ -386,16 +384,15 @@ class MasterConsole:
         old = command.old or not self._mysql
         columns = replicas_columns(old=old)
         source_id = self._store.format_description.header.server_id
+        # SHOW SLAVE HOSTS of MariaDB has no column for the slaves' UUIDs.
+        width = 5 if self._mysql else 4
         rows = [
-            (slave.peer.server_id, slave.peer.host, slave.peer.port, source_id, slave.peer.uuid)
+            slave.peer.row(source_id)[:width]
             for slave in self._register.all()
             # Like a server, the master forgets a real replica that has left.
             if slave.dump or not slave.peer.is_real_replica
         ]
-        # SHOW SLAVE HOSTS of MariaDB has no column for the slaves' UUIDs.
-        if not self._mysql:
-            return Result(columns[:4], [row[:4] for row in rows])
-        return Result(columns, rows)
+        return Result(columns[:width], rows)
 
     @execute.register
     def _show_replica_status(self, command: C.ShowReplicaStatus) -> Result:

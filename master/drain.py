@@ -97,25 +97,12 @@ class Drains:
             self._set({**self._drains, **{drain.who: drain for drain in drains}})
         self._changed()
 
-    def drain_all(self, reason: str = SHUTTING_DOWN) -> Drain:
-        """Drain all slaves. The default reason is that of a master which ends."""
-        return self.drain(Who(), reason)
-
-    def undrain(self, who: Who) -> bool:
-        """End the drain of exactly these slaves. Return whether there was one."""
+    def undrain(self, who: Who) -> int:
+        """End the drain of exactly these slaves, or every drain for all slaves. Return the number of ended drains."""
         with self._lock:
-            drains = dict(self._drains)
-            if drains.pop(who, None) is None:
-                return False
-            self._set(drains)
-        self._changed()
-        return True
-
-    def undrain_all(self) -> int:
-        """End every drain, and return how many there were."""
-        with self._lock:
-            ended = len(self._drains)
-            self._set({})
+            kept = {other: drain for other, drain in self._drains.items() if who not in (other, Who())}
+            ended = len(self._drains) - len(kept)
+            self._set(kept)
         if ended:
             self._changed()
         return ended

@@ -133,17 +133,15 @@ class Dump:
         self._start = start
         self._unknown_domains = start.unknown_domains
         self._drains = drains or Drains()
-        self._once = options.once
+        self._options = options
         self._is_sized = options.encoding is None
         """Whether the line decides the size of the messages. The messages of a real replica are single events."""
         most = LARGEST if self._is_sized else DEFAULT_CHUNK_SIZE
         self._pace = Pace(options.chunk_size or most, options.line_rate or None)
-        self._kept = options.kept
         self._heartbeat_period = options.heartbeat_period or HEARTBEAT_PERIOD
         self._signal = reader.signal()
         self._number = register.begin_dump(slave, self._signal.set)
         self._change = slave.change
-        self._other_filters_before = options.other_filters_before
         self._own = OwnExclusion(reader, start, self._change.origin)
         self._encoding = options.encoding or GrpcEncoding()
         self.reached = Reached(start.file, start.position, is_boundary=True)
@@ -198,12 +196,12 @@ class Dump:
     async def _messages(self) -> AsyncIterator[bytes]:
         # The start position is checked before the first chunk, so that an unusable position fails the request at once.
         place = self._place = await self._enter()
-        found = await self._find_kept(place) if self._kept.size and self._start.told is None else None
+        found = await self._find_kept(place) if self._options.kept.size and self._start.told is None else None
         announcement = self._announce(place)
         rest = None
         if found is not None:
             rest, position = found
-            announcement = kept_chunk(announcement, position, self._kept.size)
+            announcement = kept_chunk(announcement, position, self._options.kept.size)
         yield announcement
         while self.active:
             step, rest = rest or await self._next_step(), None
@@ -220,7 +218,7 @@ class Dump:
             await self._check_goes_on(place)
             # The messages that follow have no events, also right behind the message with which the dump began.
             self.reached = self.reached._replace(is_beginning=False)
-            if self._once:
+            if self._options.once:
                 await self._reader.call(lambda end=place.source: end.check_end(last=True))  # type: ignore[misc]
                 self._register.finish(self._slave)
                 yield self._encoding.end_of_log(place)
@@ -248,7 +246,7 @@ class Dump:
             self._store.sources,
             chunk_size=self._pace.size,
             origin=self._own.shared_origin,
-            other_filters_before=self._other_filters_before,
+            other_filters_before=self._options.other_filters_before,
         )
 
         def enter() -> DumpPlace:
@@ -279,7 +277,7 @@ class Dump:
             thread = place.thread.with_chunk_size(self._pace.size)
             place = self._reader.known(replace(place, thread=thread))
         self._place = place
-        if self._once:
+        if self._options.once:
             step = await self._reader.step(place, 0, self._signal)
             if step is None and self.active and not self._changed:
                 # The binlog may have grown since another dump last looked.
@@ -339,7 +337,8 @@ class Dump:
         Return None if the dump would send other bytes, or if transactions end among the bytes, since the slave would
         miss their GTIDs. The dump then sends everything.
         """
-        left, crc = self._kept.size, 0
+        kept = self._options.kept
+        left, crc = kept.size, 0
         while True:
             step = await self._without_own(place, await self._reader.step(place, 0, self._signal))
             if step is None:
@@ -352,7 +351,7 @@ class Dump:
                 crc = zlib.crc32(events[:skipped], crc)
                 left -= skipped
                 if not left:
-                    if crc != self._kept.crc32 or 0 < piece.plan.resume_bytes <= skipped:
+                    if crc != kept.crc32 or 0 < piece.plan.resume_bytes <= skipped:
                         return None
                     pieces = [replace(piece, skipped=skipped), *step.pieces[number + 1 :]]
                     return replace(step, pieces=pieces), piece.positions.before

@@ -16,12 +16,14 @@ from dumpfilter.base.printable import printable
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.drain import SHUTTING_DOWN
 from dumpfilter.master.grpc_port import END_SECONDS, GrpcPort, end_of_tasks
 from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.who import Who
 
 if TYPE_CHECKING:
     from dumpfilter.master.source import LoopTurns, SourceThread
@@ -173,7 +175,7 @@ class MasterServer:
         still run. :meth:`stop` ends these inside a transaction.
         """
         deadline = time.monotonic() + seconds
-        self.service.drains.drain_all()
+        self.service.drains.drain(Who(), SHUTTING_DOWN)
         while (left := self._dumps) and time.monotonic() < deadline and not interrupted():
             time.sleep(_DRAIN_POLL)
         return left

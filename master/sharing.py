@@ -279,20 +279,24 @@ class SharedReader:
             del self._requests[request.place]
             self.store.watcher.watch(bool(self._waiting))
 
-    def _enqueue(self, requests: Sequence[_Request]) -> None:
+    def _enqueue(self, requests: Sequence[_Request], *, are_waiting: bool = False) -> None:
+        """Have requests planned. ``are_waiting`` says that the dumps which ask have begun to wait for the answer."""
         if not requests:
             return
         with self._queue_lock:
             self._queue.extend(requests)
-        if self._is_little(requests) or self._is_quick(requests[0].place):
-            # The dumps that ask have begun to wait for the answer by then.
+        is_little = self._is_little(requests)
+        if is_little and are_waiting:
+            self._plan_here()
+        elif is_little or self._is_quick(requests[0].place):
+            # The dumps that ask have begun to wait by then.
             self._loop.call_soon(self._plan_here)
         else:
             self._begin_planning()
 
     def _is_little(self, requests: Sequence[_Request]) -> bool:
         """Tell whether few dumps ask for what a writer in this process has just written."""
-        if not (self.store.watcher.is_told and 0 < len(requests) <= _PLANNED_IN_THE_LOOP):
+        if not self.store.watcher.is_told or len(requests) > _PLANNED_IN_THE_LOOP:
             return False
         place = requests[0].place
         with contextlib.suppress(DumpfilterError):
@@ -460,16 +464,7 @@ class SharedReader:
 
     def _plan_waiting(self) -> None:
         waiting, self._waiting = list(self._waiting), {}
-        self._plan_grown(waiting)
-
-    def _plan_grown(self, waiting: Sequence[_Request]) -> None:
-        """Plan requests at whose places the binlog has grown."""
-        if self._is_little(waiting):
-            with self._queue_lock:
-                self._queue.extend(waiting)
-            self._plan_here()
-        else:
-            self._enqueue(waiting)
+        self._enqueue(waiting, are_waiting=True)
 
     def received(self, file: str, offset: int, data: bytes) -> None:
         """Send what this process has just received to followers, in the same turn of the loop.
@@ -488,8 +483,7 @@ class SharedReader:
         waiting, self._waiting = list(self._waiting), {}
         if source is not None and commits and len(self._dumps) <= _ANSWERED_IN_A_TURN:
             waiting = self._send_commits(waiting, source, commits)
-        if waiting:
-            self._plan_grown(waiting)
+        self._enqueue(waiting, are_waiting=True)
         self.store.watcher.watch(bool(self._waiting))
 
     def _send_commits(

@@ -25,6 +25,10 @@ MYSQL_PROTOCOL = 0
 """The version of the protocol that stands for MySQL's own replication protocol, which real replicas speak."""
 
 
+ReplicaRow = tuple[int, str, int, int, str]
+"""A row of SHOW REPLICAS: the replica's server id, host and port, the source's server id, and the replica's UUID."""
+
+
 @dataclass(frozen=True)
 class Peer:
     """A slave or replica, as it describes itself. The master itself sees the endpoint only."""
@@ -49,6 +53,10 @@ class Peer:
     def address(self) -> Address | None:
         """The address from which the slave connects. None: not known."""
         return peer_address(self.endpoint)
+
+    def row(self, source_id: int) -> ReplicaRow:
+        """Return the slave's row of SHOW REPLICAS. ``source_id`` is the server id of the source."""
+        return self.server_id, self.host, self.port, source_id, self.uuid
 
     @property
     def fields(self) -> dict[str, object]:

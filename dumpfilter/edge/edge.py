@@ -30,6 +30,7 @@ from dumpfilter.master.limits import Places, ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.server import ReplicaServer
+from dumpfilter.master.who import ReplicaRow
 from dumpfilter.slave.channel import Watching
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.relay_log import RelayPosition, file_number
@@ -41,9 +42,6 @@ _GRACE_SECONDS = 1.0
 
 _STOP_SECONDS = 12.0
 """The longest time that the end of the ports may take, seconds."""
-
-ReplicaRow = tuple[int, str, int, int, str]
-"""A row of SHOW REPLICAS: the replica's server id, host and port, the source's server id, and the replica's UUID."""
 
 
 class Edge:
@@ -150,13 +148,7 @@ class Edge:
     def replicas(self) -> Sequence[ReplicaRow]:
         """Return the rows of SHOW REPLICAS."""
         return [
-            (
-                slave.peer.server_id,
-                slave.peer.host,
-                slave.peer.port,
-                reader.store.format_description.header.server_id,
-                slave.peer.uuid,
-            )
+            slave.peer.row(reader.store.format_description.header.server_id)
             for served in self._channels.values()
             if (reader := served.opened) is not None
             for slave in served.register.all()

@@ -94,7 +94,7 @@ def test_a_second_drain_changes_the_reason_and_keeps_the_time() -> None:
     assert drains.all() == [second]
     assert drains.is_all
     assert "\x1b" not in str(second.error())
-    assert drains.undrain_all() == 1
+    assert drains.undrain(Who()) == 1
     assert not drains.is_all
 
 
@@ -113,7 +113,7 @@ def test_listeners_hear_each_change() -> None:
     drains.on_change.append(lambda: heard.append(len(drains.all())))
     drains.drain(Who())
     drains.undrain(Who())
-    drains.undrain_all()
+    drains.undrain(Who())
     assert heard == [1, 0]
 
 

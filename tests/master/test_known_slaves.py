@@ -171,7 +171,7 @@ def test_a_drained_slave_is_drained_and_not_gone() -> None:
     fleet.drains.drain(Who.of("server_id", 101))
     drained = only(fleet.slaves.all())
     assert (drained.presence, drained.presence.is_missing) == (Presence.DRAINED, True)
-    fleet.drains.undrain_all()
+    fleet.drains.undrain(Who())
     assert only(fleet.slaves.all()).presence is Presence.GONE
 
 

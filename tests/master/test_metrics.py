@@ -26,6 +26,7 @@ from dumpfilter.master.measurements import (
 from dumpfilter.master.metrics import METRICS, MOST_IDLE_SHOWN, MasterCollector, shown
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.who import Who
 from tests.console.metrics.series import series_of
 from tests.master.client import TINY, Client
 from tests.support import DATA
@@ -145,7 +146,7 @@ def test_drained_slaves(
     dump = client.dump(registered(client), once=False)
     next(dump)
     assert Scraped(MasterCollector(server)).value("slave_drained", **LABELS) == 0
-    server.service.drains.drain_all("maintenance")
+    server.service.drains.drain(Who(), "maintenance")
     with pytest.raises(grpc.RpcError, match="maintenance"):
         list(dump)
     wait_for(lambda: not server.service.register.all()[0].dump)

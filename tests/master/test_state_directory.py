@@ -19,7 +19,7 @@ from dumpfilter.base.state_file import checksum
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
-from dumpfilter.master.drain import Drain, Drains
+from dumpfilter.master.drain import SHUTTING_DOWN, Drain, Drains
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.filters import ChangedFilter, ReplicaFilters
 from dumpfilter.master.state_directory import COUNTERS, DRAINS, FORMAT, StateDirectory
@@ -91,7 +91,7 @@ def test_the_drain_of_a_master_that_ends_is_not_saved(tmp_path: Path) -> None:
     directory, drains = StateDirectory(tmp_path), Drains()
     directory.keep(CounterBook(), drains)
     drains.drain(Who.of("server_id", 7))
-    drains.drain_all()
+    drains.drain(Who(), SHUTTING_DOWN)
     assert [drain.who for drain in directory.drains.load()] == [Who.of("server_id", 7)]
     directory.close()
 

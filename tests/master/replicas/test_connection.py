@@ -316,7 +316,7 @@ def test_a_drained_replica_tries_again(mysql: Serving) -> None:
             replica.dump_gtid(NOTHING)
             assert refused(replica)[0] == 1053
         finally:
-            drains.undrain_all()
+            drains.undrain(Who())
 
 
 def test_a_master_that_ends_says_so() -> None:
