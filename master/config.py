@@ -19,22 +19,35 @@ from dumpfilter.master.imposed import ImposedFilter, Name
 from dumpfilter.master.replica_entry import Hashes, Password, ReplicaEntry, complete, console_password
 
 
-class _User(Model):
-    """A table ``[[user]]``."""
+class _Account(Model):
+    """A table with the name and the password of a user."""
 
     name: Name
     password: Password | None = None
-    password_hash: Annotated[str, Field(min_length=1)] | None = None
+    password_hash: Hashes = ()
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        _check_one_of(self.password, self.password_hash)
+        if (self.password is None) == (not self.password_hash):
+            what = "is missing" if self.password is None else "stands beside password: keep one of the two"
+            raise wrong(f"{what}; dumpfilter password-hash makes a hash", "password_hash")
         _ = self.stored
         return self
 
     @property
+    def stored(self) -> StoredPassword | ConsolePassword:
+        """The password as the master keeps it. Raises an error about ``password_hash``."""
+        raise NotImplementedError
+
+
+class _User(_Account):
+    """A table ``[[user]]``."""
+
+    password_hash: Annotated[str, Field(min_length=1)] = ""
+
+    @property
     def stored(self) -> StoredPassword:
-        if self.password_hash is None:
+        if not self.password_hash:
             return PlainPassword(self.password or "")
         try:
             return ScryptHash.parse(self.password_hash)
@@ -42,29 +55,14 @@ class _User(Model):
             raise wrong(str(error), "password_hash") from None
 
 
-class _ConsoleUser(Model):
+class _ConsoleUser(_Account):
     """A table ``[[console_user]]``."""
 
-    name: Name
-    password: Password | None = None
-    password_hash: Hashes = ()
     role: Role = Role.READ
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        _check_one_of(self.password, self.password_hash or None)
-        _ = self.stored
-        return self
 
     @property
     def stored(self) -> ConsolePassword:
         return console_password(self.password, self.password_hash)
-
-
-def _check_one_of(password: str | None, password_hash: object) -> None:
-    if (password is None) == (password_hash is None):
-        what = "is missing" if password is None else "stands beside password: keep one of the two"
-        raise wrong(f"{what}; dumpfilter password-hash makes a hash", "password_hash")
 
 
 class _File(Model):
@@ -104,7 +102,7 @@ class _File(Model):
     @property
     def plain(self) -> Iterator[str]:
         """The keys of the passwords that the file holds in the clear."""
-        tables: dict[str, tuple[_User | _ConsoleUser | ReplicaEntry, ...]] = {
+        tables: dict[str, tuple[_Account | ReplicaEntry, ...]] = {
             "user": self.user,
             "console_user": self.console_user,
             "replica": self.replica,

@@ -93,18 +93,14 @@ class Follower(Protocol):
 class Signal:
     """The means to wake one dump that waits in an asyncio loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self, later: Callable[[Callable[[], None]], None]) -> None:
+        self._later = later
         self.is_set = False
         self.waiting: asyncio.Future[_Found] | None = None
 
     def set(self) -> None:
         """Make the dump's present or next wait return at once. Any thread may call this method."""
-        try:
-            self._loop.call_soon_threadsafe(self._set)
-        except RuntimeError:
-            # The loop has ended, and all dumps with it.
-            return
+        self._later(self._set)
 
     def _set(self) -> None:
         self.is_set = True
@@ -194,7 +190,7 @@ class SharedReader:
 
     def signal(self) -> Signal:
         """Return the signal of a new dump."""
-        signal = Signal(self._loop)
+        signal = Signal(self._later)
         self._dumps.add(signal)
         return signal
 
@@ -370,10 +366,9 @@ class SharedReader:
             return error
 
     def _later(self, function: Callable[[], None]) -> None:
-        try:
+        """Call a function in the loop. After the end of the loop, and of all dumps with it, do nothing."""
+        with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
-        except RuntimeError:
-            return
 
     def _group(self) -> tuple[list[_Request], dict[_Request, First]]:
         """Take the next request from the queue, with all others in the same segment, and plan them together."""
@@ -545,13 +540,11 @@ class SharedReader:
         kept = self._messages.get(piece)
         if kept is None and piece not in self._making:
             kept = self._make_here(piece, chunk_size)
-        if kept is None:
+        while kept is None:
+            # A batch lacks the piece if an earlier chunk of the batch could not be made.
             making = self._making.get(piece) or self._begin([piece], chunk_size)
             # Another dump may wait for the same messages when this dump is cancelled.
             kept = (await asyncio.shield(making)).get(piece)
-        if kept is None:
-            # An earlier chunk of the same batch could not be made.
-            kept = (await asyncio.shield(self._begin([piece], chunk_size)))[piece]
         if self._is_alone:
             self._messages.remove(piece)
         return kept

@@ -246,7 +246,6 @@ class ReplicaConnection(Connection):
             self._stream,
             dump,
             KnownPosition(source_id, sums=is_mysql, corrects=not is_mysql or gtids is not None, v2=v2),
-            source_id,
             start.told,
             KnownEvents(start, self._computes_position(state), self._is_filtered(slave), source_id, left_out)
             if start.is_inside

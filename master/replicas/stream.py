@@ -189,8 +189,6 @@ class ReplicaStream:
     packets: PacketStream
     dump: Dump
     position: KnownPosition
-    server_id: int
-    """The id of the server that wrote the binlog."""
     told: int
     """The position that the replica named, if it has a part of the transaction with which the dump begins."""
     known: KnownEvents | None
@@ -286,7 +284,7 @@ class ReplicaStream:
             self.position.begin(reached.file, reached.end)
             return message
         self.position.begin(reached.file, self.told)
-        head = rotate(reached.file, self.told, self.server_id, self.checksum)
+        head = rotate(reached.file, self.told, self.position.server_id, self.checksum)
         return head + format_description(description, is_whole_file=False)
 
     def _rest(self, known: KnownEvents, message: bytes) -> bytes:
