@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import Literal
 
 from dumpfilter.binlog.gtid import SourceKey
@@ -166,13 +167,10 @@ def runs_to_proto(runs: GtidRuns, key_of: Callable[[int], SourceKey]) -> pb.Gtid
     ascend. Each interval is stored as its distance from the interval before and its length. ``key_of`` returns the GTID
     source with a number.
     """
-    by_source: dict[int, list[list[int]]] = {}
-    for source, first, last in runs.tolist():
-        by_source.setdefault(source, []).append([first, last])
     members = []
-    for source in sorted(by_source):
+    for source, group in groupby(sorted(runs.tolist()), key=itemgetter(0)):
         steps, before = [], 0
-        for first, last in sorted(by_source[source]):
+        for _, first, last in group:
             steps += [first - before, last - first + 1]
             before = last
         member = pb.GtidRuns(runs=steps)

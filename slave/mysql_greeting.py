@@ -19,7 +19,7 @@ _HEADER = 4
 _PROTOCOL = 10
 _ERROR = 0xFF
 _MOST = 128
-"""The most bytes to read. A greeting's version is at its beginning."""
+"""The most bytes of a packet to read. A greeting's version is at its beginning."""
 
 
 def mysql_version(host: str, port: int) -> str | None:
@@ -28,8 +28,15 @@ def mysql_version(host: str, port: int) -> str | None:
     The version is "of unknown version" if the server greets with an error, for example because it blocks this host.
     """
     try:
-        with socket.create_connection((host, port), timeout=_SECONDS) as connection:
-            return version_in(_beginning(connection))
+        with (
+            socket.create_connection((host, port), timeout=_SECONDS) as connection,
+            connection.makefile("rb") as stream,
+        ):
+            header = stream.read(_HEADER)
+            # A gRPC server also speaks first, with other bytes, and then waits for the client.
+            if header[_HEADER - 1 :] != b"\0":
+                return None
+            return version_in(header + stream.read(min(int.from_bytes(header[:-1], "little"), _MOST)))
     except (OSError, ValueError, OverflowError):
         return None
 
@@ -46,13 +53,3 @@ def version_in(greeting: bytes) -> str | None:
         return None
     # MariaDB puts 5.5.5- before its version, for old replicas of MySQL.
     return printable(version.decode("utf-8", "replace").removeprefix("5.5.5-"))
-
-
-def _beginning(connection: socket.socket) -> bytes:
-    found = b""
-    while len(found) < _MOST and (more := connection.recv(_MOST - len(found))):
-        found += more
-        # A gRPC server also speaks first, with other bytes, and then waits for the client.
-        if version_in(found) is not None or (len(found) >= _HEADER and found[_HEADER - 1] != 0):
-            break
-    return found

@@ -23,6 +23,7 @@ from cryptography.x509.oid import NameOID
 
 from dumpfilter.base.errors import TlsError
 from dumpfilter.base.security.client_tls import ClientTls, TlsFileError, TlsMode, read_tls_file, ssl_reason
+from dumpfilter.base.security.exposure import host_and_port
 from dumpfilter.base.security.tls import GRPC_KEYS, suits_grpc
 
 _PLAIN_TRIAL_SECONDS = 2.0
@@ -120,8 +121,7 @@ class _Trial:
 
     @property
     def master(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"master {host}:{self.port}"
+        return f"master {host_and_port(self.host, self.port)}"
 
     def context(self) -> ssl.SSLContext:
         """Return the context of Python's ``ssl`` for the options. Raises TlsError for files that cannot be used."""

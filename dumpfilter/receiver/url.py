@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.toml_file import Model, reason_of
 from dumpfilter.base.security.client_tls import TlsMode
+from dumpfilter.base.security.exposure import host_and_port
 
 SCHEMES = ("mysql", "mariadb")
 """The schemes of addresses. They mean the same, because the server itself says of which family it is."""
@@ -68,8 +69,7 @@ class SourceUrl(Model):
         user = f"{self.user}@" if self.user else ""
         if self.socket:
             return f"mysql://{user}{self.host}/?socket={self.socket}"
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"mysql://{user}{host}:{self.port}/"
+        return f"mysql://{user}{host_and_port(self.host, self.port)}/"
 
     @property
     def is_local(self) -> bool:

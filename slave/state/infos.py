@@ -24,6 +24,7 @@ from pydantic import Field, NonNegativeInt
 from dumpfilter.base.errors import OptionError, StateCorrupt
 from dumpfilter.base.options.defaults import FIRST_EVENT, HEARTBEAT_PERIOD
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode
+from dumpfilter.base.security.exposure import host_and_port
 from dumpfilter.base.state_file import State, StateFile
 from dumpfilter.binlog.format import NameCollation
 from dumpfilter.slave.options import SourceOptions, TlsOptions
@@ -74,8 +75,12 @@ class SourceInfo(SourceOptions, TlsOptions, Info):
     @property
     def address(self) -> str:
         """The master's address as ``host:port``. An IPv6 address gets brackets, as in ``[::1]:3306``."""
-        host = f"[{self.host}]" if ":" in self.host and not self.host.startswith("[") else self.host
-        return f"{host}:{self.port}"
+        return host_and_port(self.host, self.port)
+
+    @property
+    def endpoint(self) -> tuple[str, int]:
+        """The master's host, without brackets, and port."""
+        return self.host.removeprefix("[").removesuffix("]"), self.port
 
     @property
     def start_position(self) -> int:

@@ -72,9 +72,8 @@ def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:
             master=source.info.address,
             channel=source.info.channel,
         )
-    host, port = _split(source.info.address)
     try:
-        expected = agree(source.info.tls, host, port, stopped, patience)
+        expected = agree(source.info.tls, *source.info.endpoint, stopped, patience)
     except TlsError:
         _refuse_mysql(source)
         raise
@@ -96,7 +95,7 @@ def explain_failure(source: Source, error: grpc.RpcError, stopped: Callable[[], 
     ):
         return
     _refuse_mysql(source)
-    if not speaks_tls(*_split(source.info.address), stopped):
+    if not speaks_tls(*source.info.endpoint, stopped):
         return
     raise TlsError(
         f"master {source.info.address}: the master speaks TLS alone: set SOURCE_SSL=1 and SOURCE_SSL_CA "
@@ -106,7 +105,7 @@ def explain_failure(source: Source, error: grpc.RpcError, stopped: Callable[[], 
 
 def _refuse_mysql(source: Source) -> None:
     """Raise NotAMaster if a MySQL or MariaDB server answers at the master's address."""
-    version = mysql_version(*_split(source.info.address))
+    version = mysql_version(*source.info.endpoint)
     if version is None:
         return
     family = "MariaDB" if "MariaDB" in version else "MySQL"
@@ -118,19 +117,10 @@ def _refuse_mysql(source: Source) -> None:
 
 
 def _refuse_plain_password(source: Source) -> None:
-    if (
-        not source.info.password
-        or source.options.plain_password
-        or is_loopback(_split(source.info.address)[0])
-    ):
+    if not source.info.password or source.options.plain_password or is_loopback(source.info.host):
         return
     raise OptionError(
         f"master {source.info.address}: the password of user {source.info.user!r} would travel unencrypted to "
         "another machine: set SOURCE_SSL=1 and SOURCE_SSL_CA (--source-ssl-ca), or allow it with "
         "--source-plain-password"
     )
-
-
-def _split(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -26,6 +26,15 @@ class Exposed(OptionError):
     """The error for a server that other machines could reach, although the server lacks a protection."""
 
 
+def host_and_port(host: str, port: int) -> str:
+    """Return the text of an address. An IPv6 address gets brackets.
+
+    >>> host_and_port("db1", 3306), host_and_port("::1", 3306), host_and_port("[::1]", 3306)
+    ('db1:3306', '[::1]:3306', '[::1]:3306')
+    """
+    return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"
+
+
 def is_loopback(host: str) -> bool:
     """Tell whether only this machine can reach a server on ``host``, an address or a name.
 

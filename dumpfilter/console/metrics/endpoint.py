@@ -25,7 +25,7 @@ from prometheus_client.registry import Collector
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.security.endpoint import Endpoint
-from dumpfilter.base.security.exposure import Lack, check_listener, is_loopback
+from dumpfilter.base.security.exposure import Lack, check_listener, host_and_port, is_loopback
 from dumpfilter.base.security.listening import listening_error, reason_not_to_listen
 
 # At run time this import would load a large package that an endpoint without TLS does not need.
@@ -55,8 +55,7 @@ class MetricsEndpoint(Endpoint):
 
     def url(self, port: int) -> str:
         """Return the address that Prometheus scrapes."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.uses_tls else 'http'}://{host}:{port}/metrics"
+        return f"{'https' if self.uses_tls else 'http'}://{host_and_port(self.host, port)}/metrics"
 
     def check(self) -> None:
         """Check that strangers on other machines cannot read the metrics. Raises Exposed."""

@@ -28,6 +28,9 @@ _LONGEST_VARINT = 10
 _FIRST_LIST = pb.Gaps.OFFSET_FIELD_NUMBER
 """The number of the first of the fields with lists of numbers. The others follow without a gap."""
 
+_LISTS = pb.Gaps.HIT_COUNT_FIELD_NUMBER - _FIRST_LIST + 1
+"""The number of these fields."""
+
 _KIND_NUMBERS = np.array([kind_number(kind) for kind in KINDS], np.int64)
 
 
@@ -76,29 +79,23 @@ def gaps_from_proto(message: pb.Gaps) -> GapColumns:
     # The compiled loop trusts the form of the fields, so that it must not meet those that a peer has made up.
     message.DiscardUnknownFields()
     data = np.frombuffer(message.SerializeToString(), np.uint8)
-    numbers, until = np.empty(len(data), np.int64), np.zeros(len(_COLUMNS), np.int64)
+    numbers, until = np.empty(len(data), np.int64), np.zeros(_LISTS, np.int64)
     read_lists(data, _FIRST_LIST, until, numbers)
-    columns = dict(zip(_COLUMNS, np.split(numbers, until), strict=False))
+    offset, end, runs, source, first, length, hits, kind, count = np.split(numbers, until)[:_LISTS]
     # Numbers with a sign end in it. All 64 bits count.
-    signed = columns["run_first"]
-    columns["run_first"] = (signed.view(np.uint64) >> 1).view(np.int64) ^ -(signed & 1)
-    n = len(columns["offset"])
-    runs_until, hits_until = np.cumsum(columns["runs"]), np.cumsum(columns["hits"])
-    steps = columns["end"]
-    n_runs, n_hits = len(columns["run_source"]), len(columns["hit_kind"])
-    first = columns["run_first"]
-    if n_runs and len(columns["run_length"]) == len(first) == n_runs:
+    first = (first.view(np.uint64) >> 1).view(np.int64) ^ -(first & 1)
+    if len(source) == len(first) == len(length):
         # A run is told by its distance from the end of the run before.
-        first = np.cumsum(first + np.concatenate([[0], columns["run_length"][:-1] - 1]))
+        first = np.cumsum(first + np.concatenate([[0], length - 1])[:-1])
     is_sound = (
-        len(steps) == len(runs_until) == len(hits_until) == n
-        and len(first) == len(columns["run_length"]) == n_runs
-        and len(columns["hit_count"]) == n_hits
-        and (int(runs_until[-1]) if n else 0) == n_runs
-        and (int(hits_until[-1]) if n else 0) == n_hits
-        and all(int(columns[name].min(initial=0)) >= 0 for name in _COLUMNS if name != "run_first")
-        and int(columns["run_source"].max(initial=-1)) < len(message.source)
-        and int(columns["run_length"].min(initial=1)) > 0
+        len(offset) == len(end) == len(runs) == len(hits)
+        and len(source) == len(first) == len(length) == int(runs.sum())
+        and len(kind) == len(count) == int(hits.sum())
+        and all(
+            int(numbers.min(initial=0)) >= 0 for numbers in (offset, end, runs, source, hits, kind, count)
+        )
+        and int(source.max(initial=-1)) < len(message.source)
+        and int(length.min(initial=1)) > 0
         and int(first.min(initial=1)) > 0
         and all(len(key) == 8 or 16 <= len(key) <= 255 for key in message.source)
     )
@@ -106,29 +103,16 @@ def gaps_from_proto(message: pb.Gaps) -> GapColumns:
         raise StreamDamaged("the gaps of a chunk contradict each other")
     return GapColumns(
         sources=tuple(message.source),
-        offset=np.cumsum(columns["offset"]),
-        end=np.where(steps > 0, np.cumsum(steps), 0),
-        runs_until=runs_until,
-        run_source=columns["run_source"],
+        offset=np.cumsum(offset),
+        end=np.where(end > 0, np.cumsum(end), 0),
+        runs_until=np.cumsum(runs),
+        run_source=source,
         run_first=first,
-        run_last=first + columns["run_length"] - 1,
-        hits_until=hits_until,
-        hit_kind=columns["hit_kind"],
-        hit_count=columns["hit_count"],
+        run_last=first + length - 1,
+        hits_until=np.cumsum(hits),
+        hit_kind=kind,
+        hit_count=count,
     )
-
-
-_COLUMNS = (
-    "offset",
-    "end",
-    "runs",
-    "run_source",
-    "run_first",
-    "run_length",
-    "hits",
-    "hit_kind",
-    "hit_count",
-)
 
 
 def hits_from_numbers(counts: dict[int, int]) -> Hits:
