@@ -11,6 +11,8 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 from urllib.parse import quote
 
 import structlog
@@ -315,19 +317,19 @@ class Channel:
 
     def request_stop(self, threads: Threads = Threads.BOTH) -> None:
         """Ask ``threads`` to end, without waiting for their end. The applier completes its current transaction."""
-        if Threads.IO in threads:
-            self.io_worker.stop()
-        if Threads.SQL in threads:
-            self.sql_worker.stop()
+        for worker in self._workers(threads):
+            worker.stop()
 
     def stop(self, threads: Threads = Threads.BOTH) -> None:
         """Stop the threads and wait until they have ended (``STOP REPLICA``)."""
         with self._busy:
             self.request_stop(threads)
-            if Threads.IO in threads:
-                self.io_worker.join()
-            if Threads.SQL in threads:
-                self.sql_worker.join()
+            for worker in self._workers(threads):
+                worker.join()
+
+    def _workers(self, threads: Threads) -> list[Worker]:
+        workers = {Threads.IO: self.io_worker, Threads.SQL: self.sql_worker}
+        return [worker for thread, worker in workers.items() if thread in threads]
 
     def follow_filter(self) -> None:
         """Take over a changed filter (WL#7057). The new filter decides about all transactions not yet applied.
@@ -518,7 +520,7 @@ class Channel:
             source,
             self._receiver,
             self.counters,
-            on_chunk=self._received_chunk,
+            on_chunk=partial(self._watching.on_chunk, self.name),
             on_connect=self._connected,
             on_damage=lambda damage: self._discard_damaged(damage, self.io),
         )
@@ -526,10 +528,6 @@ class Channel:
     def _hit(self, hits: Hits) -> None:
         self.counters.count_hits(hits)
         self._filters.count(self.name, hits)
-
-    def _received_chunk(self, chunk: pb.Chunk) -> None:
-        self.measured.note_chunk()
-        self._watching.on_chunk(self.name, chunk)
 
     def _connected(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
         self.master_server_id = answer.server_id
@@ -550,22 +548,24 @@ class Channel:
         self._watching.on_connect(self.name, stub, answer)
 
     def _io_ended(self, error: BaseException | None) -> None:
-        if error is not None:
-            self.counters.count_error("io", str(error))
-        if error is not None and self.options.alone:
-            log.error("i/o thread ended", channel=self.name, error=str(error))
+        self._note_end("io", error)
         if not self.options.alone or (error is None and self.options.once and self.io.ended):
             self._relay_end.close()
 
     def _sql_ended(self, error: BaseException | None) -> None:
         self.applier_runs = False
         self.progress.told()
-        if error is not None:
-            self.counters.count_error("sql", str(error))
-        if error is not None and self.options.alone:
-            log.error("applier ended", channel=self.name, error=str(error))
-        elif error is not None:
+        self._note_end("sql", error)
+        if error is not None and not self.options.alone:
             self.io_worker.stop()
+
+    def _note_end(self, thread: Literal["io", "sql"], error: BaseException | None) -> None:
+        if error is None:
+            return
+        self.counters.count_error(thread, str(error))
+        if self.options.alone:
+            event = "i/o thread ended" if thread == "io" else "applier ended"
+            log.error(event, channel=self.name, error=str(error))
 
 
 def _file_name(channel: str) -> str:

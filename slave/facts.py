@@ -200,7 +200,7 @@ class _ChannelFacts:
     """Time since the server wrote the first event that is received and not applied."""
     connected = metric(lambda view: float(view.channel.io.connected))
     """1 while the channel receives a dump."""
-    last_message_timestamp_seconds = metric(lambda view: view.channel.measured.last_chunk_at or None)
+    last_message_timestamp_seconds = metric(lambda view: view.channel.counters.last_chunk_at or None)
     """Unix time of the newest message, heartbeats included; no value before the first."""
     received_file_number = metric(lambda view: _number(view.received.source_file))
     """Number of the binlog up to which the channel has received everything."""

@@ -6,7 +6,6 @@ Everything else that the metrics show is read from the channels at a scrape.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import time as unix_time
 
 from dumpfilter.base import files
 from dumpfilter.console.metrics.latency import DELAY_BUCKETS, WORK_BUCKETS, Latency
@@ -31,12 +30,6 @@ class ChannelMeasurements:
         self.applied = Applied()
         self.relay_delay = Latency(DELAY_BUCKETS)
         self.apply_delay = Latency(DELAY_BUCKETS)
-        self.last_chunk_at = 0.0
-        """The Unix time of the newest message of the master's stream, seconds. 0 before the first message."""
-
-    def note_chunk(self) -> None:
-        """Note that a message of the master's stream has come."""
-        self.last_chunk_at = unix_time()
 
 
 SYNC_TIME = Latency(WORK_BUCKETS)

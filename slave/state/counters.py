@@ -39,6 +39,8 @@ class ChannelCounters:
         self.info = found.model_copy(update={"counts": counts})
         """The counts at present."""
         self._saved = self.info
+        self.last_chunk_at = 0.0
+        """The Unix time of the newest message of the master's stream, seconds. 0 before the first message."""
         self.begin()
 
     def begin(self) -> None:
@@ -58,8 +60,9 @@ class ChannelCounters:
 
     def count_chunk(self, chunk: pb.Chunk, size: int) -> None:
         """Add one received message of the master's stream, which has ``size`` bytes of events."""
+        self.last_chunk_at = time.time()
         if chunk.heartbeat:
-            self.last_heartbeat_at = time.time()
+            self.last_heartbeat_at = self.last_chunk_at
         counts = {name: getattr(chunk.counts, name) for name in self.info.counts}
         self._add(chunks=1, bytes_received=size, heartbeats=int(chunk.heartbeat), counts=counts)
 

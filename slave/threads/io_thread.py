@@ -338,7 +338,7 @@ class IoThread:
                 explain_failure(source, error, self._stop.is_set)
                 raise
             kind = _REGISTRATION_ERRORS.get(error.code(), RegistrationRefused)
-            raise kind(f"master {source.info.address}: {error.details()}") from error
+            raise kind(f"{self._where}: {error.details()}") from error
         try:
             check_versions(
                 slave=Peer(PROTOCOL, __version__),
@@ -346,7 +346,7 @@ class IoThread:
             )
         except ProtocolMismatch as error:
             self._unregister(stub, answer.slave_id)
-            raise ProtocolMismatch(f"master {source.info.address}: {error}") from None
+            raise ProtocolMismatch(f"{self._where}: {error}") from None
         return answer
 
     def _unregister(self, stub: rpc.DumpFilterStub, slave_id: str) -> None:
@@ -419,7 +419,14 @@ class IoThread:
         """
         match error:
             case grpc.RpcError():
-                return self._reason_of_status(error)
+                code, details = error.code(), error.details() or ""
+                if code in _REGISTERED_ANEW:
+                    return f"{_REGISTERED_ANEW[code]}: {details}"
+                if code in _RETRIED:
+                    return f"{code.name}: {details}"
+                if code in _ERRORS:
+                    raise _ERRORS[code](f"{self._where}: {details}") from error
+                raise StreamError(f"{self._where}: {code.name}: {details}") from error
             case grpc.FutureCancelledError():
                 # Either the helper thread cancelled the call because the master was silent, or stop() did. After
                 # stop() this text is not used.
@@ -438,7 +445,7 @@ class IoThread:
                 self._damaged_in_a_row += 1
                 if self._damaged_in_a_row > _MOST_DAMAGED:
                     raise StreamError(
-                        f"master {self._source.info.address}: {error}, {self._damaged_in_a_row} times in a row; "
+                        f"{self._where}: {error}, {self._damaged_in_a_row} times in a row; "
                         "check the master's binlog with dumpfilter inspect --verify, and the network"
                     ) from error
             case Unreachable():
@@ -447,17 +454,9 @@ class IoThread:
                 raise error
         return str(error)
 
-    def _reason_of_status(self, error: grpc.RpcError) -> str:
-        """Return the reason of a gRPC status after which another attempt may succeed. Raises DumpfilterError."""
-        code, details = error.code(), error.details() or ""
-        where = f"master {self._source.info.address}"
-        if code in _RETRIED:
-            return f"{code.name}: {details}"
-        if code in _REGISTERED_ANEW:
-            return f"{_REGISTERED_ANEW[code]}: {details}"
-        if code not in _ERRORS:
-            raise StreamError(f"{where}: {code.name}: {details}") from error
-        raise _ERRORS[code](f"{where}: {details}") from error
+    @property
+    def _where(self) -> str:
+        return f"master {self._source.info.address}"
 
     def _lost(self, reason: str) -> None:
         """Note that the connection was lost, and wait before the next attempt to connect.
@@ -478,7 +477,7 @@ class IoThread:
         attempts = self._backoff.attempts
         if source.info.retry_count and attempts >= source.info.retry_count:
             raise ConnectionLost(
-                f"master {source.info.address} cannot be reached after {attempts} attempts ({reason}); is it "
+                f"{self._where} cannot be reached after {attempts} attempts ({reason}); is it "
                 "running, and is this its address?"
             )
         log.warning(
