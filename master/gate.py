@@ -124,12 +124,16 @@ class LifeSigns:
             limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
     @asynccontextmanager
-    async def awaited(self, slave_id: str, milliseconds: int) -> AsyncIterator[None]:
-        """Raise Silent in the present task when a slave makes no call for a time; 0 for a slave that promised none."""
+    async def awaited(self, request: Any) -> AsyncIterator[None]:
+        """Raise Silent in the present task when the slave of a request makes no call for the time that it promised.
+
+        A slave whose request names no time, or 0, has promised none.
+        """
+        milliseconds = getattr(request, "net_timeout_ms", 0)
         if not milliseconds:
             yield
             return
-        seconds = max(milliseconds / 1000, MIN_NET_TIMEOUT)
+        slave_id, seconds = request.slave_id, max(milliseconds / 1000, MIN_NET_TIMEOUT)
         limit = asyncio.timeout(seconds)
         watch = self._watches[slave_id] = limit, seconds
         try:
@@ -187,7 +191,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
                         await answering
                         return
                     # The dump of a client that vanished in the middle of a message must end at once.
-                    async with aclosing(answering) as responses, self._signs.awaited(*_promise(request)):
+                    async with aclosing(answering) as responses, self._signs.awaited(request):
                         async for response in responses:
                             yield response
 
@@ -259,11 +263,6 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
                 reason=printable(str(error)),
                 lines_held_back=held,
             )
-
-
-def _promise(request: Any) -> tuple[str, int]:
-    """Return the id of the slave, and the time in which it gives a sign of life, milliseconds. 0: it promises none."""
-    return getattr(request, "slave_id", ""), getattr(request, "net_timeout_ms", 0)
 
 
 async def _abort(context: Context, error: DumpfilterError) -> NoReturn:

@@ -86,7 +86,7 @@ class Slave:
     def channels(self) -> list[Channel]:
         """All channels of the slave, ordered by name. The default channel, whose name is empty, comes first."""
         with self.lock:
-            return [self._channels[name] for name in sorted(self._channels, key=str.encode)]
+            return self.channels_now
 
     @property
     def channels_now(self) -> list[Channel]:

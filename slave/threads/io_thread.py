@@ -368,18 +368,15 @@ class IoThread:
         )
         if by_gtid:
             request.gtid_set = info.retrieved
-        elif info.source_file:
-            getattr(request, "from").CopyFrom(
-                pb.BinlogPosition(file=info.source_file, position=info.source_position)
-            )
+            return request
+        file, position = source.info.log_file, source.info.start_position
+        if info.source_file:
+            file, position = info.source_file, info.source_position
             request.except_gtids = info.except_gtids
             request.kept_bytes, request.kept_crc32 = self._receiver.kept
             if len(info.retrieved) <= _MOST_TOLD:
                 request.received_gtids = info.retrieved
-        else:
-            getattr(request, "from").CopyFrom(
-                pb.BinlogPosition(file=source.info.log_file, position=source.info.start_position)
-            )
+        getattr(request, "from").CopyFrom(pb.BinlogPosition(file=file, position=position))
         return request
 
     def _receive(self, call: _Dump) -> bool:
