@@ -14,9 +14,10 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import grpc
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
@@ -44,30 +45,12 @@ class _NoTls(TlsError):
     """The error of a slave whose master answers a TLS handshake with something else."""
 
 
-class _HungUp(Unreachable):
-    """The signal that a master completed the handshake and closed the connection.
-
-    In TLS 1.3 a server looks at the client's certificate after the client's part of the handshake. A gRPC server that
-    refuses the certificate, or misses one, closes the connection without a reason.
-    """
-
-
-@dataclass(frozen=True)
-class Expected:
-    """The PEM texts with which gRPC connects, and the name that gRPC shall find in the master's certificate."""
-
-    roots: bytes
-    certificate: bytes | None
-    key: bytes | None = field(repr=False)
-    name: str | None
-    """The name to expect instead of the master's host. None: the host itself."""
-
-
 def agree(
     tls: ClientTls, host: str, port: int, stopped: Callable[[], bool], seconds: float = 180.0
-) -> Expected:
-    """Make a trial handshake with the master, and return what gRPC shall use and expect.
+) -> tuple[grpc.ChannelCredentials, str | None]:
+    """Make a trial handshake with the master, and return the credentials with which gRPC connects.
 
+    The second result is the name that gRPC shall find in the master's certificate. None stands for the host itself.
     Raises TlsError when slave and master cannot agree on TLS, and Unreachable when no server answers. ``stopped`` tells
     whether the slave stops, which ends the trial. ``seconds`` is the longest time that the trial takes.
     """
@@ -82,17 +65,13 @@ def agree(
     if certificate is not None:
         _check_own(tls, certificate)
     context = trial.context()
-    try:
-        presented = trial.handshake(context)
-    except _HungUp:
-        # A master that is being stopped hangs up, too. The second trial then meets a closed port.
-        try:
-            presented = trial.handshake(context)
-        except _HungUp:
-            raise trial.refused() from None
+    # A master that is being stopped hangs up, too. The second trial then meets a closed port.
+    presented = trial.handshake(context) or trial.handshake(context)
+    if presented is None:
+        raise trial.refused()
     trusted = roots or b"" if tls.mode.verifies else ssl.DER_cert_to_PEM_cert(presented).encode()
     name = None if tls.mode is TlsMode.VERIFY_IDENTITY else trial.name_in(presented)
-    return Expected(trusted, certificate, key, name)
+    return grpc.ssl_channel_credentials(trusted, key, certificate), name
 
 
 def speaks_tls(host: str, port: int, stopped: Callable[[], bool]) -> bool:
@@ -100,8 +79,8 @@ def speaks_tls(host: str, port: int, stopped: Callable[[], bool]) -> bool:
     trial = _Trial(ClientTls(TlsMode.REQUIRED), host, port, stopped, time.monotonic() + _PLAIN_TRIAL_SECONDS)
     try:
         trial.handshake(trial.context())
-    except (_NoTls, Unreachable) as error:
-        return isinstance(error, _HungUp)
+    except (_NoTls, Unreachable):
+        return False
     except TlsError:
         return True
     return True
@@ -140,9 +119,14 @@ class _Trial:
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         return context
 
-    def handshake(self, context: ssl.SSLContext) -> bytes:
-        """Connect, make a handshake, wait for the master's first byte, and return the master's certificate as DER."""
-        answer: Future[bytes] = Future()
+    def handshake(self, context: ssl.SSLContext) -> bytes | None:
+        """Connect, make a handshake, wait for the master's first byte, and return the master's certificate as DER.
+
+        Return None for a master that completes the handshake and closes the connection. In TLS 1.3 a server looks at
+        the client's certificate after the client's part of the handshake. A gRPC server that refuses the certificate,
+        or misses one, closes the connection without a reason.
+        """
+        answer: Future[bytes | None] = Future()
         opened: list[socket.socket] = []
 
         def shake() -> None:
@@ -173,7 +157,7 @@ class _Trial:
                     # The method of an SSL socket would take the state from a thread that still reads.
                     socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
-    def _shake(self, context: ssl.SSLContext, opened: list[socket.socket]) -> bytes:
+    def _shake(self, context: ssl.SSLContext, opened: list[socket.socket]) -> bytes | None:
         seconds = max(self.deadline - time.monotonic(), _POLL)
         with (
             socket.create_connection((self.host, self.port), seconds) as plain,
@@ -184,9 +168,7 @@ class _Trial:
             opened.append(connection)
             connection.do_handshake()
             # The first byte of HTTP/2 tells that the master has accepted the slave.
-            if not _first_byte(connection):
-                raise _HungUp("the master closed the connection after the TLS handshake")
-            return connection.getpeercert(binary_form=True) or b""
+            return connection.getpeercert(binary_form=True) if _first_byte(connection) else None
 
     def _not_trusted(self, error: ssl.SSLCertVerificationError) -> TlsError:
         reason = error.verify_message.rstrip(".")

@@ -73,13 +73,12 @@ def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:
             channel=source.info.channel,
         )
     try:
-        expected = agree(source.info.tls, *source.info.endpoint, stopped, patience)
+        credentials, name = agree(source.info.tls, *source.info.endpoint, stopped, patience)
     except TlsError:
         _refuse_mysql(source)
         raise
-    credentials = grpc.ssl_channel_credentials(expected.roots, expected.key, expected.certificate)
-    name = () if expected.name is None else (("grpc.ssl_target_name_override", expected.name),)
-    return grpc.secure_channel(source.info.address, credentials, options=(*settings, *name))
+    expected = () if name is None else (("grpc.ssl_target_name_override", name),)
+    return grpc.secure_channel(source.info.address, credentials, options=(*settings, *expected))
 
 
 def explain_failure(source: Source, error: grpc.RpcError, stopped: Callable[[], bool]) -> None:
