@@ -8,20 +8,21 @@ import typer
 
 from dumpfilter.base.options.settings import with_settings
 from dumpfilter.commands.sub_command import CommandGroup, SubCommand
-from dumpfilter.commands.topology.link import link_command
-from dumpfilter.commands.topology.look import report_command, status_command
-from dumpfilter.commands.topology.nodes import (
+from dumpfilter.commands.topology.ask import (
+    check_command,
     hold_command,
     kill_command,
+    link_command,
+    logs_command,
+    report_command,
     restart_command,
+    sql_command,
     start_command,
+    status_command,
     stop_command,
+    wait_command,
 )
-from dumpfilter.commands.topology.run import run_command
-from dumpfilter.commands.topology.show import show_command
-from dumpfilter.commands.topology.talk import logs_command, sql_command
-from dumpfilter.commands.topology.up import down_command, up_command
-from dumpfilter.commands.topology.wait import check_command, wait_command
+from dumpfilter.commands.topology.start import down_command, run_command, show_command, up_command
 
 _RUNNING = "A running topology"
 _NODES = "Its nodes and links"

@@ -10,8 +10,7 @@ import typer
 from rich.console import Console
 
 from dumpfilter.base.endings import endings_interrupt, ignore_endings
-from dumpfilter.commands.topology.tables import status_view
-from dumpfilter.commands.topology.views import REFRESH_SECONDS, report_view, watch_status
+from dumpfilter.commands.topology.views import report_view, status_view, watch_status
 from dumpfilter.testbed import Testbed, up
 from dumpfilter.testbed.control import ControlServer
 from dumpfilter.testbed.leftovers import STATE, remove_files
@@ -62,7 +61,7 @@ def _run_until_end(
 
 def _run(bed: Testbed, control: ControlServer, *, table: bool) -> None:
     if table and Console().is_terminal:
-        watch_status(lambda: bed.status().as_dict(), REFRESH_SECONDS, pause=control.wait_for_down, hint=_HINT)
+        watch_status(lambda: bed.status().as_dict(), pause=control.wait_for_down, hint=_HINT)
         return
     Console(highlight=False).print(status_view(bed.status().as_dict()))
     typer.echo(f"{bed.topology.name} is up in {bed.directory}")

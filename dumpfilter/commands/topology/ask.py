@@ -1,0 +1,334 @@
+"""The verbs of ``dumpfilter topology`` that ask or change a running topology."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import typer
+
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.near import did_you_mean
+from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.base.options.units import parse_rate, parse_size, parse_time
+from dumpfilter.base.printable import for_terminal
+from dumpfilter.commands.sql import print_results
+from dumpfilter.commands.topology.options import JsonOption, NodeOptions, TopologyOptions, complete_node
+from dumpfilter.console.rendering import Format
+
+_FOLLOW_SECONDS = 0.2
+"""The time between two looks at a log that is followed, seconds."""
+
+
+class WatchOption(Settings):
+    """The option of a status that is shown again and again."""
+
+    watch: float | None = setting(None, min=0.1, metavar="SECONDS")
+    """Show the status again after so many seconds, until Ctrl-C."""
+
+
+def status_command(place: TopologyOptions, output: JsonOption, given: WatchOption) -> None:
+    """Show each node's position, lag, rate and problems, and each link's state.
+
+    With --json also the ports, accounts, addresses and directories.
+
+    Exit codes: 0 good. 4 a node has a problem. 3 no topology is up.
+
+    Examples:
+
+        dumpfilter topology status
+
+        dumpfilter topology status --json | jq -r .nodes.web.url
+    """
+    from dumpfilter.commands.topology.views import status_view, watch_status
+
+    if given.watch is not None and not output.as_json:
+        watch_status(lambda: place.ask("status"), given.watch)
+        return
+    status = place.ask("status")
+    output.print(status, status_view)
+    if status["problems"]:
+        raise typer.Exit(4)
+
+
+def report_command(place: TopologyOptions, output: JsonOption) -> None:
+    """Show what went over each link, what the filters saved, and how far each node lagged.
+
+    Examples:
+
+        dumpfilter topology report
+
+        dumpfilter topology report --json > report.json
+    """
+    from dumpfilter.commands.topology.views import report_view
+
+    output.print(place.ask("report"), report_view)
+
+
+class WaitOptions(TopologyOptions):
+    """The limit of a wait, and the nodes that it leaves out."""
+
+    timeout: str = setting("30s", metavar="TIME")
+    """The longest wait, such as 30s or 5m."""
+    running_only: bool = False
+    """Leave out nodes that were stopped or killed, or have failed."""
+
+    @property
+    def limits(self) -> dict[str, float | bool]:
+        """The options as arguments of the verb."""
+        return {"timeout": parse_time(self.timeout), "running_only": self.running_only}
+
+
+class WaitSettings(WaitOptions):
+    """The state that is waited for."""
+
+    node: str = setting("", metavar="[NODE]", autocompletion=complete_node, is_argument=True)
+    """The name of a node. Without it all nodes are waited for."""
+    done: bool = False
+    """First wait until recordings and workloads have written everything."""
+
+
+def wait_command(given: WaitSettings) -> None:
+    """Wait until a node, or every node, has caught up with what its sources have written by now.
+
+    Exit codes: 0 caught up. 4 not in time. 3 no topology is up, or a node
+    does not run.
+
+    Examples:
+
+        dumpfilter topology wait
+
+        dumpfilter topology wait web --timeout 5m
+    """
+    if given.done:
+        given.ask("wait done", timeout=given.limits["timeout"])
+    given.ask("wait", node=given.node, **given.limits)
+
+
+def check_command(given: WaitOptions) -> None:
+    """Check the law: each node has what its sources and filters say.
+
+    First wait until all have caught up.
+
+    Slaves of dumpfilter are compared with a slave that received everything
+    and filters for itself. Real servers are compared table by table, with
+    CHECKSUM TABLE.
+
+    Exit codes: 0 equal. 4 a difference, which the error names, or not in time.
+    3 no topology is up, or a node does not run.
+
+    Example:
+
+        dumpfilter topology check --timeout 2m
+    """
+    given.ask("check", **given.limits)
+    typer.echo("every node has the data, positions and GTIDs that its sources and filters say")
+
+
+class LinkSettings(TopologyOptions):
+    """A link, and its changes."""
+
+    link: str = setting(metavar="SOURCE:TARGET", is_argument=True)
+    """The link, such as m:web."""
+    rate: str = setting("", metavar="RATE")
+    """Bits per second, such as 2mbit; none: without a limit."""
+    delay: str = setting("", metavar="TIME")
+    """The delay one way, such as 50ms."""
+    jitter: str = setting("", metavar="TIME")
+    """The largest change of the delay."""
+    plain: bool = False
+    """No rate, no delay, no jitter."""
+    cut: bool = False
+    """Reset all connections, and refuse new ones."""
+    silence: bool = False
+    """Let no byte pass, and reset no connection."""
+    cut_after: str = setting("", metavar="SIZE")
+    """Cut after so many more bytes, such as 64K, have reached the target."""
+    duration: str = setting("", "--for", metavar="TIME")
+    """End the cut or silence by itself after this time."""
+    heal: bool = False
+    """End a cut, a silence or an outage."""
+
+    def fault(self) -> tuple[str | None, list[float | None]]:
+        """Return the fault, or the end of a fault, with its arguments. Raises OptionError."""
+        faults = {
+            "--cut": self.cut,
+            "--silence": self.silence,
+            "--cut-after": bool(self.cut_after),
+            "--heal": self.heal,
+        }
+        given = [option for option, is_given in faults.items() if is_given]
+        if len(given) > 1:
+            raise OptionError(f"{given[0]} stands beside {given[1]}; give one of them")
+        if self.duration and given in ([], ["--heal"]):
+            raise OptionError("--for goes with --cut, --silence or --cut-after; give one of them")
+        arguments: list[float | None] = (
+            [] if self.heal else [parse_time(self.duration) if self.duration else None]
+        )
+        if self.cut_after:
+            arguments.insert(0, parse_size(self.cut_after, option="--cut-after"))
+        return given[0].removeprefix("--").replace("-", "_") if given else None, arguments
+
+    def shape(self) -> dict[str, Any]:
+        """Return the changes of the link's shape. Raises OptionError."""
+        if self.plain and (self.rate or self.delay or self.jitter):
+            raise OptionError("--plain stands beside --rate, --delay or --jitter; give one of them")
+        if self.plain:
+            return {"rate": None, "delay": 0.0, "jitter": 0.0}
+        shape: dict[str, Any] = {}
+        if self.rate:
+            shape["rate"] = None if self.rate == "none" else parse_rate(self.rate)
+        for name, written in (("delay", self.delay), ("jitter", self.jitter)):
+            if written:
+                shape[name] = parse_time(written)
+        return shape
+
+
+def link_command(given: LinkSettings, output: JsonOption) -> None:
+    """Show a link, or change, cut or heal it.
+
+    Each direction has the rate and the delay to itself.
+
+    Examples:
+
+        dumpfilter topology link m:web
+
+        dumpfilter topology link m:web --rate 512kbit --delay 50ms
+
+        dumpfilter topology link m:web --cut --for 10s
+
+        dumpfilter topology link m:web --heal --plain
+    """
+    from dumpfilter.commands.topology.views import links_table
+
+    fault, arguments = given.fault()
+    status = given.ask("link", link=given.link, shape=given.shape(), fault=fault, arguments=arguments)
+    output.print(status, lambda one: links_table([one]), indent=None)
+
+
+def kill_command(given: NodeOptions) -> None:
+    """Kill a node's process with SIGKILL, as a crash would.
+
+    Example:
+
+        dumpfilter topology kill web
+    """
+    _act("kill", given)
+
+
+def stop_command(given: NodeOptions) -> None:
+    """End a node's process in order. A recording or a workload pauses.
+
+    Example:
+
+        dumpfilter topology stop m
+    """
+    _act("stop", given)
+
+
+def start_command(given: NodeOptions) -> None:
+    """Start a killed or stopped node again, with its files and its ports.
+
+    Example:
+
+        dumpfilter topology start web
+    """
+    _act("start", given)
+
+
+def restart_command(given: NodeOptions) -> None:
+    """Stop a node and start it again.
+
+    Example:
+
+        dumpfilter topology restart web
+    """
+    _act("restart", given)
+
+
+class HoldSettings(NodeOptions):
+    """A node, and its delay."""
+
+    behind: str = setting(metavar="TIME", is_argument=True)
+    """The delay, such as 3s. 0s ends it."""
+
+
+def hold_command(given: HoldSettings) -> None:
+    """Hold a node's data a time behind its sources.
+
+    A real replica uses its own delayed replication. A slave's links get a
+    longer delay.
+
+    Example:
+
+        dumpfilter topology hold web 3s
+    """
+    given.ask("hold behind", node=given.node, seconds=parse_time(given.behind))
+
+
+def _act(action: str, given: NodeOptions) -> None:
+    status = given.ask("act", node=given.node, action=action)
+    typer.echo(f"{given.node}: {status['state']}")
+
+
+class SqlSettings(NodeOptions):
+    """A node, and the statements for it."""
+
+    execute: str | None = setting(None, "--execute", "-e", metavar="SQL")
+    """Statements. Without it the standard input has them."""
+    form: Format = setting(Format.TABLE, "--format")
+    """How results are written."""
+
+
+class LogSettings(NodeOptions):
+    """A node, and the part of its log."""
+
+    lines: int = setting(0, "--lines", "-n", min=0)
+    """The last lines only; 0: all."""
+    follow: bool = setting(False, "--follow", "-f")
+    """Go on until Ctrl-C."""
+
+
+def sql_command(given: SqlSettings) -> None:
+    r"""Run statements on a real server, or on the console of a master or slave.
+
+    The script ends at the first error, with exit code 1.
+
+    Examples:
+
+        dumpfilter topology sql web -e 'SHOW REPLICA STATUS\G'
+
+        dumpfilter topology sql m < schema.sql
+    """
+    from dumpfilter.console.client import console_login
+
+    nodes: dict[str, dict[str, Any]] = given.ask("status")["nodes"]
+    if given.node not in nodes:
+        raise OptionError(f"there is no node {given.node!r}{did_you_mean(given.node, nodes)}")
+    found = nodes[given.node]
+    port = found["ports"].get("sql")
+    if port is None:
+        raise OptionError(f"{given.node}: a {found['kind']} has no port for SQL; ask one of its readers")
+    login = console_login("127.0.0.1", port, found["user"], found["password"])
+    script = sys.stdin.read() if given.execute is None else given.execute
+    print_results(login, script, given.form, given.node)
+
+
+def logs_command(given: LogSettings) -> None:
+    """Print a node's log.
+
+    Example:
+
+        dumpfilter topology logs web --lines 20 --follow
+    """
+    begin, lines = 0, given.lines
+    while True:
+        text = given.ask("logs", node=given.node, begin=begin)
+        begin += len(text)
+        if lines:
+            text, lines = "".join(text.splitlines(keepends=True)[-lines:]), 0
+        typer.echo(for_terminal(text) if sys.stdout.isatty() else text, nl=False)
+        if not given.follow:
+            return
+        time.sleep(_FOLLOW_SECONDS)
