@@ -24,14 +24,35 @@ FLUSH_INTERVAL = 0.001
 """The time between two looks whether the last bytes before a cut have left, seconds."""
 
 
-class _Direction:
-    """One direction of a link: a line, and the timer that empties it."""
+class _Timer:
+    """At most one call at a later time of the event loop."""
 
-    def __init__(self, link: Link, line: Line[End], count: Callable[[int], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._handle: asyncio.TimerHandle | None = None
+
+    def set(self, time: float, call: Callable[..., None], *arguments: object) -> None:
+        """Call a function at a time, in place of the earlier call."""
+        self.stop()
+        self._handle = self._loop.call_at(time, call, *arguments)
+
+    def stop(self) -> None:
+        """Forget the call. Calling the method for a call that is over does nothing."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+
+class _Direction:
+    """One direction of a link: a line, the timer that empties it, and the count of its bytes."""
+
+    def __init__(self, link: Link, line: Line[End], count: Callable[[float, int], None]) -> None:
         self._link = link
         self.line = line
         self._count = count
-        self._timer: asyncio.TimerHandle | None = None
+        self.timer = _Timer(link.loop)
+        self.passed = 0
+        """The bytes that have come out for a socket that was there."""
         self._is_full = False
         self._resumed = (0.0, 0.0)
         """The time until which bytes are taken for bytes that have waited, and the time since which they waited."""
@@ -59,13 +80,10 @@ class _Direction:
 
     def pump(self) -> None:
         """Pass on what has come out of the line, and set the timer for the rest."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self.timer.stop()
         if not self._link.passes:
             return
-        loop = self._link.loop
-        now = loop.time()
+        now = self._link.loop.time()
         passed = 0
         for delivery in self.line.pop(now, self.limit):
             count = len(delivery.data)
@@ -74,7 +92,8 @@ class _Direction:
             else:
                 self._link.lost += count
         if passed:
-            self._count(passed)
+            self.passed += passed
+            self._count(self._link.wall_time(), passed)
             if self.limit is not None:
                 self.limit -= passed
         if self.limit == 0:
@@ -86,17 +105,11 @@ class _Direction:
             self._link.update_reading()
         times = [at for at in (self.line.next_time(), self._room_time(now)) if at is not None]
         if times:
-            self._timer = loop.call_at(min(times), self.pump)
+            self.timer.set(min(times), self.pump)
 
     def _room_time(self, now: float) -> float | None:
         at = self.line.room_time()
         return at if self._is_full and at > now else None
-
-    def stop(self) -> None:
-        """Stop the timer."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
 
 class Link:
@@ -111,18 +124,19 @@ class Link:
         self._wall = time.time() - self.loop.time()
         self._shape = shape
         random = Random(name)
-        self._down = _Direction(self, Line(shape, random), self._count_down)
-        self._up = _Direction(self, Line(shape, random), self._count_up)
+        self._journal = journal = Journal()
+        self._down = _Direction(self, Line(shape, random), lambda time, count: journal.count(time, count, 0))
+        self._up = _Direction(self, Line(shape, random), lambda time, count: journal.count(time, 0, count))
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._journal = Journal()
-        self._counted = {"down": 0, "up": 0, "connections": 0}
+        self._accepted = 0
+        """The connections that were ever accepted."""
         self.lost = 0
         self._is_cut = False
         self._is_scheduled_out = False
         self._silent_since: float | None = None
-        self._end_of_fault: asyncio.TimerHandle | None = None
-        self._schedule_timer: asyncio.TimerHandle | None = None
+        self._end_of_fault = _Timer(self.loop)
+        self._schedule_timer = _Timer(self.loop)
         self._listener: socket.socket | None = None
         self._keeper = _bind(port)
         self.port: int = self._keeper.getsockname()[1]
@@ -147,11 +161,11 @@ class Link:
         waiting = self._down.line.held + self._up.line.held
         return Counters(
             self.state,
-            self._counted["down"],
-            self._counted["up"],
+            self._down.passed,
+            self._up.passed,
             self.lost,
             waiting,
-            self._counted["connections"],
+            self._accepted,
             len(self._connections),
         )
 
@@ -233,8 +247,7 @@ class Link:
     def close(self) -> None:
         """Reset all connections, and give the port back."""
         self._forget_plans()
-        if self._schedule_timer is not None:
-            self._schedule_timer.cancel()
+        self._schedule_timer.stop()
         self._stop_listening()
         self._reset_connections()
         self._keeper.close()
@@ -244,37 +257,28 @@ class Link:
         for connection in tuple(self._connections):
             connection.update_reading()
 
-    def _count_down(self, count: int) -> None:
-        self._counted["down"] += count
-        self._journal.count(self._wall + self.loop.time(), count, 0)
-
-    def _count_up(self, count: int) -> None:
-        self._counted["up"] += count
-        self._journal.count(self._wall + self.loop.time(), 0, count)
+    def wall_time(self) -> float:
+        """Return the present time for the journal, seconds since 1970."""
+        return self._wall + self.loop.time()
 
     def _note(self, kind: str, detail: str = "") -> None:
-        self._journal.note(self._wall + self.loop.time(), kind, detail)
+        self._journal.note(self.wall_time(), kind, detail)
 
     def _forget_plans(self) -> None:
         self._down.limit = None
-        if self._end_of_fault is not None:
-            self._end_of_fault.cancel()
-            self._end_of_fault = None
+        self._end_of_fault.stop()
 
     def _heal_after(self, seconds: float | None) -> None:
         if seconds is not None:
-            self._end_of_fault = self.loop.call_later(seconds, self._end_fault)
+            self._end_of_fault.set(self.loop.time() + seconds, self._end_fault)
 
     def _end_fault(self) -> None:
         """End a cut or a silence whose time is over. A scheduled outage goes on."""
-        self._end_of_fault = None
         self._is_cut = False
         self._come_up()
 
     def _begin_schedule(self) -> None:
-        if self._schedule_timer is not None:
-            self._schedule_timer.cancel()
-            self._schedule_timer = None
+        self._schedule_timer.stop()
         self._schedule_begin = self.loop.time()
         self._follow_schedule(0.0)
 
@@ -286,9 +290,7 @@ class Link:
             self._come_up()
         after = self._shape.next_change(elapsed)
         if after is not None:
-            self._schedule_timer = self.loop.call_at(
-                self._schedule_begin + after, self._follow_schedule, after
-            )
+            self._schedule_timer.set(self._schedule_begin + after, self._follow_schedule, after)
 
     def _go_down(self, kind: str, detail: str) -> None:
         self._note(kind, detail)
@@ -318,7 +320,7 @@ class Link:
         for connection in tuple(self._connections):
             connection.reset()
         for direction in (self._down, self._up):
-            direction.stop()
+            direction.timer.stop()
             self.lost += direction.line.clear(self.loop.time())
 
     def _listen(self) -> None:
@@ -342,7 +344,7 @@ class Link:
             # The connection ended before it was accepted, or the process has no file descriptor left for it.
             return
         accepted.setblocking(False)
-        self._counted["connections"] += 1
+        self._accepted += 1
         self._note("connected")
         connection = Connection(accepted, self._down, self._up, self._connection_ended)
         self._connections.add(connection)
