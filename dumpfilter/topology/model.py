@@ -8,7 +8,8 @@ a topology with real processes, and :mod:`dumpfilter.simulation` computes it fro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -308,16 +309,18 @@ class Topology:
 
     nodes: tuple[Node, ...]
     name: str = "topology"
-    _by_name: dict[str, Node] = field(init=False, repr=False, compare=False, hash=False, default_factory=dict)
-    _readers: dict[str, list[Node]] = field(
-        init=False, repr=False, compare=False, hash=False, default_factory=dict
-    )
 
-    def __post_init__(self) -> None:
-        self._by_name.update((node.name, node) for node in self.nodes)
+    @cached_property
+    def _by_name(self) -> dict[str, Node]:
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def _readers(self) -> dict[str, list[Node]]:
+        found: dict[str, list[Node]] = {}
         for node in self.nodes:
             for source in dict.fromkeys(reading.source for reading in node.reads):
-                self._readers.setdefault(source, []).append(node)
+                found.setdefault(source, []).append(node)
+        return found
 
     def __getitem__(self, name: str) -> Node:
         """Return a node by its name. Raises KeyError."""

@@ -80,11 +80,13 @@ def resolve(
         _check_keys(node, written, where)
     ordered = _with_masters(_sources_first(written, where))
     _check_depth(ordered, where)
-    styles = _styles(ordered)
+    families = _families_reached(ordered)
     topology = Topology(
         tuple(
             node.with_(
-                workload=node.workload.model_copy(update={"style": node.workload.style or styles[node.name]})
+                workload=node.workload.model_copy(
+                    update={"style": node.workload.style or families.get(node.name, DEFAULT_STYLE)}
+                )
             )
             if node.workload
             else node
@@ -290,18 +292,16 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def _styles(ordered: list[Node]) -> dict[str, Family]:
-    """Return for each node the family of the first real server that its events reach, or else the default."""
-    position = {node.name: at for at, node in enumerate(ordered)}
-    nearest: dict[str, int] = {}
-    """The first real server that a node's events reach, by its place in ``ordered``."""
-    for node in reversed(ordered):
-        own = position[node.name] if node.server else nearest.get(node.name, len(ordered))
-        for reading in node.reads:
-            nearest[reading.source] = min(own, nearest.get(reading.source, len(ordered)))
-    return {
-        node.name: ordered[nearest[node.name]].family
-        if nearest.get(node.name, len(ordered)) < len(ordered)
-        else DEFAULT_STYLE
-        for node in ordered
-    }
+def _families_reached(ordered: list[Node]) -> dict[str, Family]:
+    """Return the family of the first real server that a node's events reach, for each node that reaches a server."""
+    nodes = {node.name: node for node in ordered}
+    found: dict[str, Family] = {}
+    for server in ordered:
+        waiting = [server] if server.server else []
+        while waiting:
+            node = waiting.pop()
+            # The sources of a node with a family have a family, too.
+            if node.name not in found:
+                found[node.name] = server.family
+                waiting += [nodes[reading.source] for reading in node.reads]
+    return found

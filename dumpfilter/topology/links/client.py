@@ -8,7 +8,6 @@ import sys
 import threading
 from multiprocessing.connection import Pipe
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from dumpfilter.base.errors import LinkError
@@ -91,9 +90,7 @@ class LinkProcess:
     def __enter__(self) -> LinkProcess:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def ask(self, name: str | None, method: str, *arguments: Any) -> Any:
