@@ -11,7 +11,7 @@ from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.binlog.workload.generate import START, GeneratedSet, Span, generate
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.testbed.binlogs import WatchedSet, end_of
-from dumpfilter.testbed.errors import NodeIsDown, StartFailed
+from dumpfilter.testbed.errors import StartFailed
 from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.node import Feed, Goal, TestbedNode
 from dumpfilter.testbed.replay import Replay, Timetable, steady_timetables, timetables
@@ -28,13 +28,6 @@ class Files(TestbedNode):
         super().__init__(ground, node, feeds)
         self.kind = node.kind
         self._replay: Replay | None = None
-        self._watched: WatchedSet | None = None
-
-    @property
-    def watched(self) -> WatchedSet:
-        if self._watched is None:
-            raise NodeIsDown(f"{self.name}: the node has not been started yet")
-        return self._watched
 
     def _begin(self) -> None:
         if self._watched is not None:

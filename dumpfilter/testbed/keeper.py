@@ -23,12 +23,13 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from dumpfilter.base.compiler.notice import on_compilation
+from dumpfilter.testbed.keeping import Program
 
 _RECEIVED = 1 << 16
 _EXEC_FAILED = 127
@@ -40,21 +41,6 @@ _PR_SET_NAME = 15
 _LONGEST_NAME = 15
 
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-class Program(NamedTuple):
-    """A program that the keeper (the parent of a topology's processes) starts as a child process."""
-
-    name: str
-    """The child's name in ``ps`` and in errors."""
-    arguments: list[str]
-    """The arguments of ``dumpfilter``, or the whole command line of a program that is executed."""
-    log: Path
-    """The file for its output and its errors."""
-    environment: Mapping[str, str]
-    """The changes of the environment."""
-    is_executed: bool
-    """Whether a program is executed, such as a real server. Otherwise the fork runs ``dumpfilter``."""
 
 
 class _Keeper:

@@ -13,15 +13,29 @@ import threading
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Pipe
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dumpfilter.base.compiler.notice import told_once
 from dumpfilter.testbed.errors import StartFailed, TestbedError
-from dumpfilter.testbed.keeper import Program
 
 _END_TIMEOUT = 10.0
 _ANSWER_TIMEOUT = 1200.0
 """The longest time for an answer, seconds. After an installation the keeper compiles all kernels, once."""
+
+
+class Program(NamedTuple):
+    """A program that the keeper starts as a child process."""
+
+    name: str
+    """The child's name in ``ps`` and in errors."""
+    arguments: list[str]
+    """The arguments of ``dumpfilter``, or the whole command line of a program that is executed."""
+    log: Path
+    """The file for its output and its errors."""
+    environment: Mapping[str, str]
+    """The changes of the environment."""
+    is_executed: bool
+    """Whether a program is executed, such as a real server. Otherwise the fork runs ``dumpfilter``."""
 
 
 class Child:

@@ -84,6 +84,7 @@ class TestbedNode(abc.ABC):
         self._lock = threading.RLock()
         self._held_behind = 0.0
         self._is_paused = False
+        self._watched: WatchedSet | None = None
 
     # -- life
 
@@ -306,8 +307,10 @@ class TestbedNode(abc.ABC):
 
     @property
     def watched(self) -> WatchedSet:
-        """The binlog set that the node writes. Only for nodes that write one."""
-        raise NotImplementedError
+        """The binlog set that the node writes. Only for nodes that write one. Raises NodeIsDown before the start."""
+        if self._watched is None:
+            raise NodeIsDown(f"{self.name}: the node has not been started yet")
+        return self._watched
 
     def goal(self) -> Goal:
         """Return the end of the node's binlog. Only for nodes that write one."""

@@ -48,10 +48,6 @@ class SqlNode(TestbedNode):
 
     writes_binlog = True
 
-    def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
-        super().__init__(ground, node, feeds)
-        self._watched: WatchedSet | None = None
-
     @property
     def account(self) -> Account:
         """The account with which others read the server's binlog."""
@@ -118,12 +114,6 @@ class StartedServer(SqlNode):
     @property
     def account(self) -> Account:
         return self.server.replication
-
-    @property
-    def watched(self) -> WatchedSet:
-        if self._watched is None:
-            raise NodeIsDown(f"{self.name}: the node has not been started yet")
-        return self._watched
 
     @property
     def logs(self) -> str:

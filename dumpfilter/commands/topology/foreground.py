@@ -45,17 +45,17 @@ def _run_until_end(
     topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool
 ) -> dict[str, Any]:
     """Return the report of the run."""
-    with up(topology, directory, keep=keep, timeout=timeout, is_command=True) as bed:
-        control = ControlServer(bed)
-        try:
-            # Ctrl-C is how people end a topology, so it is no failure.
-            with contextlib.suppress(KeyboardInterrupt):
-                _run(bed, control, table=table)
-            ignore_endings()
-            report = bed.report()
-            bed.down()
-        finally:
-            control.close()
+    with (
+        up(topology, directory, keep=keep, timeout=timeout, is_command=True) as bed,
+        ControlServer(bed) as control,
+    ):
+        # Ctrl-C is how people end a topology, so it is no failure.
+        with contextlib.suppress(KeyboardInterrupt):
+            _run(bed, control, table=table)
+        ignore_endings()
+        report = bed.report()
+        # Whoever asked for the end is answered after the end.
+        bed.down()
     return report
 
 

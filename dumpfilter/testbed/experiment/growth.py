@@ -118,29 +118,20 @@ class _Log:
 
 
 class Recorder:
-    """A thread that records the growth of logs by name. The logs need not exist yet."""
+    """The growth of logs by name, which a thread records. The logs need not exist yet."""
 
     def __init__(self) -> None:
         self._logs: dict[LogName, _Log] = {}
         self._changed = threading.Lock()
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="recorder of logs", daemon=True)
 
     def watch(self, name: LogName, watched: Watched) -> None:
         """Record a log from now on."""
         with self._changed:
             self._logs[name] = _Log(watched)
 
-    def __enter__(self) -> Recorder:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._end.wait(INTERVAL):
+    def run(self, over: threading.Event) -> None:
+        """Look at all logs again and again, until the event is set."""
+        while not over.wait(INTERVAL):
             self.look()
 
     def look(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dumpfilter.base.errors import BinlogTruncated
 from dumpfilter.binlog.context_events import decode_rotate
-from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_RELAY_LOG_F, EventType
+from dumpfilter.binlog.events import GTIDS, LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_RELAY_LOG_F, OF_FILES, EventType
 from dumpfilter.binlog.gap_events import is_gap_event
 from dumpfilter.binlog.gtid_events import decode_gtid
 from dumpfilter.binlog.reader import Event, iter_events
@@ -21,17 +21,8 @@ from dumpfilter.testbed.experiment.growth import Growth
 Key = tuple[str, int] | str
 """The identity of a transaction: its GTID, or the origin's file and the position after the transaction."""
 
-_GTIDS = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)
-_OF_FILES = (
-    EventType.ROTATE,
-    EventType.PREVIOUS_GTIDS,
-    EventType.GTID_LIST,
-    EventType.STOP,
-    EventType.BINLOG_CHECKPOINT,
-    EventType.HEARTBEAT,
-    EventType.HEARTBEAT_V2,
-)
-"""Types of events that belong to a file, and that stand between transactions."""
+_BETWEEN = OF_FILES | {EventType.HEARTBEAT, EventType.HEARTBEAT_V2}
+"""Types of events that stand between transactions."""
 
 _MADE_FOR_A_READER = LOG_EVENT_RELAY_LOG_F | LOG_EVENT_ARTIFICIAL_F
 """The flags of events that the binlog of the source does not have."""
@@ -108,13 +99,13 @@ class _Reading:
                     continue
                 if kind == EventType.FORMAT_DESCRIPTION or is_gap_event(kind, event.body):
                     continue
-                if kind in _OF_FILES and self._is_not_of_source(event, source_file):
+                if kind in _BETWEEN and self._is_not_of_source(event, source_file):
                     continue
-                if kind in _GTIDS:
+                if kind in GTIDS:
                     self.finish()
                     self._key = _gtid(event)
                     is_inside = True
-                elif kind in _OF_FILES:
+                elif kind in _BETWEEN:
                     is_inside = False
                 end = event.offset + len(event.raw)
                 if is_inside:

@@ -14,6 +14,7 @@ import numpy as np
 import pymysql
 
 from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.waiting import watching
 from dumpfilter.simulation.plan import Plan, describe, plan_topology
 from dumpfilter.simulation.results import Results, Run, Setting, SourceFigures, Variant
 from dumpfilter.simulation.simulate import Options, simulate
@@ -90,7 +91,8 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell: Tell) 
     tell("starting")
     topology = topology_for(experiment.topology, variant)
     plan = plan_topology(planned(experiment.topology, variant))
-    with up(topology, hold=True) as bed, Recorder() as recorder:
+    recorder = Recorder()
+    with up(topology, hold=True) as bed, watching(recorder.run, "recorder of logs"):
         for name in plan.origins:
             recorder.watch(name, _binlog(bed[name]))
         for node in (bed[planned.name] for planned in plan.nodes):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -79,37 +79,32 @@ class SqlServer:
         ``arguments`` are those of PyMySQL's ``Cursor.execute``, and ``database`` is the current database. Raises
         ConnectionLost and StatementRefused.
         """
-        rows: list[tuple[Any, ...]] = []
-        with contextlib.closing(self.connect(database=database)) as connection:
-            for statement in statements:
-                with self._refusals(statement), connection.cursor() as cursor:
-                    cursor.execute(statement, arguments)
-                    rows = list(cursor.fetchall())
-        return rows
+        return self._run(statements, arguments, database=database)
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
         """Run one statement, and return its rows by column. Raises ConnectionLost and StatementRefused."""
-        with (
-            contextlib.closing(self.connect(cursorclass=pymysql.cursors.DictCursor)) as connection,
-            self._refusals(statement),
-            connection.cursor() as cursor,
-        ):
-            cursor.execute(statement)
-            return [dict(row) for row in cursor.fetchall()]
+        return self._run([statement], cursorclass=pymysql.cursors.DictCursor)
 
-    @contextlib.contextmanager
-    def _refusals(self, statement: str) -> Iterator[None]:
-        try:
-            yield
-        except pymysql.Error as error:
-            number = int(error.args[0]) if error.args and isinstance(error.args[0], int) else 0
-            text = error.args[1] if len(error.args) > 1 else str(error)
-            shown = (
-                statement if len(statement) <= _LONGEST_STATEMENT else f"{statement[:_LONGEST_STATEMENT]}…"
-            )
-            refused = StatementRefused(f"{self.name}: error {number}: {text}: {shown}")
-            refused.number = number
-            raise refused from None
+    def _run(self, statements: Sequence[str], arguments: Any = None, **more: Any) -> list[Any]:
+        """Run statements over a new connection. ``more`` has further arguments of ``pymysql.connect``."""
+        rows: list[Any] = []
+        with contextlib.closing(self.connect(**more)) as connection:
+            for statement in statements:
+                try:
+                    with connection.cursor() as cursor:
+                        cursor.execute(statement, arguments)
+                        rows = list(cursor.fetchall())
+                except pymysql.Error as error:
+                    raise self._refused(statement, error) from None
+        return rows
+
+    def _refused(self, statement: str, error: pymysql.Error) -> StatementRefused:
+        number = int(error.args[0]) if error.args and isinstance(error.args[0], int) else 0
+        text = error.args[1] if len(error.args) > 1 else str(error)
+        shown = statement if len(statement) <= _LONGEST_STATEMENT else f"{statement[:_LONGEST_STATEMENT]}…"
+        refused = StatementRefused(f"{self.name}: error {number}: {text}: {shown}")
+        refused.number = number
+        return refused
 
     def value(self, expression: str) -> str:
         """Return the value of an SQL expression as text, and an empty text for NULL."""

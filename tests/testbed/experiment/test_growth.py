@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.base.waiting import watching
 from dumpfilter.testbed.experiment.growth import Growth, Recorder, Watched
 
 
@@ -34,7 +35,7 @@ def test_a_recorder_follows_a_log_that_begins_later_and_goes_on_in_further_files
     (tmp_path / "later").mkdir()
     first, second = tmp_path / "later" / "bin.000001", tmp_path / "later" / "bin.000002"
     first.write_bytes(b"12345")
-    with recorder:
+    with watching(recorder.run, "recorder"):
         while not recorder.grown()["log"]:
             pass
         first.write_bytes(b"1234567")
