@@ -11,9 +11,9 @@ from bench._follower import Start
 from bench._growing import GrowingSet
 from bench._slaves import Result
 from dumpfilter.binlog.events import EventHeader, EventType
-from dumpfilter.dump.event_stream import kept_events
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.index.fileset import BinlogSet
+from tests.kept_events import kept_events
 
 Pieces = tuple[tuple[int, tuple[str, int]], ...]
 """The number of each filter of a slave, and the place up to which this filter chose the events. The first piece names

@@ -1,4 +1,4 @@
-"""The events that a slave with a given filter would be sent, one by one, for programs that print them."""
+"""The events that a slave with a given filter would be sent, for programs that print them."""
 
 from __future__ import annotations
 
@@ -22,28 +22,19 @@ SIZE_AT = 9
 """The offset of an event's size in its header."""
 
 
-class KeptEvent(NamedTuple):
-    """One event with the bytes that a slave would be sent."""
-
-    file: str
-    fd: FormatDescription
-    """The format description event that tells how to decode this event. For a format description event, its own
-    content."""
-    offset: int
-    """The byte offset in ``file`` at which the original event begins."""
-    event: bytes
-
-
 class KeptEvents(NamedTuple):
-    """Consecutive events with the bytes that a slave would be sent. The members are those of :class:`KeptEvent`."""
+    """Consecutive events with the bytes that a slave would be sent."""
 
     file: str
     fd: FormatDescription
+    """The format description event that tells how to decode the events. For a format description event, its own
+    content."""
     data: npt.NDArray[np.uint8]
     """The bytes of the events. Event k has ``size[k]`` bytes from ``start[k]`` on."""
     start: npt.NDArray[np.int64]
     size: npt.NDArray[np.int64]
     offset: npt.NDArray[np.int64]
+    """The byte offsets in ``file`` at which the original events begin."""
     undecided: bool = False
     """Whether the one event is a statement about which the filter cannot decide."""
 
@@ -121,18 +112,6 @@ def kept_pieces(
             if left_out is not None:
                 for passed in statements.before(segment.end, file.read):
                     left_out(passed)
-
-
-def kept_events(
-    binlogs: BinlogSet, rules: ReplicationFilter, **options: Unpack[PassOptions]
-) -> Iterator[KeptEvent]:
-    """Yield the events of :func:`kept_pieces` one by one."""
-    for kept in kept_pieces(binlogs, rules, **options):
-        data = kept.data.tobytes()
-        for at, size, offset in zip(
-            kept.start.tolist(), kept.size.tolist(), kept.offset.tolist(), strict=True
-        ):
-            yield KeptEvent(kept.file, kept.fd, offset, data[at : at + size])
 
 
 def one_event(

@@ -14,7 +14,6 @@ from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.dump.event_stream import kept_events
 from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.filter import Filter
 from dumpfilter.filter.rules import FilterOn
@@ -23,6 +22,7 @@ from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import apply_files
+from tests.kept_events import kept_events
 from tests.mariadb import MariaDb, mariadb_version
 from tests.oracle.replaying import Server
 from tests.slave.once import Once

@@ -9,11 +9,11 @@ from pathlib import Path
 from dumpfilter.analyse.printing.load_files import LoadFiles
 from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.dump.event_stream import kept_events
 from dumpfilter.filter import Filter
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.clever import CleverFilter
 from dumpfilter.index.fileset import BinlogSet
+from tests.kept_events import kept_events
 from tests.oracle.recordings import Recording, all_recordings
 
 BINLOG = re.compile(rb"^BINLOG '\n(.*?)'/\*!\*/;$", re.MULTILINE | re.DOTALL)
