@@ -62,9 +62,9 @@ class Peer:
     def fields(self) -> dict[str, object]:
         """The fields by which lines of the log name the slave."""
         return {
-            "user": printable(self.user),
-            "channel": printable(self.channel),
             "server_id": self.server_id,
+            "channel": printable(self.channel),
+            "user": printable(self.user),
         }
 
     @property
