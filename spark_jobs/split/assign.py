@@ -40,7 +40,7 @@ from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
 from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, with_carry
 from dumpfilter.dump.payload import close_payload, open_payload
 from dumpfilter.filter.boundary import OnUndecided
-from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, MOST_HITS
+from dumpfilter.filter.flags import MOST_HITS
 from dumpfilter.index.segment import Segment
 from dumpfilter.spark_jobs.ranges.ranges import Block
 from dumpfilter.spark_jobs.split.ownership import NO_OUTPUT, Owners
@@ -120,19 +120,6 @@ class Share:
         return found
 
 
-_NOBODY = 0
-"""The subject of events that no output owns."""
-_DEFAULT = 1
-"""The subject of whole transactions of which no output owns an event. The default outputs receive them."""
-
-
-def _subjects(owner: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Return the subject that stands for each owner number: even for one output, odd for a combination of outputs."""
-    alone = owner >= 0
-    found = np.where(alone, 2 * owner + 2, 2 * (-2 - owner) + 3)
-    return np.where(owner == NO_OUTPUT, _NOBODY, found).astype(np.int32)
-
-
 class _OutputFlags:
     """The owner numbers of one output, as a filter's verdicts about subjects (:class:`dumpfilter.dump.decision.Flags`).
 
@@ -151,10 +138,9 @@ class _OutputFlags:
 
 
 class _Block(NamedTuple):
-    """The events of a block with their owners."""
+    """The events of a block, whose subjects are owner numbers."""
 
     columns: Columns
-    owner: npt.NDArray[np.int32]
     parts: dict[int, dict[int, bytes]]
     """The new bytes of each compressed transaction of which an output receives only some events. The first key is the
     output's number, the second key is the event's number."""
@@ -174,8 +160,6 @@ class Assigner:
         """For each output that owns an event of the transaction that continues, what later events decide about."""
         self._nobody: Carry | None = None
         """For an output that owns none of the transaction's events, what later events decide about."""
-        self._flags: npt.NDArray[np.uint32] = np.zeros((0, 0), np.uint32)
-        self._known = (0, 0)
 
     def assign(self, segment: Segment, read: ReadAt) -> list[Share]:
         """Return for each output that receives events of a segment the part of the segment that the output receives.
@@ -185,17 +169,17 @@ class Assigner:
         """
         block = self._block(segment, read)
         nobody = len(self.owners.names)
-        rows = self._rows()
-        present = {*self._open, *block.parts, *self.owners.default_outputs}
-        for code in np.unique(block.owner).tolist():
-            present.update(self.owners.members(code))
+        rows = [_OutputFlags(row) for row in self.owners.sent()]
+        present = {*self._open, *block.parts}
+        for code in (self.owners.default, *np.unique(block.columns.subject).tolist()):
+            present.update(self.owners.combinations[code])
         begun = self._open if segment.continues else {}
         begun_nobody = self._nobody if segment.continues else None
         if begun_nobody is not None and not (segment.open or _any_owned(block, begun)):
             # The first transaction began in an earlier block and ends in this block. No output owns any of its events,
             # so the default outputs receive the transaction: they own its last event.
             last = int(block.columns.txn_event[1]) - 1
-            block.columns.role[last], block.columns.subject[last] = R.STATEMENT | R.ENDS, _DEFAULT
+            block.columns.role[last], block.columns.subject[last] = R.STATEMENT | R.ENDS, self.owners.default
             begun = {}
         together = [k for k in present if k not in begun and k not in block.parts]
         if segment.open:
@@ -239,26 +223,6 @@ class Assigner:
             [Asked(rows[k], 0, WHOLE_SEGMENT, segment.start, segment.start) for k in outputs],
         )
 
-    def _rows(self) -> list[_OutputFlags]:
-        """Return the flags of each output, and of one more output that owns nothing."""
-        outputs, several = self.owners.names, self.owners.several
-        known_outputs, known_several = self._known
-        n = 2 * max(len(outputs), len(several)) + 3
-        if (
-            n > self._flags.shape[1]
-            or len(outputs) + 1 > self._flags.shape[0]
-            or known_outputs < len(outputs)
-        ):
-            self._flags = np.zeros((2 * len(outputs) + 1, 2 * n), np.uint32)
-            numbers = np.arange(len(outputs))
-            self._flags[numbers, 2 * numbers + 2] = FILTER_BINLOG_SEND_F
-            self._flags[list(self.owners.default_outputs), _DEFAULT] = FILTER_BINLOG_SEND_F
-            known_several = 0
-        for k in range(known_several, len(several)):
-            self._flags[list(several[k]), 2 * k + 3] = FILTER_BINLOG_SEND_F
-        self._known = len(outputs), len(several)
-        return [_OutputFlags(row) for row in self._flags[: len(outputs) + 1]]
-
     def _block(self, segment: Segment, read: ReadAt) -> _Block:
         owners = self.owners
         known = owners.array()
@@ -288,20 +252,20 @@ class Assigner:
         changes = decides & (role != R.TABLE_MAP)
         some = np.logical_or.reduceat(changes & (owner != NO_OUTPUT), first)
         is_whole = (lowest == highest) & some & ~np.logical_or.reduceat(stray, first)
-        txn_subject = np.where(is_whole, _subjects(lowest), np.int32(R.MIXED))
-        txn_subject[~some] = _DEFAULT
+        txn_subject = np.where(is_whole, lowest, np.int32(R.MIXED))
+        txn_subject[~some] = owners.default
         txn_subject[segment.txn_source == R.KEPT] = R.SKIP
         txn_subject[: int(segment.continues)] = R.MIXED
         for of_output in parts.values():
             txn_subject[[segment.transaction_of(event) for event in of_output]] = R.MIXED
         columns = columns_of(segment)._replace(
             role=roles | (segment.role & R.ENDS),
-            subject=_subjects(owner),
-            txn_subject=txn_subject.astype(np.int32),
+            subject=owner,
+            txn_subject=txn_subject,
             txn_set=np.zeros_like(segment.txn_set),
             has_gaps=False,
         )
-        return _Block(columns, owner, parts)
+        return _Block(columns, parts)
 
     def _look_inside(
         self, segment: Segment, event: int, inner: Segment, read: ReadAt, parts: dict[int, dict[int, bytes]]
@@ -354,8 +318,8 @@ def _any_owned(block: _Block, begun: dict[int, Carry]) -> bool:
     """
     if any(carry.is_kept for carry in begun.values()):
         return True
-    part = slice(0, int(block.columns.txn_event[1]))
-    bare = (block.columns.role[part] & R.ROLE_MASK == R.TABLE_MAP) | (block.owner[part] == NO_OUTPUT)
+    columns, part = block.columns, slice(0, int(block.columns.txn_event[1]))
+    bare = (columns.role[part] & R.ROLE_MASK == R.TABLE_MAP) | (columns.subject[part] == NO_OUTPUT)
     return not bare.all()
 
 

@@ -27,6 +27,7 @@ from dumpfilter.base.options.toml_file import Model, load_toml
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
 from dumpfilter.index.subjects import Subject, Subjects
 
 REST = "@rest"
@@ -86,7 +87,7 @@ def _utf16(character: str) -> list[int]:
     return [int.from_bytes(raw[k : k + 2], "little") for k in range(0, len(raw), 2)]
 
 
-NO_OUTPUT = -1
+NO_OUTPUT = 0
 """The owner number (the number that says which outputs receive an event) for no output. GTID, BEGIN and context events
 (such as Intvar) have this number, since they go wherever their transaction or statement goes."""
 
@@ -100,8 +101,7 @@ class Owners:
     to the output :data:`REST`. ``unknown_xa_schemas`` are the encoded names of the schemas that receive every XA COMMIT
     and XA ROLLBACK of a transaction that was prepared before the binlog set.
 
-    An owner number says which outputs receive an event. A number from 0 is one output, the index in ``names``. The
-    number -1 (:data:`NO_OUTPUT`) is no output. The number -2 - k means all outputs in ``several[k]``.
+    An owner number says which outputs receive an event. The number is an index into ``combinations``.
     """
 
     def __init__(
@@ -124,15 +124,21 @@ class Owners:
             self._rest = [len(filters)]
             self.names.append(rest)
         self._numbers = {name: number for number, name in enumerate(self.names)}
+        self.combinations: list[tuple[int, ...]] = []
+        """The combinations of outputs that receive the same events, each once, as indexes into ``names``.
+
+        For example, a statement that changes tables of two schemas goes to the outputs of both. The first combination
+        is that of no output (:data:`NO_OUTPUT`).
+        """
+        self._codes: dict[tuple[int, ...], int] = {}
+        self._sent: npt.NDArray[np.uint32] = np.zeros((0, 0), np.uint32)
+        self._n_sent = 0
+        self.code(())
         # A slave whose filter has no rules receives every transaction, even an empty transaction.
         without_rules = [k for k, one in enumerate(self._filters or ()) if not one.is_on]
-        self.default_outputs = tuple(without_rules or self._rest)
-        """The numbers of the outputs that receive a transaction in which no event belongs to any output, for example
-        an empty transaction."""
-        self.several: list[tuple[int, ...]] = []
-        """The combinations of outputs that receive the same events, each combination once. For example, a statement
-        that changes tables of two schemas goes to the outputs of both."""
-        self._codes: dict[tuple[int, ...], int] = {}
+        self.default = self.code(without_rules or self._rest)
+        """The owner number of a transaction in which no event belongs to any output, for example an empty
+        transaction."""
 
     def outputs_of(self, subject: Subject) -> Sequence[int]:
         """Return the numbers of the outputs that receive a table's rows events, or a statement's event."""
@@ -156,7 +162,7 @@ class Owners:
         Such events are incidents, events of unknown types, and rows events without a table map. In a split by filters
         every output receives them, and in a split by schema the output for events without a schema.
         """
-        return 0 if self._filters is None else self.code(range(len(self.names)))
+        return self.code(self._rest if self._filters is None else range(len(self.names)))
 
     @property
     def unknown_xa_ends(self) -> int:
@@ -169,29 +175,30 @@ class Owners:
             return self.code(self._of_schemas(self._unknown_xa_schemas))
         return self.undecided
 
-    def members(self, owner: int) -> tuple[int, ...]:
-        """Return the numbers of the outputs that an owner number stands for.
-
-        An owner number says which outputs receive an event. It stands for no output, one output, or several outputs.
-        """
-        if owner >= 0:
-            return (owner,)
-        return () if owner == NO_OUTPUT else self.several[-2 - owner]
-
     def code(self, outputs: Iterable[int]) -> int:
         """Return one number, an owner number, that stands for all of these outputs together.
 
-        ``outputs`` are the outputs' numbers. A combination of several outputs gets a new owner number when it is seen
-        for the first time.
+        ``outputs`` are the outputs' numbers. A combination of outputs gets a new owner number when it is seen for the
+        first time.
         """
         key = tuple(sorted(set(outputs)))
-        if len(key) < 2:
-            return key[0] if key else NO_OUTPUT
-        found = self._codes.get(key)
-        if found is None:
-            found = self._codes[key] = -2 - len(self.several)
-            self.several.append(key)
+        found = self._codes.setdefault(key, len(self.combinations))
+        if found == len(self.combinations):
+            self.combinations.append(key)
         return found
+
+    def sent(self) -> npt.NDArray[np.uint32]:
+        """Return for each output (a row) and each owner number (a column) whether the output receives the events.
+
+        The values are those of a filter's verdicts. The last row is that of an output that receives no event.
+        """
+        n_outputs, n = len(self.names) + 1, len(self.combinations)
+        if n_outputs > len(self._sent) or n > self._sent.shape[1]:
+            self._sent, self._n_sent = np.zeros((2 * n_outputs, 2 * n), np.uint32), 0
+        for number in range(self._n_sent, n):
+            self._sent[self.combinations[number], number] = FILTER_BINLOG_SEND_F
+        self._n_sent = n
+        return self._sent[:n_outputs]
 
     def array(self) -> npt.NDArray[np.int32]:
         """Return the owner number of every subject seen so far, int32, by the subject's number.
@@ -210,7 +217,7 @@ class Owners:
             else:
                 # XA COMMIT or ROLLBACK goes to every output that received part of the prepared transaction.
                 self._of[number] = self.code(
-                    k for member in members for k in self.members(int(self._of[member]))
+                    k for member in members for k in self.combinations[self._of[member]]
                 )
         self._n_owned = wanted
         return self._of
