@@ -12,7 +12,7 @@ exploded form each changed row is a row of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -86,37 +86,26 @@ def image_lists(images: pa.MapArray, event: Int64, count: int) -> pa.ListArray:
     )
 
 
-class ExplodedRows(NamedTuple):
-    """The rows of the data source in exploded form: one for each changed row, and one for each event without rows."""
+def exploded(images: ChangedRows, count: int) -> pa.RecordBatch:
+    """Return the rows in exploded form of ``count`` events, whose numbers the row images have.
 
-    event: Int64
-    """The number of the event that each row comes from, ascending."""
-    row: pa.Array
-    """The number of the changed row in its event, from 0, int32; null for an event without rows."""
-    before: pa.Array
-    """The row images, as maps or structs."""
-    after: pa.Array
-
-    def only_changed_rows(self) -> ExplodedRows:
-        """Return the rows without those of events that change no row."""
-        changed = self.row.is_valid()
-        rows, before, after = (one.filter(changed) for one in (self.row, self.before, self.after))
-        return ExplodedRows(self.event[np.asarray(changed)], rows, before, after)
-
-
-def exploded(images: ChangedRows, count: int) -> ExplodedRows:
-    """Return the rows in exploded form of ``count`` events, whose numbers the row images have."""
+    There is a row for each changed row, and one for each event without rows. The column ``event`` has the number of the
+    event, ascending. The column ``row`` has the number of the changed row in its event, from 0. It is null for an event
+    without rows. The columns ``before`` and ``after`` have the row images.
+    """
     per_event = np.bincount(images.event, minlength=count)
     lines = np.maximum(per_event, 1)
     event = np.repeat(np.arange(count), lines)
     row = np.arange(event.size) - np.repeat(np.cumsum(lines) - lines, lines)
     without = (per_event == 0)[event]
     image = pa.array((np.cumsum(per_event) - per_event)[event] + row, mask=without)
-    return ExplodedRows(
-        event,
-        pa.array(row.astype(np.int32), mask=without),
-        images.before.take(image),
-        images.after.take(image),
+    return pa.record_batch(
+        {
+            "event": event,
+            "row": pa.array(row.astype(np.int32), mask=without),
+            "before": images.before.take(image),
+            "after": images.after.take(image),
+        }
     )
 
 
@@ -182,9 +171,6 @@ NO_FILTERS: Mapping[str, int] = MappingProxyType({})
 """The columns of filters in a query that names no filter."""
 
 
-_NO_COUNTS: npt.NDArray[np.int32] = np.zeros(0, np.int32)
-
-
 def true_of(test: Callable[[pa.Array], pa.Array], values: pa.Array) -> npt.NDArray[np.bool_]:
     """Tell for each value of a column whether it passes ``test``.
 
@@ -213,31 +199,17 @@ def _text(name: str | None) -> str | None:
     return None if name is None else name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Events whose bytes are in one buffer: the events of a file, or the events inside compressed transactions.
-
-    Each array but ``data`` has an element for each event.
-    """
+class _Part(NamedTuple):
+    """Events whose bytes are in one buffer: the events of a file, or the events inside compressed transactions."""
 
     data: npt.NDArray[np.uint8]
-    start: Int64
-    """The offset of each event in ``data``."""
-    size: Int64
-    type: npt.NDArray[np.uint8]
-    role: npt.NDArray[np.uint8]
-    subject: npt.NDArray[np.int32]
-    outer: Int64
-    """The index in the segment of each event. An event inside a compressed transaction has the index of the
-    Transaction_payload event around it."""
+    events: slice
+    """The numbers of the events."""
     fd: FormatDescription
 
-    def header(self, field: int) -> npt.NDArray[np.uint32]:
-        """Return the 4-byte little-endian number at offset ``field`` of each event's header."""
-        # The elements of this array overlap. Element k is the little-endian number in the bytes k to k + 3 of
-        # ``data``.
-        numbers: npt.NDArray[np.uint32] = np.ndarray(max(0, self.data.size - 3), "<u4", self.data, 0, (1,))
-        return numbers[self.start + field]
+
+def _concatenated(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 class EventColumns:
@@ -280,7 +252,7 @@ class EventColumns:
 
         The value is -1 after an event between transactions.
         """
-        self._counter, self._inner_counter = RowCounter(), RowCounter()
+        self._counters = (RowCounter(), RowCounter())
         self._prefixes: dict[int, str] = {}
 
     def of(self, segment: Segment, data: npt.NDArray[np.uint8]) -> EventsOfSegment:
@@ -288,27 +260,37 @@ class EventColumns:
 
         ``data`` has the bytes of the file from ``segment.start`` on, uint8.
         """
-        outer = _Part(
-            data,
-            segment.offset - segment.start,
-            segment.size,
-            segment.type,
-            segment.role,
-            _named(segment),
-            np.arange(segment.offset.size, dtype=np.int64),
-            segment.format_description,
-        )
-        parts = [outer]
-        if self._opened and segment.payloads:
-            parts.append(self._inside(segment, data))
-        return EventsOfSegment(
+        numbers = sorted(segment.payloads) if self._opened else []
+        inside = [segment.payloads[number] for number in numbers]
+        count = segment.offset.size
+        parts = [_Part(data, slice(count), segment.format_description)]
+        if inside:
+            parts.append(
+                _Part(self._inside(segment, data, numbers), slice(count, None), inside[0].format_description)
+            )
+        begins = [-segment.start, *np.cumsum([0, *(inner.end for inner in inside[:-1])]).tolist()]
+        every = [segment, *inside]
+        events = EventsOfSegment(
             self,
             segment,
             parts,
-            self._transactions(segment),
-            self._rows(parts) if "rows" in self._wanted else _NO_COUNTS,
-            self._decided(segment, len(parts) > 1),
+            start=_concatenated([one.offset + begin for one, begin in zip(every, begins, strict=False)]),
+            size=_concatenated([one.size for one in every]),
+            type=_concatenated([one.type for one in every]),
+            role=_concatenated([one.role for one in every]),
+            subject=_concatenated([_named(one) for one in every]),
+            outer=_concatenated(
+                [
+                    np.arange(count),
+                    *(np.full(one.offset.size, k) for k, one in zip(numbers, inside, strict=True)),
+                ]
+            ),
+            transactions=self._transactions(segment),
+            decided=self._decided(segment, numbers),
         )
+        if "rows" in self._wanted:
+            events.counts = self._rows(events)
+        return events
 
     @property
     def of_subject(self) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int8]]:
@@ -337,7 +319,7 @@ class EventColumns:
             )
         return self._subject_arrays
 
-    def _decided(self, segment: Segment, opened: bool) -> dict[str, npt.NDArray[np.bool_]]:
+    def _decided(self, segment: Segment, opened: Sequence[int]) -> dict[str, npt.NDArray[np.bool_]]:
         """Return for each filter's column whether the filter sends the events, inner events after those of the file."""
         found = {}
         for name, number in self._filters.items():
@@ -346,41 +328,32 @@ class EventColumns:
                 found[name] = np.ones(segment.offset.size, np.bool_)
                 continue
             parts = [self._sent.of(number, segment.offset)]
-            for event in sorted(segment.payloads) if opened else ():
+            for event in opened:
                 count = segment.payloads[event].offset.size
                 parts.append(self._sent.inside(number, int(segment.offset[event]), count))
             found[name] = np.concatenate(parts)
         return found
 
-    def _inside(self, segment: Segment, data: npt.NDArray[np.uint8]) -> _Part:
-        buffers, starts, at = [], [], 0
-        numbers = sorted(segment.payloads)
-        inside = [segment.payloads[number] for number in numbers]
-        for number, inner in zip(numbers, inside, strict=True):
-            starts.append(inner.offset + at)
-            at += inner.end
-            if self._wanted & _OF_BYTES:
-                start = int(segment.offset[number]) - segment.start
-                event = data[start : start + int(segment.size[number])].tobytes()
-                opened = decode_transaction_payload(segment.format_description.body(event)).open()
-                buffers.append(np.frombuffer(opened, np.uint8))
-        return _Part(
-            np.concatenate(buffers) if buffers else np.empty(0, np.uint8),
-            np.concatenate(starts),
-            np.concatenate([inner.size for inner in inside]),
-            np.concatenate([inner.type for inner in inside]),
-            np.concatenate([inner.role for inner in inside]),
-            np.concatenate([_named(inner) for inner in inside]),
-            np.repeat(np.array(numbers, np.int64), [inner.offset.size for inner in inside]),
-            inside[0].format_description,
-        )
+    def _inside(
+        self, segment: Segment, data: npt.NDArray[np.uint8], numbers: Sequence[int]
+    ) -> npt.NDArray[np.uint8]:
+        """Return the bytes of the events inside the compressed transactions with these numbers, if a column needs
+        them."""
+        buffers = [np.empty(0, np.uint8)]
+        for number in numbers if self._wanted & _OF_BYTES else ():
+            start = int(segment.offset[number]) - segment.start
+            event = data[start : start + int(segment.size[number])].tobytes()
+            opened = decode_transaction_payload(segment.format_description.body(event)).open()
+            buffers.append(np.frombuffer(opened, np.uint8))
+        return np.concatenate(buffers)
 
-    def _rows(self, parts: Sequence[_Part]) -> npt.NDArray[np.int32]:
-        counters = (self._counter, self._inner_counter)
-        return np.concatenate(
+    def _rows(self, events: EventsOfSegment) -> npt.NDArray[np.int32]:
+        start, size, type, role = events.start, events.size, events.type, events.role
+        return _concatenated(
             [
-                counter.count(part.data, part.start, part.size, part.type, part.role, part.fd)
-                for counter, part in zip(counters, parts, strict=False)
+                counter.count(part.data, start[some], size[some], type[some], role[some], part.fd)
+                for counter, part in zip(self._counters, events.parts, strict=False)
+                for some in [part.events]
             ]
         )
 
@@ -429,29 +402,39 @@ def _named(segment: Segment) -> npt.NDArray[np.int32]:
     return subject
 
 
+@dataclass(eq=False)
 class EventsOfSegment:
     """The rows of the data source for one segment (consecutive events of a file).
 
-    The events inside a compressed transaction follow the Transaction_payload event that holds them.
+    The arrays have an element for each event. The events of the file come first, and then those inside compressed
+    transactions. The rows have another order: an inner event follows the Transaction_payload event that holds it.
     """
 
-    def __init__(
-        self,
-        maker: EventColumns,
-        segment: Segment,
-        parts: Sequence[_Part],
-        transactions: Int64,
-        counts: npt.NDArray[np.int32],
-        decided: Mapping[str, npt.NDArray[np.bool_]],
-    ) -> None:
-        self._maker, self._segment, self._parts = maker, segment, parts
-        self._transactions, self._counts, self._decided = transactions, counts, decided
-        self._outer = self._joined(lambda part: part.outer)
+    maker: EventColumns
+    segment: Segment
+    parts: Sequence[_Part]
+    start: Int64
+    """The offset of each event in the data of its part."""
+    size: Int64
+    type: npt.NDArray[np.uint8]
+    role: npt.NDArray[np.uint8]
+    subject: npt.NDArray[np.int32]
+    outer: Int64
+    """The index in the segment of each event. An event inside a compressed transaction has the index of the
+    Transaction_payload event around it."""
+    transactions: Int64
+    """The file offset at which each transaction begins."""
+    decided: Mapping[str, npt.NDArray[np.bool_]]
+    counts: npt.NDArray[np.int32] = field(init=False)
+    """The number of rows of each event, if the query needs it."""
+
+    def __post_init__(self) -> None:
         # Most segments have one part, whose events are in order. A slice copies nothing.
-        self._order: Chosen = np.argsort(self._outer, kind="stable") if len(parts) > 1 else slice(None)
+        is_ordered = len(self.parts) == 1
+        self._order: Chosen = slice(None) if is_ordered else np.argsort(self.outer, kind="stable")
 
     def __len__(self) -> int:
-        return len(self._outer)
+        return len(self.outer)
 
     def column(self, name: str, keep: Int64 | None = None) -> pa.Array:
         """Return the values of a column: one of :data:`TYPES`, ``sql``, or the column of a filter.
@@ -460,8 +443,8 @@ class EventsOfSegment:
         in many events are a dictionary array.
         """
         events = self._chosen(keep)
-        if name in self._decided:
-            return pa.array(self._decided[name][events])
+        if name in self.decided:
+            return pa.array(self.decided[name][events])
         made: pa.Array = getattr(self, f"_{name}")(events)
         return made
 
@@ -481,51 +464,60 @@ class EventsOfSegment:
         wanted[kept] = True
         place = np.empty(len(self), np.int64)
         place[kept] = np.arange(kept.size)
-        found, first = [], 0
-        for part, reader in zip(self._parts, self._maker.image_readers, strict=False):
-            count = part.start.size
-            position = self._segment.offset[part.outer]
-            is_wanted = wanted[first : first + count]
+        position = self.segment.offset[self.outer]
+        found = []
+        for part, reader in zip(self.parts, self.maker.image_readers, strict=False):
+            some = part.events
             try:
                 rows = reader.read(
-                    part.data, part.start, part.size, part.type, position, part.fd, wanted=is_wanted
+                    part.data,
+                    self.start[some],
+                    self.size[some],
+                    self.type[some],
+                    position[some],
+                    part.fd,
+                    wanted=wanted[some],
                 )
             except BinlogError as error:
-                raise error.located(self._segment.file, error.position) from error
-            found.append(rows._replace(event=place[first + rows.event]))
-            first += count
+                raise error.located(self.segment.file, error.position) from error
+            found.append(rows._replace(event=place[some][rows.event]))
         return found[0] if len(found) == 1 else joined(found)
 
-    def _joined(self, of: Callable[[_Part], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        found = [of(part) for part in self._parts]
-        return found[0] if len(found) == 1 else np.concatenate(found)
-
     def _numbers(self, field: int, events: Chosen) -> npt.NDArray[np.uint32]:
-        found: npt.NDArray[np.uint32] = self._joined(lambda part: part.header(field))[events]
-        return found
+        """Return the 4-byte little-endian number at offset ``field`` of each event's header."""
+        found = []
+        for part in self.parts:
+            # The elements of this array overlap. Element k is the little-endian number in the bytes k to k + 3 of
+            # ``data``.
+            numbers: npt.NDArray[np.uint32] = np.ndarray(
+                max(0, part.data.size - 3), "<u4", part.data, 0, (1,)
+            )
+            found.append(numbers[self.start[part.events] + field])
+        chosen: npt.NDArray[np.uint32] = _concatenated(found)[events]
+        return chosen
 
     def _transaction_number(self, events: Chosen) -> Int64:
-        of_event = np.repeat(np.arange(self._transactions.size), np.diff(self._segment.txn_event))
-        return np.take(of_event, self._outer[events])
+        of_event = np.repeat(np.arange(self.transactions.size), np.diff(self.segment.txn_event))
+        return np.take(of_event, self.outer[events])
 
     def _subject(self, events: Chosen) -> npt.NDArray[np.int32]:
-        found: npt.NDArray[np.int32] = np.maximum(self._joined(lambda part: part.subject)[events], -1)
+        found: npt.NDArray[np.int32] = np.maximum(self.subject[events], -1)
         return found
 
     def _file(self, events: Chosen) -> pa.Array:
-        return _words(np.zeros(len(self._outer[events]), np.int8), self._maker.file)
+        return _words(np.zeros(len(self.outer[events]), np.int8), self.maker.file)
 
     def _position(self, events: Chosen) -> pa.Array:
-        return pa.array(self._segment.offset[self._outer[events]])
+        return pa.array(self.segment.offset[self.outer[events]])
 
     def _end_log_pos(self, events: Chosen) -> pa.Array:
         return pa.array(self._numbers(13, events))
 
     def _size(self, events: Chosen) -> pa.Array:
-        return pa.array(self._joined(lambda part: part.size)[events])
+        return pa.array(self.size[events])
 
     def _type(self, events: Chosen) -> pa.Array:
-        return _words(self._joined(lambda part: part.type)[events].astype(np.int16), _TYPE_WORDS)
+        return _words(self.type[events].astype(np.int16), _TYPE_WORDS)
 
     def _timestamp(self, events: Chosen) -> pa.Array:
         return pa.array(self._numbers(0, events).astype(np.int64) * 1_000_000).cast(TYPES["timestamp"])
@@ -534,50 +526,49 @@ class EventsOfSegment:
         return pa.array(self._numbers(5, events))
 
     def _gtid(self, events: Chosen) -> pa.Array:
-        return _words(self._transaction_number(events), self._maker.gtids(self._segment))
+        return _words(self._transaction_number(events), self.maker.gtids(self.segment))
 
     def _transaction(self, events: Chosen) -> pa.Array:
-        found = self._transactions[self._transaction_number(events)]
+        found = self.transactions[self._transaction_number(events)]
         return pa.array(found, mask=found < 0)
 
     def _database(self, events: Chosen) -> pa.Array:
-        return _words(self._subject(events), self._maker.of_subject[0])
+        return _words(self._subject(events), self.maker.of_subject[0])
 
     def _table(self, events: Chosen) -> pa.Array:
-        return _words(self._subject(events), self._maker.of_subject[1])
+        return _words(self._subject(events), self.maker.of_subject[1])
 
     def _statement_kind(self, events: Chosen) -> pa.Array:
-        of_type = _KIND_OF_TYPE[self._joined(lambda part: part.type)[events]]
+        of_type = _KIND_OF_TYPE[self.type[events]]
         # An event without a subject (table or statement) has the index -1, which selects the last number in the array.
         # Therefore a -1, which stands for null, is appended as the last number.
-        of_subject = np.append(self._maker.of_subject[2], np.int8(-1))[self._subject(events)]
+        of_subject = np.append(self.maker.of_subject[2], np.int8(-1))[self._subject(events)]
         return _words(np.where(of_type >= 0, of_type, of_subject), _KINDS)
 
     def _rows(self, events: Chosen) -> pa.Array:
-        counts = self._counts[events]
+        counts = self.counts[events]
         return pa.array(counts, mask=counts == UNKNOWN)
 
     def _sql(self, events: Chosen) -> pa.Array:
-        starts = np.cumsum([0, *(part.size.size for part in self._parts)])
-        has_text = HAS_TEXT[self._joined(lambda part: part.type)[events]]
+        has_text = HAS_TEXT[self.type[events]]
         texts: list[str | None] = [None] * len(has_text)
         numbers = np.arange(len(self))[events]
         for place in np.flatnonzero(has_text).tolist():
-            k = int(np.searchsorted(starts, numbers[place], "right")) - 1
-            part, number = self._parts[k], int(numbers[place] - starts[k])
-            start, size = int(part.start[number]), int(part.size[number])
+            number = int(numbers[place])
+            part = self.parts[number >= self.segment.offset.size]
+            start, size = int(self.start[number]), int(self.size[number])
             body = bytes(part.fd.body(part.data[start : start + size].tobytes()))
-            texts[place] = text_of(int(part.type[number]), body, part.fd)
+            texts[place] = text_of(int(self.type[number]), body, part.fd)
         return pa.array(texts, pa.string())
 
     def _compressed(self, events: Chosen) -> pa.Array:
-        is_inside = np.arange(len(self))[events] >= self._parts[0].size.size
-        return pa.array(is_inside | _COMPRESSED[self._joined(lambda part: part.type)[events]])
+        is_inside = np.arange(len(self))[events] >= self.segment.offset.size
+        return pa.array(is_inside | _COMPRESSED[self.type[events]])
 
     def _inner(self, events: Chosen) -> pa.Array:
-        first = self._parts[0].size.size
+        first = self.segment.offset.size
         numbers = np.arange(len(self))[events]
-        begins = np.searchsorted(self._outer[first:], self._outer[events])
+        begins = np.searchsorted(self.outer[first:], self.outer[events])
         return pa.array((numbers - first - begins).astype(np.int32), mask=numbers < first)
 
 

@@ -237,9 +237,10 @@ class _Batches:
         if images is not None and self._is_exploded:
             rows = exploded(images, count)
             if self._only_changed_rows:
-                rows = rows.only_changed_rows()
-            keep = rows.event if keep is None else keep[rows.event]
-            found = {"row": rows.row, "before": rows.before, "after": rows.after}
+                rows = rows.filter(rows["row"].is_valid())
+            event = rows["event"].to_numpy()
+            keep = event if keep is None else keep[event]
+            found = {name: rows[name] for name in ("row", *IMAGES)}
         elif images is not None:
             found = {
                 "before": image_lists(images.before, images.event, count),

@@ -85,9 +85,9 @@ def test_images_keep_their_events(counts: list[int], cut: int) -> None:
     assert whole.event.tolist() == event.tolist()
     assert whole.after.equals(after)
     rows = exploded(whole, len(counts))
-    assert rows.event.tolist() == np.repeat(np.arange(len(counts)), np.maximum(counts, 1)).tolist()
-    assert rows.after.drop_null().equals(after)
-    assert rows.row.null_count == counts.count(0)
+    assert rows["event"].to_pylist() == np.repeat(np.arange(len(counts)), np.maximum(counts, 1)).tolist()
+    assert rows["after"].drop_null().equals(after)
+    assert rows["row"].null_count == counts.count(0)
     lists = image_lists(whole.after, whole.event, len(counts))
     assert [len(one or ()) for one in lists.to_pylist()] == counts
     assert image_lists(whole.before, whole.event, len(counts)).null_count == len(counts)
