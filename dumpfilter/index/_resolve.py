@@ -7,7 +7,8 @@ works in the order of the stream, since the end of an XA transaction depends on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -32,30 +33,18 @@ The function returns None when the events are not exactly one transaction. Raise
 """
 
 
+@dataclass
 class Resolved:
-    """The results of a :class:`Resolver` for one segment (consecutive events scanned at once): the scanned contents of
-    compressed transactions, and the events that end XA transactions.
+    """The results of a :class:`Resolver` for one segment (consecutive events scanned at once).
 
-    ``prepared`` are the XA transactions that are prepared before the segment.
+    :class:`~dumpfilter.index.segment.Segment` describes its members of the same names.
     """
 
-    def __init__(self, prepared: Iterable[Xid] = ()) -> None:
-        self._before = set(prepared)
-        self.payloads: dict[int, Segment] = {}
-        self.earlier_ends: dict[int, Xid] = {}
-        self.unknown_ends: dict[int, Xid] = {}
-        self.known_ends: dict[int, Xid] = {}
-        """The xid of each XA COMMIT or XA ROLLBACK event, by the number of the event, if the index knows the tables and
-        statements of the transaction that it ends.
-        """
-        self.prepares: dict[int, Xid] = {}
-        """The xid that each XA_prepare event, or a compressed transaction that ends with one, prepares."""
-
-    def add_end(self, event: int, xid: Xid, *, known: bool) -> None:
-        (self.known_ends if known else self.unknown_ends)[event] = xid
-        if not known or xid in self._before:
-            self._before.discard(xid)
-            self.earlier_ends[event] = xid
+    payloads: dict[int, Segment] = field(default_factory=dict)
+    earlier_ends: dict[int, Xid] = field(default_factory=dict)
+    unknown_ends: dict[int, Xid] = field(default_factory=dict)
+    xa_ends: dict[int, Xid] = field(default_factory=dict)
+    xa_prepares: dict[int, Xid] = field(default_factory=dict)
 
 
 class _Held:
@@ -103,6 +92,8 @@ class Resolver:
         self._max_opened = max_opened
         self._held = _Held()
         """The tables and statements found so far in the XA transaction that goes on in the next segment."""
+        self._earlier: set[Xid] = set()
+        """The XA transactions that were prepared before the segment, and have not ended in it."""
 
     @property
     def prepared(self) -> Prepared:
@@ -128,7 +119,8 @@ class Resolver:
         may be damaged. With a right checksum, the server itself wrote the event in this form, and the master sends it
         to all slaves.
         """
-        made = Resolved(self.prepared)
+        made = Resolved()
+        self._earlier = set(self.prepared)
         ends = np.flatnonzero(columns.role & R.ENDS)
         for i in np.flatnonzero(columns.subject <= R.PENDING).tolist():
             start = int(columns.offset[i]) - offset
@@ -180,7 +172,10 @@ class Resolver:
         holds = None
         if xid is not None:
             holds = self._xa.end(xid)
-            made.add_end(i, xid, known=holds is not None)
+            (made.unknown_ends if holds is None else made.xa_ends)[i] = xid
+            if holds is None or xid in self._earlier:
+                self._earlier.discard(xid)
+                made.earlier_ends[i] = xid
         if holds is None or holds == ALWAYS:
             _set(columns, i, R.KEEP)
         else:
@@ -202,7 +197,7 @@ class Resolver:
         _set(columns, i, R.FRAME)
         found = decode_xa_prepare(fd.body(event))
         if not found.one_phase:
-            made.prepares[i] = found.xid
+            made.xa_prepares[i] = found.xid
             self._xa.prepare(found.xid, held.number(self._subjects))
 
     def _open(
@@ -224,7 +219,7 @@ class Resolver:
             made.payloads[i] = segment
             self._xa = XaTransactions(segment.prepared)
             for xid in segment.xa_prepares.values():
-                made.prepares[i] = xid
+                made.xa_prepares[i] = xid
 
 
 def _set(columns: EventColumns, i: int, role: int, subject: int = R.NOTHING) -> None:

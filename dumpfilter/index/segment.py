@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -294,11 +294,6 @@ class ScannedEvents:
     time: npt.NDArray[np.uint32]
     type: npt.NDArray[np.uint8]
     role: npt.NDArray[np.uint8]
-
-    @classmethod
-    def of(cls, segment: Segment) -> ScannedEvents:
-        """Return the events of a segment."""
-        return cls(**{one.name: getattr(segment, one.name) for one in fields(cls)})
 
 
 class Columns:

@@ -33,7 +33,7 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.addresses import local_bytes
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, RemoteFile, SegmentReader, open_file
-from dumpfilter.index.segment import ScannedEvents
+from dumpfilter.index.segment import ScannedEvents, Segment
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import TimeSpans, joined, spans_of
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner, step
@@ -225,7 +225,7 @@ def reader_from(
     return reader
 
 
-def ends_of(events: ScannedEvents) -> npt.NDArray[np.int64]:
+def ends_of(events: ScannedEvents | Segment) -> npt.NDArray[np.int64]:
     """Return the offsets at which complete transactions end. An event between two transactions ends there, too."""
     last = np.flatnonzero(events.role & R.ENDS)
     return events.offset[last] + events.size[last]
@@ -249,7 +249,8 @@ def _read(
     bounds = [index.end]
     reader = reader_from(file, index.end, block_size, verify=verify)
     is_begun = False
-    while (events := _next(reader, whole=whole)) is not None:
+    following = reader.next if whole else reader.next_events
+    while (events := following()) is not None:
         if events.type[0] == EventType.FORMAT_DESCRIPTION:
             found = reader.scanner.format_description
             _same_format(found, file.format_description, file.name, events.start)
@@ -276,7 +277,9 @@ def _read(
     reader.check_end(last=last)
 
 
-def _find_prolog(index: FileIndex, file: BinlogFile, events: ScannedEvents, roles: npt.NDArray[Any]) -> bool:
+def _find_prolog(
+    index: FileIndex, file: BinlogFile, events: ScannedEvents | Segment, roles: npt.NDArray[Any]
+) -> bool:
     """Find the event that records the GTIDs of earlier files (Previous_gtids, or MariaDB's Gtid_list).
 
     The event stands before the file's first transaction. Return whether that transaction is among the events.
@@ -299,13 +302,6 @@ def _closed(index: FileIndex) -> tuple[int, ...]:
     if bounds and index.end > bounds[-1]:
         bounds = (*bounds, index.end)
     return bounds if len(bounds) > 1 else ()
-
-
-def _next(reader: SegmentReader, *, whole: bool) -> ScannedEvents | None:
-    if not whole:
-        return reader.next_events()
-    segment = reader.next()
-    return None if segment is None else ScannedEvents.of(segment)
 
 
 def _same_format(found: FormatDescription, first: FormatDescription, file: str, position: int) -> None:
