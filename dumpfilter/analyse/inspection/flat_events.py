@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from dumpfilter.binlog.compressed_sizes import uncompressed_sizes
 from dumpfilter.index.segment import Segment
 
 Ints = npt.NDArray[np.int64]
+_T = TypeVar("_T", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -48,42 +50,28 @@ def flat_events(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int)
         data, segment.offset - data_offset, segment.size, segment.type, segment.format_description
     )
     n = len(sizes)
-    payloads = [(event, inner) for event, inner in sorted(segment.payloads.items()) if len(inner.size)]
-    role = segment.role & np.uint8(R.ROLE_MASK)
-    if not payloads:
-        return FlatEvents(
-            np.arange(n),
-            segment.type,
-            role,
-            segment.subject,
-            sizes,
-            segment.size,
-            np.full(n, -1),
-            segment.txn_event[:-1],
-        )
+    payloads = {event: inner for event, inner in sorted(segment.payloads.items()) if len(inner.size)}
     repeats = np.ones(n, np.int64)
-    repeats[[event for event, _ in payloads]] = [len(inner.size) for _, inner in payloads]
+    repeats[list(payloads)] = [len(inner.size) for inner in payloads.values()]
     event = np.repeat(np.arange(n), repeats)
-    places = np.flatnonzero(np.isin(event, [event for event, _ in payloads]))
+    places = np.flatnonzero(np.isin(event, list(payloads)))
 
-    def merged(
-        outer: npt.NDArray[np.generic], inside: Sequence[npt.NDArray[np.generic]]
-    ) -> npt.NDArray[np.generic]:
+    def merged(outer: npt.NDArray[_T], inside: Iterable[npt.NDArray[_T]]) -> npt.NDArray[_T]:
+        if not payloads:
+            return outer
         column = outer[event]
-        column[places] = np.concatenate(inside)
+        column[places] = np.concatenate(list(inside))
         return column
 
-    inner_segments = [inner for _, inner in payloads]
-    stored = [_shares(int(segment.size[number]), inner.size) for number, inner in payloads]
     first = np.cumsum(repeats) - repeats
     return FlatEvents(
         event,
-        merged(segment.type, [inner.type for inner in inner_segments]),  # type: ignore[arg-type]
-        merged(role, [inner.role & np.uint8(R.ROLE_MASK) for inner in inner_segments]),  # type: ignore[arg-type]
-        merged(segment.subject, [inner.subject for inner in inner_segments]),  # type: ignore[arg-type]
-        merged(sizes, [inner.size for inner in inner_segments]),  # type: ignore[arg-type]
-        merged(segment.size, stored),  # type: ignore[arg-type]
-        merged(np.full(n, -1), [inner.offset for inner in inner_segments]),  # type: ignore[arg-type]
+        merged(segment.type, (inner.type for inner in payloads.values())),
+        merged(segment.role, (inner.role for inner in payloads.values())) & np.uint8(R.ROLE_MASK),
+        merged(segment.subject, (inner.subject for inner in payloads.values())),
+        merged(sizes, (inner.size for inner in payloads.values())),
+        merged(segment.size, (_shares(int(segment.size[at]), one.size) for at, one in payloads.items())),
+        merged(np.full(n, -1), (inner.offset for inner in payloads.values())),
         first[segment.txn_event[:-1]],
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dumpfilter.filter.rules import Rule
 
@@ -59,17 +59,17 @@ class Code(enum.Enum):
 
 @dataclass(frozen=True)
 class Evidence:
-    """An event of the set that shows a fault."""
+    """An event of the set that shows a fault. The fields are the members in JSON, in their order."""
 
     file: str
     position: int
-    text: str
-    """The statement, cut to one short line, or ``rows of DB.TABLE``."""
-    inside: int | None = None
+    inside: int | None = field(default=None, kw_only=True)
     """For an event inside a compressed transaction, its offset in the uncompressed bytes; None for other events.
 
     ``position`` is then the position of the Transaction_payload event.
     """
+    text: str
+    """The statement, cut to one short line, or ``rows of DB.TABLE``."""
 
     def __str__(self) -> str:
         inside = "" if self.inside is None else f"+{self.inside}"

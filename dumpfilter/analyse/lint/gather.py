@@ -289,7 +289,7 @@ class _InnerTexts(_Texts):
 
     def evidence(self, number: int, text: str) -> Evidence:
         position = int(self._outer.segment.offset[self._number])
-        return Evidence(self._outer.segment.file, position, text, int(self.segment.offset[number]))
+        return Evidence(self._outer.segment.file, position, text, inside=int(self.segment.offset[number]))
 
 
 def _tables(event: SetEvent) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from dumpfilter.analyse.lint.findings import Code, FilterWarning, Level
 from dumpfilter.analyse.lint.items import Item, few, joined
@@ -65,17 +66,10 @@ class RememberingFilter(FilterAround):
 
     def __init__(self, inner: ReplicationFilter) -> None:
         super().__init__(inner)
-        self._rows: dict[tuple[str, str], Decision] = {}
-        self._statements: dict[Statement, Decision] = {}
+        self._rows, self._statements = cache(inner.decide_rows), cache(inner.decide_statement)
 
     def decide_rows(self, database: str, table: str) -> Decision:
-        found = self._rows.get((database, table))
-        if found is None:
-            found = self._rows[database, table] = self.inner.decide_rows(database, table)
-        return found
+        return self._rows(database, table)
 
     def decide_statement(self, statement: Statement) -> Decision:
-        found = self._statements.get(statement)
-        if found is None:
-            found = self._statements[statement] = self.inner.decide_statement(statement)
-        return found
+        return self._statements(statement)

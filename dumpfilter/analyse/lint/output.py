@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from dumpfilter.analyse.lint.findings import Evidence, FilterWarning, Level
+from dumpfilter.analyse.lint.findings import FilterWarning, Level
 from dumpfilter.analyse.report.terminal import warn
 from dumpfilter.base.printable import visible
 from dumpfilter.filter.rules import Rule
@@ -76,14 +77,5 @@ def warning_as_dict(warning: FilterWarning) -> dict[str, Any]:
         "cure": warning.cure,
         "names": list(warning.names),
         "errors": list(warning.errors),
-        "evidence": [_evidence_as_dict(each) for each in warning.evidence],
-    }
-
-
-def _evidence_as_dict(evidence: Evidence) -> dict[str, Any]:
-    return {
-        "file": evidence.file,
-        "position": evidence.position,
-        "inside": evidence.inside,
-        "text": evidence.text,
+        "evidence": [asdict(each) for each in warning.evidence],
     }

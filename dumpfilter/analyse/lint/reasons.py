@@ -58,10 +58,10 @@ def cure_of(rule_filter: ReplicationFilter, decision: Decision) -> str:
     """Return advice for a user: the rules that judge a statement by its tables instead of its current database."""
     if decision.step in (Step.NO_DO_DB, Step.DO_DB):
         rules = [rule for rule in rule_filter.rules if rule.kind is RuleKind.DO_DB]
-        return f"Use {_wild(RuleKind.WILD_DO_TABLE, rules)} instead of the do-db rules"
+        return f"Use {wild_rules(RuleKind.WILD_DO_TABLE, rules)} instead of the do-db rules"
     if decision.step in (Step.IGNORE_DB, Step.NO_IGNORE_DB):
         rules = [rule for rule in rule_filter.rules if rule.kind is RuleKind.IGNORE_DB]
-        return f"Use {_wild(RuleKind.WILD_IGNORE_TABLE, rules)} instead of the ignore-db rules"
+        return f"Use {wild_rules(RuleKind.WILD_IGNORE_TABLE, rules)} instead of the ignore-db rules"
     if decision.step in (Step.DB_NO_WILD_DO, Step.DB_WILD_IGNORE):
         database = (decision.name or "").rstrip(".")
         return (
@@ -88,7 +88,8 @@ def database_cure(rule_filter: ReplicationFilter, decision: Decision, database: 
     return f"Create the database {database!r} on the replica"
 
 
-def _wild(kind: RuleKind, rules: Iterable[Rule]) -> str:
+def wild_rules(kind: RuleKind, rules: Iterable[Rule]) -> str:
+    """Return wild rules for all tables of the databases that the first of some rules name."""
     return " ".join(f"--{kind.option}={escaped(rule.value)}.%" for rule in few(rules))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dumpfilter.analyse.lint.findings import Code
 from dumpfilter.analyse.lint.items import Item, few, listed
 from dumpfilter.analyse.lint.knowledge import SetKnowledge
-from dumpfilter.analyse.lint.reasons import escaped
+from dumpfilter.analyse.lint.reasons import wild_rules
 from dumpfilter.analyse.lint.rule_names import Name, RuleAlone, RuleNames, compared, shown
 from dumpfilter.filter import Decision, Filter, ReplicationFilter, Rule, RuleKind, Step
 from dumpfilter.filter.rules import ValueForm
@@ -107,7 +107,7 @@ def _blocked(rule_filter: Filter, rule: Rule, matched: list[Name], names: RuleNa
     databases = list(dict.fromkeys(database for database, _ in matched))
     if any(each.kind is RuleKind.DO_DB for each in others):
         others = [each for each in others if each.kind is RuleKind.DO_DB]
-        wild = " ".join(f"--{RuleKind.WILD_DO_TABLE.option}={escaped(each.value)}.%" for each in few(others))
+        wild = wild_rules(RuleKind.WILD_DO_TABLE, others)
         cure = f"Use {wild} instead of the do-db rules, or add --{RuleKind.DO_DB.option}={databases[0]}"
     else:
         others = [each for each in others if each.value in databases] or others

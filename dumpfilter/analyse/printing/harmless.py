@@ -137,19 +137,19 @@ class Harmless:
 
     def missing_table(self, database: str, table: str) -> Key | None:
         """Return the table of row events, under its name on the target, if the target is known to lack it."""
-        key = self._table(database, table)
+        key = self._key(Thing.TABLE, database, table)
         return key if self.world.has(key) is False else None
 
     def changes_rows(self, database: str, table: str) -> None:
         """Note printed row events of a table, under its name on the target."""
-        self._note_changed({self._table(database, table)})
+        self._note_changed({self._key(Thing.TABLE, database, table)})
 
     def _facts(self, query: QueryEvent) -> StatementFacts:
         # A statement that ended with an error may have had its effect all the same.
         return statement_facts(replace(query, error_code=0), self._family)
 
-    def _table(self, database: str, table: str) -> Key:
-        return self.world.ref(Thing.TABLE, TableName(database, table), self.world.place(None)).replica
+    def _key(self, thing: Thing, database: str | None, name: str) -> Key:
+        return self.world.ref(thing, TableName(database, name), self.world.place(None)).replica
 
     # The statements that change rows.
 
@@ -256,15 +256,12 @@ class Harmless:
             needed.append(place.replica)
         before = []
         for database in dict.fromkeys(needed):
-            key = self._database(database)
+            key = self._key(Thing.DATABASE, None, database)
             if self.world.has(key) is False:
                 self.world.add(key)
                 tail = self._creations.get(key, b"")
                 before.append(b"CREATE DATABASE IF NOT EXISTS " + quoted_name(key[1]) + tail)
         return replace(form, before=tuple(before))
-
-    def _database(self, name: str) -> Key:
-        return self.world.ref(Thing.DATABASE, TableName(None, name), self.world.place(None)).replica
 
     # The effects of statements on the target.
 
@@ -279,7 +276,7 @@ class Harmless:
             # The options of the database, such as its character set, follow its name.
             tail = _behind(query, name, facts.after_thing, self._family)
             for one in (name, self.world.place(name).replica):
-                self._creations.setdefault(self._database(one), tail)
+                self._creations.setdefault(self._key(Thing.DATABASE, None, one), tail)
         may_be_older = facts.verb is Verb.CREATE and (facts.conditional or facts.replaces)
         if runs or self._from_first or not may_be_older:
             self.world.follow(facts, query.db, query.thread_id, query, passes=runs)
