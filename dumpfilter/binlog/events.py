@@ -33,9 +33,10 @@ HEADER_LENGTH = 19
 """The length of the common header, bytes (``LOG_EVENT_HEADER_LEN``)."""
 
 CHECKSUM_LENGTH = 4
+"""The length of the CRC32 that ends every event when checksums are on, bytes."""
+
 SOUND = 0x2144DF1C
 """The CRC32 of any bytes that their own CRC32 follows, in little-endian order."""
-"""The length of the CRC32 that ends every event when checksums are on, bytes."""
 
 _HEADER = struct.Struct("<IBIIIH")
 
