@@ -256,8 +256,9 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
         # One stranger can cause thousands of refusals a second, and must not fill the disk with them.
         held = self._seldom.allows()
         if held is not None:
+            event = "malformed request" if isinstance(error, MalformedRequest) else "call refused"
             log.warning(
-                "malformed request" if isinstance(error, MalformedRequest) else "call refused",
+                event,
                 peer=context.peer(),
                 method=printable(method),
                 reason=printable(str(error)),

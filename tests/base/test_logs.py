@@ -233,7 +233,11 @@ def test_reset_leaves_nothing() -> None:
 
 @functools.cache
 def events() -> dict[str, ast.expr]:
-    """Return the first argument of each call of a logger's method in the product, by its place."""
+    """Return the events of the product's log lines, by the place of the line or of a string it chooses from.
+
+    An event is the first argument of a call of a logger's method. Where a line chooses between two events, it
+    names them by a variable ``event``, whose strings are found as well.
+    """
     found = {}
     for folder in ("dumpfilter", "master", "slave", "spark_jobs"):
         for path in ROOT.joinpath(folder).rglob("*.py"):
@@ -246,6 +250,10 @@ def events() -> dict[str, ast.expr]:
                     and ast.unparse(node.func.value) in ("log", "self.log")
                 ):
                     found[f"{path.relative_to(ROOT)}:{node.lineno}"] = node.args[0]
+                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "event":
+                    chosen = node.value
+                    for event in (chosen.body, chosen.orelse) if isinstance(chosen, ast.IfExp) else ():
+                        found[f"{path.relative_to(ROOT)}:{event.lineno}:{event.col_offset}"] = event
     return found
 
 
@@ -254,7 +262,7 @@ def test_events_have_stable_names() -> None:
     bad = []
     for place, event in events().items():
         name = event.value if isinstance(event, ast.Constant) else None
-        # The gate names an event by a parameter, whose values are in the same module.
+        # A variable's values are in the same module.
         if isinstance(event, ast.Name) and event.id == "event":
             continue
         if not isinstance(name, str) or not re.fullmatch(
@@ -271,8 +279,6 @@ def test_the_page_lists_events_that_exist() -> None:
     listed = re.findall(r"`([^`]+)`", " ".join(first_cells))
     names = {event.value for event in events().values() if isinstance(event, ast.Constant)}
     names |= {
-        "malformed request",
-        "call refused",
         # The service has one function for its warnings about peers.
         "registration refused",
         "status refused",
