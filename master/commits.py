@@ -28,7 +28,7 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, Counts, with_statement_end
 from dumpfilter.dump.cut import ADD_STATEMENT_END
 from dumpfilter.dump.exclusion import Reach
-from dumpfilter.dump.packets.empties import Empties, mariadb_empties, with_empties
+from dumpfilter.dump.packets.empties import stand_in_of
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.scanner import FileScanner
@@ -92,8 +92,6 @@ class Commit:
     shape: Hashable
     server_id: int
     description: FormatDescription
-    stand_ins: list[bytes] | None = None
-    """The events that take the transaction's place for a replica that lacks its GTID, once they are made."""
 
     @property
     def end(self) -> int:
@@ -115,27 +113,10 @@ class Commit:
         """The Unix time of the commit, seconds; None if it is not known."""
         return commit_time(self.events[0], checksum=self.description.checksum)
 
+    @cached_property
     def stand_in(self) -> list[bytes]:
-        """Return the events of the transaction's stand-in (:mod:`dumpfilter.dump.packets.empties`)."""
-        if self.stand_ins is None:
-            gtid = self.events[0]
-            place, end = np.zeros(1, np.int64), np.array([self.end])
-            if self.description.family == "mysql":
-                empties = Empties(place, end, place, np.array([len(gtid)]), gtid)
-            else:
-                key, number = self.gtid
-                time = _HEADER.unpack_from(gtid)[0]
-                empties = mariadb_empties(
-                    place,
-                    end,
-                    np.array([key], np.int64),
-                    np.array([number]),
-                    np.array([time]),
-                    checksum=self.description.checksum,
-                )
-            made = with_empties(b"", empties, self.description)
-            self.stand_ins = events_of(bytes(made))
-        return self.stand_ins
+        """The events that take the transaction's place for a replica that lacks its GTID."""
+        return stand_in_of(self.events[0], self.end, checksum=self.description.checksum)
 
 
 class Tail:
@@ -168,16 +149,6 @@ class Tail:
 
 def _no_file(offset: int, length: int) -> bytes:
     raise AssertionError("the events are in memory")
-
-
-def events_of(data: bytes) -> list[bytes]:
-    """Return each of some whole events."""
-    events, at = [], 0
-    while at < len(data):
-        size = int.from_bytes(data[at + 9 : at + 13], "little")
-        events.append(data[at : at + size])
-        at += size
-    return events
 
 
 def cut_commits(data: bytes, offset: int, description: FormatDescription) -> list[Commit]:
@@ -322,7 +293,7 @@ class Decider:
                 return None
             sent = 0
             if decision.is_dropped and encoding.by_gtid:
-                made = commit.stand_in()
+                made = commit.stand_in
                 if commit.description.family == "mariadb":
                     # The last GTID of a domain is enough, as in a chunk.
                     domain = commit.gtid[0][0]

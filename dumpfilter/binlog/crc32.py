@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
+from dumpfilter.base.compiler.arrays import Bytes
 from dumpfilter.base.compiler.extensions import HAS_CLMUL
-from dumpfilter.base.compiler.kernels import kernel
+from dumpfilter.base.compiler.kernels import inner, kernel
 from dumpfilter.binlog.events import SOUND
 from dumpfilter.binlog.native import crc32_fold, load_u8, load_u32, load_u64
 
@@ -116,7 +117,7 @@ _SHIFTED = _shifted_residues()
 _SHIFT = _shift_tables()
 
 
-@kernel
+@inner
 def _shifted(crc: np.uint32, zeros: int):
     """Return the raw CRC32 register ``crc`` after a number of zero bytes, at most 8191."""
     k = 0
@@ -133,8 +134,8 @@ def _shifted(crc: np.uint32, zeros: int):
 
 
 @kernel
-def _expected(base: int, begin: int, size: int):
-    address = np.uintp(base) + np.uintp(begin)
+def _expected(data: Bytes, begin: int, size: int):
+    address = np.uintp(data.ctypes.data) + np.uintp(begin)
     room = np.int64(size) - np.int64(begin)
     at = np.int64(0)
     edge = np.int64(_BLOCK)
@@ -151,12 +152,17 @@ def _expected(base: int, begin: int, size: int):
     return at, edge - at, wanted
 
 
+@kernel
+def _is_expected(found: int, zeros: int, wanted: int):
+    """Tell whether the CRC32 ``found`` is ``wanted`` after a number of zero bytes, at most 8191."""
+    return _shifted(np.uint32(found), zeros) == np.uint32(wanted)
+
+
 def all_sound(data: npt.NDArray[np.uint8], begin: int, size: int) -> bool:
     """Tell whether the checksums of all whole events in a buffer are right. One pass checks all of them together.
 
     The first event begins at offset ``begin`` of ``data``, of which ``size`` bytes count. The check ends at an
     incomplete event, or at an event with an impossible length.
     """
-    length, zeros, wanted = _expected(data.ctypes.data, begin, size)
-    found = isal_zlib.crc32(data[begin : begin + length])
-    return bool(_shifted(np.uint32(found), zeros) == wanted)
+    length, zeros, wanted = _expected(data, begin, size)
+    return bool(_is_expected(isal_zlib.crc32(data[begin : begin + length]), zeros, wanted))

@@ -99,7 +99,9 @@ class Deframer:
 
     def fill(self) -> None:
         """Wait for bytes from the source. Raises ConnectionLost at the end of the connection, and OSError."""
-        if self._begin:
+        if self._begin == self._end:
+            self._begin = self._end = 0
+        elif self._begin:
             rest = self._end - self._begin
             self._buffer[:rest] = self._buffer[self._begin : self._end]
             self._begin, self._end = 0, rest
@@ -108,14 +110,16 @@ class Deframer:
             raise ConnectionLost("the source closed the connection")
         self._end += got
 
-    def fill_at_once(self, most: int) -> int:
+    def fill_at_once(self, most: int, has_more: Callable[[], bool]) -> int:
         """Read what has arrived, up to about ``most`` bytes, from a socket that does not block. Return the length.
 
-        A TLS connection gives one record at a time, and a server sends each event in a record of its own.
+        A TLS connection gives one record at a time, and a server may send each event in a record of its own.
+        ``has_more`` tells whether something has arrived that was not read. A question costs less than a read that
+        finds nothing.
         """
         before = self._end - self._begin
         got = 0
-        while got < most and self._end < self._buffer.size:
+        while before + got < self._buffer.size and (not got or (got < most and has_more())):
             try:
                 self.fill()
             except (BlockingIOError, ssl.SSLWantReadError):
@@ -133,6 +137,8 @@ class Deframer:
 
         Raises SourceStreamDamaged for a packet that no server sends.
         """
+        if self._begin == self._end:
+            return None
         read, written, self._sequence, is_control = deframe(
             self._buffer,
             self._begin,

@@ -197,7 +197,7 @@ class Reception:
         def turn() -> bool:
             nonlocal full
             try:
-                got = deframer.fill_at_once(_MOST_IN_A_TURN)
+                got = deframer.fill_at_once(_MOST_IN_A_TURN, lambda: self._has_more(stream))
             except OSError as error:
                 raise self._broken(error) from None
             self._received_at = time.monotonic()

@@ -50,6 +50,9 @@ KeyOf = Callable[[int], SourceKey]
 _READ_COST = 16 << 10
 """The number of bytes that can be read from a file in the time of one system call."""
 
+_MARIADB_ID = 12
+"""The length of the number and the domain at the begin of the body of MariaDB's Gtid event, bytes."""
+
 _NONE: Integers = np.empty(0, np.int64)
 
 
@@ -152,19 +155,51 @@ class Empties:
         return int(self.gtid_size.sum()) + len(self) * len(_tail(self.family, checksum))
 
 
+_XID = bytes(XID_LENGTH - HEADER_LENGTH)
+_BEGIN = bytes(14) + b"BEGIN"
+_MARIADB_REST = bytes([FL_TRANSACTIONAL | FL_ALLOW_PARALLEL]) + bytes(6)
+"""The body of MariaDB's Gtid event of a stand-in after the number and the domain."""
+
+
 @functools.cache
 def _tail(family: Family, checksum: bool) -> npt.NDArray[np.uint8]:
     """Return the events of a stand-in after its Gtid event."""
-    xid = make_event(EventType.XID, bytes(XID_LENGTH - HEADER_LENGTH), checksum=checksum)
-    begin = make_event(EventType.QUERY, bytes(14) + b"BEGIN", checksum=checksum)
+    xid = make_event(EventType.XID, _XID, checksum=checksum)
+    begin = make_event(EventType.QUERY, _BEGIN, checksum=checksum)
     return as_array(begin + xid if family == "mysql" else xid)
 
 
 @functools.cache
 def _mariadb_gtid(checksum: bool) -> bytes:
     """Return an empty Gtid event of MariaDB."""
-    body = bytes(12) + bytes([FL_TRANSACTIONAL | FL_ALLOW_PARALLEL]) + bytes(6)
-    return make_event(EventType.MARIADB_GTID, body, checksum=checksum)
+    return make_event(EventType.MARIADB_GTID, bytes(_MARIADB_ID) + _MARIADB_REST, checksum=checksum)
+
+
+def stand_in_of(gtid: bytes, end: int, *, checksum: bool) -> list[bytes]:
+    """Return the events of the stand-in of one dropped transaction. :func:`with_empties` makes those of many.
+
+    Parameters:
+        gtid: the transaction's Gtid event.
+        end: the position in the binlog file after the transaction, bytes.
+    """
+    head = EventHeader.unpack(gtid)
+
+    def made(kind: EventType, body: bytes, at: int) -> bytes:
+        return make_event(
+            kind,
+            body,
+            timestamp=head.timestamp,
+            server_id=head.server_id,
+            end_log_pos=at & 0xFFFFFFFF,
+            checksum=checksum,
+        )
+
+    xid = made(EventType.XID, _XID, end)
+    before = end - len(xid)
+    if head.type != EventType.MARIADB_GTID:
+        return [gtid, made(EventType.QUERY, _BEGIN, before), xid]
+    number_and_domain = gtid[HEADER_LENGTH : HEADER_LENGTH + _MARIADB_ID]
+    return [made(EventType.MARIADB_GTID, number_and_domain + _MARIADB_REST, before), xid]
 
 
 def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, key_of: KeyOf) -> Dropped:

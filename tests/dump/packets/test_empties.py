@@ -18,14 +18,20 @@ from dumpfilter.binlog.gtid import GtidSet, SourceKey
 from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import ChunkPlan
-from dumpfilter.dump.packets.empties import NOTHING_DROPPED, Empties, with_empties
+from dumpfilter.dump.packets.empties import (
+    NOTHING_DROPPED,
+    Empties,
+    mariadb_empties,
+    stand_in_of,
+    with_empties,
+)
 from dumpfilter.dump.packets.framing import frame
 from dumpfilter.filter import Rule
 from dumpfilter.filter.flags import TableFlags
 from tests.dump.packets.streamed import Streamed
 from tests.dump.plans import scanned
 from tests.dump.test_law import of_rules
-from tests.strategies import DIALECTS, MadeBinlog, binlogs, rules
+from tests.strategies import DIALECTS, Dialect, MadeBinlog, binlogs, rules
 
 BINLOGS = binlogs(odd=False, max_transactions=12)
 
@@ -165,6 +171,36 @@ def test_an_unfiltered_dump_has_no_stand_ins(made: MadeBinlog, segment_size: int
     streamed = Streamed(file, file.thread(TableFlags(of_rules([], made.fd.family), file.subjects)))
     assert all(dropped is NOTHING_DROPPED for dropped in streamed.dropped)
     assert b"".join(streamed.streams) == made.data[made.first_event :]
+
+
+@given(
+    st.sampled_from(DIALECTS),
+    st.binary(min_size=42, max_size=60),
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 2**40),
+)
+def test_one_stand_in_is_as_those_of_many(
+    dialect: Dialect, body: bytes, time: int, server_id: int, end: int
+) -> None:
+    fd = FormatDescription.parse(dialect.format_description())
+    kind = EventType.GTID if fd.family == "mysql" else EventType.MARIADB_GTID
+    gtid = make_event(kind, body, timestamp=time, server_id=server_id, checksum=fd.checksum)
+    zero, column = np.zeros(1, np.int64), np.array([end])
+    if fd.family == "mysql":
+        many = Empties(zero, column, zero, np.array([len(gtid)]), gtid)
+    else:
+        number, domain = struct.unpack_from("<QI", body)
+        keys = np.array([[domain, server_id]])
+        many = mariadb_empties(
+            zero,
+            column,
+            keys,
+            np.array([number], np.uint64).view(np.int64),
+            np.array([time]),
+            checksum=fd.checksum,
+        )
+    assert b"".join(stand_in_of(gtid, end, checksum=fd.checksum)) == with_empties(b"", many, fd)
 
 
 def _empties(place: int, event: bytes) -> Empties:
