@@ -1,5 +1,6 @@
-"""The ground of every room: errors, options and settings, TLS and passwords, logs, state files, compiled kernels.
+"""Foundations that every other package imports: errors, options, TLS and passwords, logs, state files, compiled
+kernels.
 
-Enters: option files, arguments, secrets, texts. Leaves: checked settings, TLS contexts, typed errors, log records. It
-imports nothing of dumpfilter.
+Enters: option files, arguments, secrets, texts. Leaves: checked settings, TLS contexts, typed errors, log records. The
+package imports no other package of dumpfilter.
 """

@@ -15,9 +15,10 @@ from rich.progress import (
 
 
 def byte_bar(console: Console, *, shown: bool = True, remaining: bool = True) -> Progress:
-    """Return a bar of bytes, which shows nothing where ``console`` is no terminal, or without ``shown``.
+    """Return a progress bar that counts bytes. It stays invisible if ``console`` is no terminal, or if ``shown`` is
+    False.
 
-    ``remaining`` adds the time that is left. A bar for work without an end does not need it.
+    With ``remaining`` the bar also shows the estimated time left, which work without a known end does not have.
     """
     columns: list[ProgressColumn] = [
         TextColumn("{task.description}"),

@@ -1,4 +1,4 @@
-"""The signals that end a process, and what they do while some code runs: Ctrl-C, SIGTERM and SIGHUP."""
+"""Handling of the signals that end a process (Ctrl-C, SIGTERM and SIGHUP) while some code runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ Handler = Callable[[int, FrameType | None], object]
 
 @contextlib.contextmanager
 def handling(handler: Handler, *numbers: signal.Signals) -> Iterator[Callable[[], None]]:
-    """Handle signals inside the context, and yield a function that restores the handlers of before.
+    """Handle the signals ``numbers`` with ``handler`` inside the context. Yield a function that restores the earlier
+    handlers.
 
     In a thread other than the main one nothing changes, since only the main thread gets signals.
     """
@@ -37,7 +38,9 @@ def handling(handler: Handler, *numbers: signal.Signals) -> Iterator[Callable[[]
 
 @contextlib.contextmanager
 def ending_at_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into SystemExit, so that the body of the ``with`` statement removes its files."""
+    """Turn SIGTERM and SIGHUP into SystemExit, so that the body of the ``with`` statement can remove its temporary
+    files.
+    """
 
     def end(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)
@@ -59,9 +62,9 @@ def endings_interrupt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold back the signals that end a process until the end of the context.
+    """Defer the signals that end a process until the end of the context. Then the first of them is raised.
 
-    A blocked signal would be delivered to another thread, and Python would still interrupt the main thread.
+    Blocking the signals would not do: another thread would get them, and Python would still interrupt the main thread.
     """
     held: list[int] = []
     with handling(lambda number, _: held.append(number), *ENDINGS):
@@ -71,6 +74,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 def ignore_endings() -> None:
-    """Ignore a second Ctrl-C, which would leave processes behind."""
+    """Ignore SIGINT, SIGTERM and SIGHUP from now on, since a second Ctrl-C during cleanup would leave processes behind.
+    """
     for number in ENDINGS:
         signal.signal(number, signal.SIG_IGN)

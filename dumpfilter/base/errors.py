@@ -83,7 +83,7 @@ class BinlogUnsupported(BinlogError):
 
 
 class ColumnsChanged(BinlogError):
-    """An error about a table that was altered after a query had fixed its columns. The text names the columns."""
+    """An error about a table that was altered after a Spark query had fixed its columns. The text names the columns."""
 
 
 class BinlogUnreadable(BinlogError):
@@ -117,11 +117,15 @@ class PositionError(BinlogError):
 
 
 class UndecidedEvent(BinlogError):
-    """An error about an event on which an imposed filter cannot decide, so that the dump stops before the event."""
+    """An error about an event that an imposed filter cannot decide, so that the dump stops before the event.
+
+    An imposed filter is one that the master's operator sets for a slave.
+    """
 
     grpc_code = "FAILED_PRECONDITION"
     transaction: int = 0
-    """The number, within its segment, of the transaction that the event belongs to."""
+    """The index, within its segment (events that are scanned together), of the transaction that the event belongs to.
+    """
 
 
 class GtidError(DumpfilterError, ValueError):
@@ -141,11 +145,15 @@ class ConnectionLost(DumpfilterError):
 
 
 class NotAMaster(ConnectionLost):
-    """An error about an address at which another server answers than a dumpfilter master. The text names both."""
+    """An error about an address at which a server other than a dumpfilter master answers. The text names the address
+    and that server.
+    """
 
 
 class LinkError(DumpfilterError):
-    """An error about a link of a topology: an unknown name, an impossible shape, or a process of links that ended."""
+    """An error about a link (a simulated network connection) of a test topology: an unknown name, an impossible shape,
+    or an ended process of the links.
+    """
 
 
 class TlsError(ConnectionLost):
@@ -153,7 +161,8 @@ class TlsError(ConnectionLost):
 
 
 class DirectoryBusy(DumpfilterError):
-    """An error about a directory that another process uses: a slave's relay logs, or a store of fetched binlogs."""
+    """An error about a directory that another process has locked: a slave's relay logs, or a store of fetched binlogs.
+    """
 
 
 class StateCorrupt(DumpfilterError):
@@ -164,7 +173,9 @@ class StateCorrupt(DumpfilterError):
 
 
 class StreamError(DumpfilterError):
-    """An error of a slave whose master sends messages that break the rules of ``Chunk`` in ``dumpfilter.proto``."""
+    """An error of a slave whose master sends messages that break the protocol, as ``Chunk`` in ``dumpfilter.proto``
+    defines it.
+    """
 
 
 class StreamDamaged(StreamError):
@@ -220,11 +231,14 @@ class SourceRefused(SourceError):
 
 
 class SourcePurged(SourceError):
-    """An error about a source that no longer has the binlog file at which a store goes on."""
+    """An error about a source that has purged the binlog file from which the receiver must continue."""
 
 
 class SourceReplaced(SourceError):
-    """An error about a source that is not the server of a store: another server, or one whose binlogs began anew."""
+    """An error about a source that is not the server whose binlogs the store (the directory of fetched files) holds.
+
+    It is another server, or the same server after its binlogs began anew (``RESET MASTER``).
+    """
 
 
 class SourceStreamDamaged(SourceError):
@@ -254,4 +268,6 @@ class StatementRefused(ServerError):
 
 
 class ReplicaBehind(ServerError):
-    """An error about a real replica that does not reach a position in time. The text tells its threads and errors."""
+    """An error about a real replica that does not reach a position in time. The text has its threads' states and
+    errors.
+    """

@@ -35,10 +35,10 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def create(path: Path, mode: int = 0o640) -> int:
-    """Create the file ``path``, in place of a file of this name. Return a descriptor open for reading and writing.
+    """Create the file ``path``, replacing a file of this name. Return a descriptor open for reading and writing.
 
-    A symbolic link under the name is removed, so that nothing is written to the file that the link names. ``mode`` is
-    the permissions of the new file, before the umask.
+    A symbolic link of this name is removed, so that nothing is written to the file that the link names. ``mode`` is the
+    permissions of the new file, before the umask.
     """
     with writing(path):
         path.unlink(missing_ok=True)
@@ -70,7 +70,7 @@ def sync(path: Path, fd: int) -> None:
 
 
 def sync_path(path: Path) -> None:
-    """Wait until a file, or the entries of a directory, are on the disk, so that a rename survives a power failure."""
+    """Sync a file, or the entries of a directory, to disk (``fsync``), so that a rename survives a power failure."""
     with writing(path):
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -95,11 +95,11 @@ def remove(path: Path) -> None:
 def committed(
     path: Path, *, beside: Path | None = None, synced: bool = True, mode: int = 0o666
 ) -> Iterator[BinaryIO]:
-    """Yield a file that takes the place of ``path`` at the end of the ``with`` statement, or leave ``path`` as it was.
+    """Yield a new file for writing, which replaces ``path`` atomically at the end of the ``with`` statement.
 
-    Until then the file has the name ``beside``, by default that of ``path`` with ``.new``. Writers of one path at the
-    same time need names of their own. With ``synced`` the file survives a power failure. Otherwise it surely survives
-    only a crash of the process. After an error the unfinished file is removed, so that it takes no space.
+    After an error, ``path`` stays unchanged and the new file is removed. Until the end the new file has the name
+    ``beside``, by default that of ``path`` with ``.new``. Concurrent writers of one path need different names. With
+    ``synced`` the replaced file survives a power failure. Otherwise it surely survives only a crash of the process.
     """
     beside = beside or path.with_name(f"{path.name}.new")
     descriptor = create(beside, mode)
@@ -125,9 +125,10 @@ def replace(path: Path, data: bytes, *, synced: bool = True, mode: int = 0o640) 
 
 
 def replace_directory(new: Path, target: Path, aside: Path) -> None:
-    """Rename a directory to ``target``. An older directory there gets the name ``aside``, which the caller removes.
+    """Rename the directory ``new`` to ``target``. An existing ``target`` is renamed to ``aside`` first, which the
+    caller removes.
 
-    After an error the older directory is in its place again. Raises OSError.
+    After an error the existing directory has its old name again. Raises OSError.
     """
     is_there = target.exists()
     if is_there:
@@ -142,9 +143,9 @@ def replace_directory(new: Path, target: Path, aside: Path) -> None:
 
 
 def lock(path: Path, busy: str) -> int:
-    """Lock a file or directory that exists. Return the descriptor, which holds the lock until somebody closes it.
+    """Lock an existing file or directory exclusively. Return the descriptor that holds the lock until it is closed.
 
-    The operating system gives up the lock when the process ends. Raises OutputError with the text ``busy`` if another
+    The operating system releases the lock when the process ends. Raises OutputError with the text ``busy`` if another
     process holds the lock.
     """
     with writing(path):
@@ -190,5 +191,5 @@ class DirectoryLock:
         return True
 
     def release(self) -> None:
-        """Give up the lock, so that another process can use the directory."""
+        """Release the lock, so that another process can use the directory."""
         os.close(self._fd)

@@ -1,8 +1,8 @@
-"""The log of a process: its format, text or JSON, its least level, and where every line goes.
+"""The log of a process: its format (text or JSON), its lowest level, and the rate limit of its lines.
 
 All parts of the product log through structlog, with an event and fields. Libraries such as grpc and asyncio log through
-the standard library. :func:`configure` sends both through the same steps to standard error. An event's name is a stable
-lower-case phrase, so that programs can look for it.
+the standard library. :func:`configure` sends both through the same processors to standard error. An event's name is a
+stable lower-case phrase, so that programs can search for it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ AUDIT = "dumpfilter.audit"
 """The logger of the audit log. Its lines appear at every level, because each tells of a change or a refused change."""
 
 UNEXPECTED = "unexpected error"
-"""The event of an error that no part of the product expected."""
+"""The event name of a log line about an error that no part of the product expected."""
 
 _LONGEST_VALUE = 20_000
 """The length at which a text in a log line is cut, characters."""
 
 MOST_LINES = 100
-"""The most lines with one event that the log has in a period. Strangers can cause lines, such as those of logins."""
+"""The limit of log lines with the same logger and event in a period. Outsiders can cause lines, for example by failed
+logins.
+"""
 LINES_PERIOD = 10.0
 """The period of :data:`MOST_LINES`, seconds."""
 
@@ -46,7 +48,7 @@ class Format(enum.StrEnum):
 
 
 class Level(enum.StrEnum):
-    """The least level of the lines that the log has."""
+    """The lowest severity of the lines that the log shows."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -55,7 +57,7 @@ class Level(enum.StrEnum):
 
     @property
     def number(self) -> int:
-        """The level's number in the standard library."""
+        """The number of the level in Python's ``logging``."""
         return int(logging.getLevelNamesMapping()[self.value.upper()])
 
 
@@ -63,20 +65,24 @@ class _State:
     """The configuration of the process's log."""
 
     format: Format | None = None
-    """The format of the log. None before :func:`configure`."""
+    """The format of the log; None before :func:`configure`."""
     level: Level = Level.DEBUG
-    """The least level of the log's lines. Before :func:`configure` no line is held back."""
+    """The lowest level that is logged. Before :func:`configure` it is DEBUG, so that no line is held back."""
     preferred_format: Format | None = None
     preferred_level: Level | None = None
-    """The level that the user has chosen for every command (:func:`prefer`), as the format above."""
+    """The level that the user has chosen for every command (:func:`prefer`), as :attr:`preferred_format`; None: no
+    choice.
+    """
     rates: ClassVar[dict[tuple[str, str], Seldom]] = {}
-    """The gates of the lines, by logger and event."""
+    """The rate limiters of the log lines, by logger and event."""
     thread_hook: Callable[[threading.ExceptHookArgs], Any] | None = None
-    """The hook for errors that end a thread, as it was before :func:`configure`."""
+    """The value of ``threading.excepthook`` before :func:`configure` replaced it."""
 
 
 class Seldom:
-    """A gate for log lines of which strangers could cause any number. It lets ``most`` lines through in each period."""
+    """A rate limiter for log lines that outsiders can cause in any number. It allows ``most`` lines in each ``period``
+    seconds.
+    """
 
     def __init__(self, period: float = LINES_PERIOD, most: int = 1) -> None:
         self._period = period
@@ -88,11 +94,13 @@ class Seldom:
 
     @property
     def is_shut(self) -> bool:
-        """Whether the period has had its lines."""
+        """Whether the limit of the current period is used up."""
         return not self._left
 
     def allows(self) -> int | None:
-        """Return the number of lines held back since the last one, or None when this line must be held back, too."""
+        """Return the number of lines dropped since the last allowed one, or None when the limit is reached and this
+        line must be dropped.
+        """
         with self._lock:
             now = time.monotonic()
             if now >= self._next:
@@ -111,7 +119,9 @@ def is_json() -> bool:
 
 
 def shows(level: Level) -> bool:
-    """Tell whether the process's log has lines of a level. Texts that stand beside the log follow its level, too."""
+    """Tell whether the log shows lines of ``level``. Messages that are printed beside the log follow the log's level,
+    too.
+    """
     return level.number >= _State.level.number
 
 
@@ -182,7 +192,10 @@ def reset() -> None:
 
 
 def _set_handler(handler: ErrorHandler | None, own: int, libraries: int) -> None:
-    """Replace the handler of the log, and set the least levels of the product's lines and of those of libraries."""
+    """Replace the handler of the log, or remove it for None.
+
+    ``own`` is the lowest level of dumpfilter's lines, and ``libraries`` that of all other lines.
+    """
     root = logging.getLogger()
     for old in [one for one in root.handlers if isinstance(one, ErrorHandler)]:
         root.removeHandler(old)
@@ -210,7 +223,7 @@ class ErrorHandler(logging.StreamHandler[Any]):
 
 
 def _of_library(_: Any, name: str, event: Event) -> Event:
-    """Make a library's message a field of an event."""
+    """Move a library's message into the field ``message``, so that the event's name is stable."""
     template, arguments = event["event"], event.pop("positional_args")
     try:
         message = {
@@ -224,9 +237,9 @@ def _of_library(_: Any, name: str, event: Event) -> Event:
 
 
 def _within_rate(_: Any, name: str, event: Event) -> Event:
-    """Drop a line of which the period has had enough. The event's next line has the number of dropped ones.
+    """Drop a line when its event has used up the limit of the period (:data:`MOST_LINES`).
 
-    The audit log drops nothing.
+    The event's next line carries the number of dropped lines. Lines of the audit log are never dropped.
     """
     import structlog
 
@@ -244,7 +257,10 @@ def _within_rate(_: Any, name: str, event: Event) -> Event:
 
 
 def _with_error(event: Event, *, with_traceback: bool) -> Event:
-    """Replace an exception by its text, and by its traceback only if the log has the level debug."""
+    """Replace the exception of a log line by its class, text and place in the code.
+
+    With ``with_traceback``, as at the level debug, the line also has the traceback.
+    """
     info = event.pop("exc_info", None)
     error = (
         info if isinstance(info, BaseException) else (info if isinstance(info, tuple) else sys.exc_info())[1]
@@ -264,7 +280,7 @@ def _with_error(event: Event, *, with_traceback: bool) -> Event:
 
 
 def _json_steps() -> list[Any]:
-    """Return the steps that make one line of JSON, which is valid whatever the fields hold."""
+    """Return the last structlog processors for the JSON format. They write one valid line whatever the fields hold."""
     import structlog
 
     def ordered(_: Any, name: str, event: Event) -> Event:
@@ -277,7 +293,10 @@ def _json_steps() -> list[Any]:
 
 
 def _text_steps(*, colors: bool) -> list[Any]:
-    """Return the steps that make one line of text, and lines of a traceback, which cannot command a terminal."""
+    """Return the last structlog processors for the text format: one line, and then the lines of a traceback.
+
+    Control characters are escaped, so that logged text cannot command a terminal.
+    """
     import structlog
 
     renderer = structlog.dev.ConsoleRenderer(colors=colors, pad_level=True)
@@ -293,7 +312,7 @@ def _text_steps(*, colors: bool) -> list[Any]:
 
 
 def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
-    """Return a value of types that JSON can represent, with each text cleaned."""
+    """Return ``value`` converted to types that JSON can represent, with ``clean`` applied to each text in it."""
     match value:
         case None | bool() | int():
             return value

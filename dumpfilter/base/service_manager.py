@@ -14,7 +14,7 @@ _ALIVE = "WATCHDOG=1"
 
 
 class ServiceManager:
-    """The manager that started this process. Without one, as in a terminal, nothing is sent."""
+    """The service manager (systemd) that started this process. Without one, as in a terminal, nothing is sent."""
 
     def __init__(self) -> None:
         # Child processes must not speak for this process.
@@ -43,7 +43,9 @@ class ServiceManager:
         self.tell(RELOADING, f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
     def alive(self, is_alive: Callable[[], bool]) -> None:
-        """Send a sign of life if one is due and the process is alive. Without it the manager restarts the process."""
+        """Send the watchdog's keep-alive if one is due and ``is_alive`` returns True. Without it systemd restarts the
+        process.
+        """
         now = time.monotonic()
         if self._period and now - self._alive_at >= self._period and is_alive():
             self._alive_at = now

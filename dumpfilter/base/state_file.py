@@ -1,4 +1,4 @@
-"""State files: what a master or a slave keeps for its next start.
+"""State files: the JSON files in which a master or a slave keeps its state across restarts.
 
 A state file is a JSON object. The member ``kind`` says which state file it is, ``format`` is the format's version, and
 ``crc32`` is a checksum over all other members. A program always replaces the whole file. People can read the file but
@@ -21,7 +21,7 @@ from dumpfilter.base import files
 from dumpfilter.base.errors import StateCorrupt
 
 _LARGEST = 64 << 20
-"""The largest state file that is read, bytes. A master's counts with the longest names take less."""
+"""The largest state file that is read, bytes. A master's counters with the longest possible names take less."""
 
 
 class State(BaseModel):
@@ -37,17 +37,20 @@ S = TypeVar("S", bound=State)
 
 
 class Format(NamedTuple):
-    """The format of the state files in a kind of directory."""
+    """The format of all state files in a directory of one type, such as a relay directory."""
 
     version: int
     directory: str
-    """The kind of directory in error texts, such as "relay directory"."""
+    """The type of directory in error texts, such as "relay directory"."""
     remedy: str
     """The last words of error texts about unusable files, which tell the user the remedy."""
 
 
 class StateFile(Generic[S]):
-    """The state file ``path``, whose name is its kind, with the content ``model``. ``mode`` is its permissions."""
+    """The state file ``path``. The file's name is its ``kind``, and ``model`` is the type of its content.
+
+    ``form`` is the format that is written and required. ``mode`` is the permissions of the file.
+    """
 
     def __init__(self, path: Path, model: type[S], form: Format, *, mode: int = 0o640) -> None:
         self.path = path
@@ -56,7 +59,9 @@ class StateFile(Generic[S]):
         self._mode = mode
 
     def load(self) -> S | None:
-        """Read the file. Return None without the file. Raises StateCorrupt, which names the file and the remedy."""
+        """Read the state. Return None if the file does not exist. Raises StateCorrupt, which names the file and the
+        remedy.
+        """
         try:
             with open(self.path, "rb") as file:
                 data = file.read(_LARGEST + 1)
@@ -87,7 +92,7 @@ class StateFile(Generic[S]):
         files.replace(self.path, self.encode(state), synced=synced, mode=self._mode)
 
     def encode(self, state: State) -> bytes:
-        """Return the bytes of the file."""
+        """Return the content of the file for a state, with ``kind``, ``format`` and checksum."""
         kind, members = self.path.name, state.model_dump(mode="json")
         head = {"kind": kind, "format": self._form.version}
         document = {**head, **members, "crc32": checksum(kind, self._form.version, members)}

@@ -1,4 +1,4 @@
-"""Waiting for a state that nobody announces, and watching while other work is done."""
+"""Waiting by polling for a state, and a thread that watches while other work is done."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 POLL = 0.01
-"""The time between two looks at a state, seconds."""
+"""The default interval between two checks of the state, seconds."""
 
 
 def until(
@@ -18,14 +18,15 @@ def until(
     *,
     poll: float = POLL,
 ) -> None:
-    """Wait until a state is reached. Raise what ``failure`` returns at ``deadline``, a time of ``time.monotonic``.
+    """Poll ``is_reached`` until it returns a true value. At ``deadline`` (a time of ``time.monotonic``), raise the
+    error that ``failure`` returns.
 
-    ``is_reached`` may raise an error itself, when the state cannot be reached any more.
+    ``is_reached`` may raise an error itself, when the state cannot be reached any more. ``poll`` is the interval,
+    seconds.
 
     >>> until(lambda: True, 0.0, TimeoutError)
     >>> until(lambda: False, 0.0, lambda: TimeoutError("the file is still there"))
-    Traceback (most recent call last):
-    TimeoutError: the file is still there
+    Traceback (most recent call last): TimeoutError: the file is still there
     """
     while not is_reached():
         if time.monotonic() > deadline:
@@ -35,9 +36,9 @@ def until(
 
 @contextmanager
 def watching(watch: Callable[[threading.Event], object], name: str) -> Iterator[None]:
-    """Run ``watch`` in a thread with a name during the body of a ``with`` statement.
+    """Run ``watch`` in a thread called ``name`` during the body of a ``with`` statement.
 
-    The event is set at the end of the body, and the end waits for the thread.
+    ``watch`` receives an event, which is set at the end of the body. Leaving the body waits until ``watch`` returns.
     """
     over = threading.Event()
     thread = threading.Thread(target=watch, args=(over,), name=name, daemon=True)

@@ -40,10 +40,11 @@ CODECS = {
     "utf16le": "utf_16_le",
     "utf32": "utf_32_be",
 }
-"""The Python codecs of the servers' character sets. Python has no codec for the sets that are not here.
+"""Python's codec for each character set of the servers, by the set's name. Python has no codec for other character
+sets.
 
-Python's maps differ from the servers' in some characters (:mod:`dumpfilter.binlog.rows.charsets`). The servers'
-latin1 is Windows' code page 1252.
+Python's maps differ from the servers' in some characters (:mod:`dumpfilter.binlog.rows.charsets`). The servers' latin1
+is Windows' code page 1252.
 """
 
 _NOPAD = 1024

@@ -25,7 +25,9 @@ _LAYOUTS: npt.NDArray[np.uint8] = by_number(
         else _ROWS_ONE_IMAGE
     )
 ).astype(np.uint8)
-"""The layout of each event type before its compressed part, by the type's number."""
+"""The layout of the bytes before an event's compressed part, by the number of the event type; ``_PLAIN`` for no such
+part.
+"""
 
 _V2: npt.NDArray[np.bool_] = np.array([number in ROWS_V2 for number in range(256)])
 """Whether extra data follow the post-header of a rows event, by the type's number."""
@@ -34,9 +36,9 @@ _TABLE_ID_AND_FLAGS = 8
 _DATABASE_LENGTH_AT = 8
 _STATUS_LENGTH_AT = 11
 _ONE_BYTE = 250
-"""The largest packed integer of one byte."""
+"""The largest value of the servers' packed integers that takes one byte."""
 _MOST_WIDTH = 4
-"""The most bytes of an uncompressed length."""
+"""The largest number of bytes in which an uncompressed length is stored."""
 
 
 def uncompressed_sizes(

@@ -161,8 +161,8 @@ def _is_expected(found: int, zeros: int, wanted: int):
 def all_sound(data: npt.NDArray[np.uint8], begin: int, size: int) -> bool:
     """Tell whether the checksums of all whole events in a buffer are right. One pass checks all of them together.
 
-    The first event begins at offset ``begin`` of ``data``, of which ``size`` bytes count. The check ends at an
-    incomplete event, or at an event with an impossible length.
+    The first event begins at offset ``begin`` of ``data``, and the first ``size`` bytes of ``data`` are checked. The
+    check ends at an incomplete event, or at an event with an impossible length.
     """
     length, zeros, wanted = _expected(data, begin, size)
     return bool(_is_expected(isal_zlib.crc32(data[begin : begin + length]), zeros, wanted))

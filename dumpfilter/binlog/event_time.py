@@ -1,4 +1,4 @@
-"""The times at which transactions were committed, as far as the events of a binlog tell them."""
+"""The commit times of transactions, read from the events of a binlog."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.gtid_events import decode_any_mysql_gtid
 
 MICROSECONDS = 1e6
-"""The microseconds of a second, in which GTID events tell the time of the commit."""
+"""The number of microseconds in a second. GTID events have the commit time in microseconds."""
 
 _MOST_EVENTS = 100
-"""The most events without a time that are passed over. Events that a master or slave made have no time."""
+"""The number of events without a time after which the search for one ends. Events that a master or slave made have no
+time.
+"""
 
 _FRAME_OF_A_FILE = frozenset(
     {
@@ -24,23 +26,22 @@ _FRAME_OF_A_FILE = frozenset(
         EventType.STOP,
     }
 )
-"""The events that a server writes at the ends of a file. Nobody waits for them."""
+"""The events that a server writes at the beginning and end of a file. They do not count when a delay is measured."""
 
 
 FIXED_TIME = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID})
-"""The GTID events of MySQL whose commit time has a fixed offset."""
+"""The GTID events of MySQL in whose body the commit time has a fixed offset."""
 
 WITH_TIME = FIXED_TIME | {EventType.GTID_TAGGED}
-"""The events that tell the commit time of their transaction."""
+"""The event types that carry the commit time of their transaction."""
 
 
 def commit_time(events: bytes | memoryview, *, checksum: bool) -> float | None:
     """Return the Unix time at which the first transaction in ``events`` was committed, seconds.
 
-    ``events`` begins with a whole event. MySQL 8.0.1 and later tell microseconds. For other servers the result is the
-    event's time in whole seconds. Return None if there is no transaction, or no time.
-
-    ``checksum`` tells whether events end in a CRC32.
+    ``events`` begins with a whole event, and ``checksum`` tells whether events end in a CRC32. MySQL 8.0.1 and later
+    give microseconds. For other servers the result is the timestamp of the event's header, whole seconds. Return None
+    if there is no transaction, or no time.
     """
     at = 0
     for _ in range(_MOST_EVENTS):
@@ -64,9 +65,10 @@ def _commit_time(header: EventHeader, body: memoryview) -> float | None:
 
 
 def told_time(kind: int, body: bytes | memoryview) -> int | None:
-    """Return the commit time that an event of :data:`WITH_TIME` tells, microseconds of Unix time; None without one.
+    """Return the commit time that a GTID event of MySQL carries, microseconds of Unix time; None if it has none or is
+    malformed.
 
-    ``body`` is the event without header and checksum.
+    ``kind`` is the event's type, one of :data:`WITH_TIME`. ``body`` is the event without header and checksum.
     """
     try:
         return decode_any_mysql_gtid(kind, body).immediate_commit_timestamp
@@ -76,10 +78,10 @@ def told_time(kind: int, body: bytes | memoryview) -> int | None:
 
 
 def first_time(read_up_to: Callable[[int, int], bytes], position: int, end: int) -> int | None:
-    """Return the Unix time of the first event between two positions that belongs to a transaction, seconds.
+    """Return the header timestamp of the first event of a transaction between two byte offsets of a file, Unix seconds.
 
-    ``read_up_to`` reads bytes of a binlog file from an offset on, with fewer bytes at the end. Return None if no such
-    event has a time.
+    ``read_up_to`` takes an offset and a length, and returns bytes of the binlog file, fewer at its end. ``position`` is
+    the offset of an event, and ``end`` that after the last one. Return None if no such event has a time.
     """
     for _ in range(_MOST_EVENTS):
         if position >= end:

@@ -36,7 +36,7 @@ CHECKSUM_LENGTH = 4
 """The length of the CRC32 that ends every event when checksums are on, bytes."""
 
 SOUND = 0x2144DF1C
-"""The CRC32 of any bytes that their own CRC32 follows, in little-endian order."""
+"""The CRC32 of any bytes together with their own CRC32 in little-endian order, which is always this constant."""
 
 _HEADER = struct.Struct("<IBIIIH")
 
@@ -94,7 +94,7 @@ RowsKind = Literal["insert", "update", "delete"]
 
 
 class EventKind(NamedTuple):
-    """The facts about one event type: its number, its names, the servers that write it, and the decoder for its
+    """One row of the table of event types: number, names, the servers that write the type, and the decoder of its
     content.
     """
 
@@ -156,7 +156,7 @@ def _rows(
 class EventType(enum.IntEnum):
     """Every event type of MySQL 5.0 to 9.x and MariaDB 10.x to 12.x.
 
-    The attribute ``kind`` holds the facts about a type.
+    The attribute ``kind`` holds the type's row of the table (:class:`EventKind`).
     """
 
     _value_: int
@@ -233,8 +233,8 @@ class EventType(enum.IntEnum):
 
     @property
     def opened(self) -> EventType:
-        """The event type that the event has after its content is uncompressed; the type itself if nothing is
-        compressed.
+        """The event type without compression, such as Write_rows for MariaDB's Write_rows_compressed; else the type
+        itself.
         """
         if not self.kind.compressed:
             return self
@@ -243,19 +243,19 @@ class EventType(enum.IntEnum):
 
 
 KINDS: tuple[EventKind, ...] = tuple(member.kind for member in EventType)
-"""The facts about all event types, in the order of the types' numbers."""
+"""The rows of the table of event types, in the order of the types' numbers."""
 
 _NAMES = {kind.number: kind.name for kind in KINDS}
 _SHOWN_NAMES = {kind.number: kind.shown or kind.name for kind in KINDS}
 
 
 def is_sound(event: bytes | bytearray | memoryview) -> bool:
-    """Tell whether an event ends in its right checksum."""
+    """Tell whether the checksum (CRC32) at the end of an event is right."""
     return zlib.crc32(event) == SOUND
 
 
 def seal(event: bytearray) -> None:
-    """Compute the checksum again with which a changed event ends."""
+    """Recompute the checksum at the end of an event whose bytes were changed, in place."""
     event[-CHECKSUM_LENGTH:] = zlib.crc32(memoryview(event)[:-CHECKSUM_LENGTH]).to_bytes(
         CHECKSUM_LENGTH, "little"
     )
@@ -291,7 +291,7 @@ def types_of(*symbols: Symbol) -> frozenset[EventType]:
 def by_number(value: Callable[[EventKind], int]) -> npt.NDArray[np.int16]:
     """Return a look-up table with one number for each event type, as an int16 array of 256 entries.
 
-    The function ``value`` computes the number from the facts about an event type. Numbers that no server uses get 0.
+    The function ``value`` computes the entry from the type's :class:`EventKind`. Numbers that no server uses get 0.
     """
     found: npt.NDArray[np.int16] = np.zeros(256, np.int16)
     for kind in KINDS:
@@ -306,7 +306,7 @@ ROWS = types_of(Symbol.ROWS)
 """The numbers of all types of rows events, of both families and all versions."""
 
 ROWS_V2 = frozenset(kind for kind in ROWS if kind.kind.version == 2)
-"""The types of rows events of version 2, whose post-header goes on with extra data after the flags."""
+"""The types of rows events of version 2, whose post-header has extra data after the flags."""
 
 MYSQL_GTIDS = types_of(Symbol.GTID)
 """The events that open a transaction of MySQL: Gtid, Anonymous_gtid and Gtid_tagged."""

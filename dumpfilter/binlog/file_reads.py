@@ -1,7 +1,7 @@
 """The system calls that open and read binlog files, with typed errors.
 
 Every part of dumpfilter that reads a binlog uses these functions. An error of the operating system becomes an error
-that names the file, the position and the cure. A read that comes back short is continued.
+that names the file, the byte offset and the remedy. A short read is continued.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _MOMENTARY = frozenset(
         errno.ETIMEDOUT,
     }
 )
-"""The error numbers that may pass without a repair: the system lacks resources, or a network file system changes."""
+"""The error numbers of failures that may pass by themselves: lack of resources, or changes on a network file system."""
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
-"""The error numbers that say that no file stands under a path."""
+"""The error numbers that mean that no file has this path."""
 
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
@@ -44,7 +44,7 @@ _KINDS = (
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file for reading, without a buffer.
 
-    Raises BinlogMissing when no regular file stands under the path, or when its permissions forbid to read it. Raises
+    Raises BinlogMissing when the path names no regular file, or when its permissions forbid reading. Raises
     BinlogUnreadable for any other error of the operating system.
     """
     name = str(path)
@@ -81,9 +81,9 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_up_to(handle: int, offset: int, length: int, *, file: str) -> bytes:
-    """Return ``length`` bytes from ``offset`` on, or fewer at the end of the file. Raises BinlogUnreadable.
+    """Return ``length`` bytes of a file from the byte offset ``offset`` on, or fewer at the file's end.
 
-    ``handle`` is a file descriptor. ``file`` is the file's name for errors.
+    ``handle`` is a file descriptor. ``file`` is the file's name for errors. Raises BinlogUnreadable.
     """
     try:
         data = os.pread(handle, length, offset)
@@ -100,7 +100,8 @@ def read_up_to(handle: int, offset: int, length: int, *, file: str) -> bytes:
 
 
 def read_into(handle: int, view: memoryview, offset: int, *, file: str) -> int:
-    """Fill ``view`` with the file's bytes from ``offset`` on. Return the number of bytes, fewer at the file's end.
+    """Fill ``view`` with the file's bytes from the byte offset ``offset`` on. Return the number of bytes, fewer at the
+    file's end.
 
     ``handle`` is a file descriptor. ``file`` is the file's name for errors. Raises BinlogUnreadable.
     """
@@ -114,7 +115,11 @@ def read_into(handle: int, view: memoryview, offset: int, *, file: str) -> int:
 
 
 def check_whole(got: int, wanted: int, offset: int, *, file: str) -> None:
-    """Raise BinlogTruncated when a read of bytes that were there before has come back with fewer bytes."""
+    """Raise BinlogTruncated if a read at ``offset`` got fewer bytes than the file had there before (``got`` <
+    ``wanted``).
+
+    ``file`` is the file's name for errors.
+    """
     if got < wanted:
         raise BinlogTruncated(
             f"the file was truncated: it has {got} of the {wanted} bytes from here on that it had before; "

@@ -38,7 +38,7 @@ class NameCollation(enum.StrEnum):
 
 
 class NameRules(NamedTuple):
-    """The facts about a server that decide whether two names of databases or tables are equal: family, collation,
+    """The settings of a server that decide whether two names of databases or tables are equal: family, collation,
     letter case.
     """
 
@@ -189,9 +189,9 @@ class FormatDescription:
 
     @property
     def names(self) -> NameRules:
-        """The facts about the file's server that decide whether two names of databases or tables are equal.
+        """The server's settings that decide whether two names of databases or tables are equal.
 
-        The event does not tell ``lower_case_table_names``, which is therefore 0 in the result.
+        The event does not contain ``lower_case_table_names``, which is therefore 0 in the result.
         """
         return NameRules(self.family, name_collation_of(self.family, self.server_version))
 

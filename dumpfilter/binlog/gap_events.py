@@ -1,4 +1,4 @@
-"""The Gap event, with which a slave's relay log tells what the master dropped at this place.
+"""The Gap event: an event in a slave's relay log that records which transactions the master dropped at this position.
 
 A relay log has no event of a transaction that the master dropped. In its place stands a Gap event. A Gap event has the
 GTIDs of the dropped transactions, and the position after them in the master's binlog file. It also has the hits (uses
@@ -6,7 +6,7 @@ of filter rules) of the dropped events. So the relay log alone tells a reader it
 transaction.
 
 A Gap event has the type 28 (Ignorable_log_event) and the flag ``LOG_EVENT_IGNORABLE_F``. Servers, ``mysqlbinlog`` and
-``mariadb-binlog`` pass over the event. The layout of its body, in little-endian numbers:
+``mariadb-binlog`` skip the event. The layout of its body, in little-endian numbers:
 
     | bytes | meaning |
     |-------|---------|
@@ -42,9 +42,9 @@ SIGNATURE = b"DUMPFLTR"
 GAP_VERSION = 1
 """The version of the layout."""
 KIND_GAP = 1
-"""The kind of a Gap event that tells of dropped transactions or of hits."""
+"""The value of ``kind`` in an event that records dropped transactions or hits (uses of filter rules)."""
 KIND_HEAD = 2
-"""The kind of the event that names the master, at the head of a relay log file."""
+"""The value of ``kind`` in the event at the head of a relay log file, which names the master."""
 _PREFIX = struct.Struct("<8sBB")
 _FIXED = struct.Struct("<QHI")
 _HIT = struct.Struct("<BQ")
@@ -66,49 +66,62 @@ Integers = npt.NDArray[np.int64]
 
 
 class GapColumns(NamedTuple):
-    """The gaps of one chunk of the stream, in columns. :mod:`dumpfilter.dump.gaps` says what a gap is."""
+    """The gaps (positions with dropped transactions) of one chunk of the stream, in columns with one entry for each
+    gap.
+
+    The columns of runs (consecutive GTIDs) and of hits have one entry for each run or count of hits.
+    """
 
     sources: tuple[bytes, ...]
-    """The GTID sources, as bytes of the event's body."""
+    """The GTID sources that the gaps name, each in the form of :func:`source_bytes`."""
     offset: Integers
-    """The bytes of the chunk's events that come before each gap."""
+    """The byte offset in the chunk's events at which each gap lies."""
     end: Integers
-    """The position after each gap in the master's binlog file; 0 for hits of the transaction here."""
+    """The byte offset in the master's binlog file after each gap; 0 for an entry that only has hits of the transaction
+    here.
+    """
     runs_until: Integers
-    """The index after each gap's last run of GTIDs."""
+    """For each gap, the end of its runs in the columns of runs. They begin where those of the previous gap end."""
     run_source: Integers
     """The index into ``sources`` for each run."""
     run_first: Integers
     run_last: Integers
     hits_until: Integers
-    """The index after each gap's last count of hits."""
+    """For each gap, the end of its entries in ``hit_kind`` and ``hit_count``."""
     hit_kind: Integers
-    """The number of the rule's kind in the protocol."""
+    """The number of the kind of rule in the protocol, for each count of hits."""
     hit_count: Integers
 
 
 @dataclass(frozen=True)
 class Gap:
-    """The content of a Gap event: what the master dropped at this place of the stream."""
+    """The content of a Gap event: the transactions that the master dropped at this position, and the hits of filter
+    rules.
+    """
 
     end: int = 0
-    """The position after the dropped transactions in the master's binlog file, bytes.
+    """The byte offset after the dropped transactions in the master's binlog file.
 
-    The position is 0 in an event that only has hits of the transaction that follows or goes on.
+    It is 0 in an event that only has hits, which belong to the transaction that follows or continues here.
     """
     hits: dict[int, int] = field(default_factory=dict)
-    """The hits of dropped events, by the number of the rule's kind in the protocol."""
+    """The number of hits (uses of filter rules) of dropped events, by the number of the rule's kind in the protocol."""
     runs: tuple[tuple[bytes, int, int], ...] = ()
     """The GTIDs of the dropped transactions: GTID source, first and last number of each run."""
 
     def add_to(self, gtids: GtidSet) -> None:
-        """Add the GTIDs of the dropped transactions to a GTID set of the same family. Raises GtidError for another."""
+        """Add the GTIDs of the dropped transactions to the set ``gtids``. Raises GtidError if the set is of the other
+        family.
+        """
         for source, first, last in self.runs:
             gtids.add_range(source_key(source), first, last)
 
 
 class Head(NamedTuple):
-    """The first event after the head of a relay log file, which says from which master the events came."""
+    """The event after the format description event of a relay log file, which says from which master the events came.
+
+    ``members`` is a JSON object.
+    """
 
     members: dict[str, Any]
 
@@ -134,13 +147,15 @@ def is_gap_event(kind: int, body: bytes | memoryview) -> bool:
 
 
 def make_head(members: dict[str, Any], *, server_id: int, checksum: bool) -> bytes:
-    """Return the event that tells the origin of a relay log file's events, as raw bytes."""
+    """Return the bytes of the event that records from which master a relay log file's events came. ``members`` is its
+    JSON.
+    """
     body = _PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_HEAD) + json.dumps(members, sort_keys=True).encode()
     return _event(body, server_id=server_id, end_log_pos=0, checksum=checksum)
 
 
 def make_gap(gap: Gap, *, server_id: int, checksum: bool) -> bytes:
-    """Return a Gap event as raw bytes. :func:`with_gaps` makes many events at once."""
+    """Return the bytes of a Gap event. :func:`with_gaps` makes many events at once."""
     parts = [
         _PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_GAP),
         _FIXED.pack(gap.end, len(gap.hits), len(gap.runs)),
@@ -158,9 +173,9 @@ def _event(body: bytes, *, server_id: int, end_log_pos: int, checksum: bool) -> 
 
 
 def decode_ignorable(body: bytes | memoryview) -> Gap | Head | None:
-    """Return the content of an Ignorable event: of a Gap event, or None for an event that a server wrote.
+    """Return the content of a Gap event, given the body of an Ignorable event; None for an event that a server wrote.
 
-    Raises BinlogCorrupt, without a place, for a malformed Gap event.
+    Raises BinlogCorrupt, without file and position, for a malformed Gap event.
     """
     return parse_gap_event(body) if is_gap_event(EventType.IGNORABLE, body) else None
 
@@ -168,7 +183,7 @@ def decode_ignorable(body: bytes | memoryview) -> Gap | Head | None:
 def parse_gap_event(body: bytes | memoryview) -> Gap | Head:
     """Return the content of a Gap event. ``body`` is the event without header and checksum.
 
-    Raises BinlogCorrupt, without a place, when the body is malformed or of a later version.
+    Raises BinlogCorrupt, without file and position, when the body is malformed or of a later version.
     """
     data = bytes(body)
     try:
@@ -212,9 +227,10 @@ def parse_gap_event(body: bytes | memoryview) -> Gap | Head:
 def with_gaps(
     events: bytes | memoryview, gaps: GapColumns, *, server_id: int, checksum: bool
 ) -> bytes | memoryview:
-    """Return the events of a chunk with a Gap event at the place of each gap.
+    """Return the events of a chunk with one Gap event inserted for each entry of ``gaps``.
 
-    ``server_id`` goes into the headers of the Gap events, and ``checksum`` tells whether events end in a CRC32.
+    ``server_id`` goes into the headers of the Gap events, and ``checksum`` tells whether events end in a CRC32. Without
+    gaps the result is ``events`` itself.
     """
     if not len(gaps.offset):
         return events

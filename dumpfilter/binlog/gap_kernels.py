@@ -19,7 +19,7 @@ _U = np.uintp
 
 
 class Sources(NamedTuple):
-    """The GTID sources of a chunk's gaps."""
+    """The GTID sources (server UUID with tag, or domain and server id) of a chunk's gaps, in one buffer."""
 
     data: Bytes
     """The bytes of all sources, one after another."""
@@ -51,9 +51,10 @@ def with_gaps(
     checksum: bool,
     out: Bytes,
 ):
-    """Copy ``events`` to ``out`` with a Gap event at each place in ``offset``, and return the number of bytes.
+    """Copy ``events`` to ``out`` with a Gap event inserted at each byte offset in ``gaps.offset``. Return the bytes
+    written.
 
-    ``sources`` has the GTID sources, and ``gaps`` the columns of the gaps. ``prefix`` is the first part of the body.
+    ``prefix`` is the beginning of every Gap event's body: signature, version and kind.
     """
     source, at = _U(events.ctypes.data), _U(out.ctypes.data)
     begin_of_out = at

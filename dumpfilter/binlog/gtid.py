@@ -320,7 +320,9 @@ class GtidSet(ABC):
 
     @abstractmethod
     def _place(self, gtid: Gtid) -> tuple[SourceKey, int]:
-        """Return a GTID's source and number. Raises GtidError for a GTID of the other family."""
+        """Return a GTID's source (UUID and tag, or domain id and server id) and number. Raises GtidError for the other
+        family.
+        """
 
     @abstractmethod
     def _key(self, source: SourceKey) -> Any:
@@ -328,7 +330,7 @@ class GtidSet(ABC):
 
     @abstractmethod
     def _served(self, source: SourceKey, number: int) -> None:
-        """Note the source of a GTID that was added."""
+        """Note which server a GTID of the set came from. MariaDB keeps the server id of each domain's last GTID."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.parse({str(self)!r})"

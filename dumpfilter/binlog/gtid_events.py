@@ -345,7 +345,9 @@ def decode_any_mysql_gtid(kind: int, body: bytes | memoryview) -> MysqlGtidEvent
 
 
 def decode_gtid(header: EventHeader, body: bytes | memoryview) -> MysqlGtidEvent | MariadbGtidEvent:
-    """Read the body of an event that begins a transaction with or without a GTID, of either family of servers."""
+    """Read the body of an event that begins a transaction, of either family of servers, also of an ANONYMOUS_GTID
+    event.
+    """
     if header.type == EventType.MARIADB_GTID:
         return decode_mariadb_gtid(body, header.server_id)
     return decode_any_mysql_gtid(header.type, body)

@@ -172,8 +172,8 @@ class GtidList:
     """The event's flags: a sum of the server's FLAG_UNTIL_REACHED and FLAG_IGN_GTIDS in a stream, 0 in a file."""
 
     def position(self) -> MariadbGtidSet:
-        """Return the set of all GTIDs up to the largest listed seq_no of each domain, as a MariaDB server means its
-        position.
+        """Return the set of all GTIDs up to the largest listed seq_no of each domain, which is the meaning of MariaDB's
+        ``gtid_slave_pos``.
         """
         made = MariadbGtidSet()
         for gtid in self.gtids:

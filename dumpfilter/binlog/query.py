@@ -261,7 +261,9 @@ class QueryEvent:
 
     @property
     def updated_dbs(self) -> tuple[str, ...] | None:
-        """The databases that the statement updates; None when they are unknown or more than 16."""
+        """The databases that the event says the statement updates; None if the event does not say, or if there are more
+        than 16.
+        """
         return self.status.updated_dbs
 
 

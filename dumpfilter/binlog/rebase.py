@@ -1,4 +1,5 @@
-"""The compiled code that changes end_log_pos and checksums of events that move to another position of a binlog."""
+"""The compiled code that rewrites end_log_pos and checksums of events that move to another position of a binlog file.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ _U = np.uintp
 
 @kernel
 def rebase(data: Bytes, position: int, checksum: bool, fill: bool):
-    """Change end_log_pos and checksum of consecutive events for a file in which they begin at ``position``.
+    """Rewrite end_log_pos and checksums of consecutive events, for a file in which the first event begins at
+    ``position``.
 
     ``data`` (uint8) is changed in place. ``checksum`` tells whether the events have checksums. Without ``fill``, an
     end_log_pos of 0 stays 0, because MariaDB 11.8 writes 0 for the events inside a transaction. Returns -1 when all

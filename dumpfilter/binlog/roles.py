@@ -77,24 +77,25 @@ The filter decides about the events inside.
 """
 
 REPLACED = 12
-"""An event that one dump sends in another form and size. No segment of an index has this role."""
+"""An event that one dump sends in a changed form and size. No segment of an index has this role."""
 
 WITHHELD = 13
-"""An event about which nobody can decide and which an imposed filter drops, with the context events before it.
+"""An event that the master cannot decide about and that an imposed filter drops, with the context events before it.
 
-No segment of an index has this role.
+An imposed filter is one that the master's operator sets for a slave. No segment of an index has this role.
 """
 
 HIDDEN = 14
 """A context event that an imposed filter drops alone, such as a Rows_query event. The statement after it is sent.
 
-No segment of an index has this role.
+An imposed filter is one that the master's operator sets for a slave. No segment of an index has this role.
 """
 
 GAP = 15
-"""A Gap event of a slave's relay log, which tells what the slave's master dropped. The master never sends it.
+"""A Gap event of a slave's relay log, which records what the slave's master dropped. It is never sent on.
 
-A Gap event between two transactions stands for dropped transactions. The master completes their GTIDs for its slaves.
+A Gap event between two transactions stands for dropped transactions. A slave that serves its relay log to slaves of its
+own reports their GTIDs to them.
 """
 
 NAMES = (
@@ -118,7 +119,8 @@ ROLE_MASK = 0x7F
 NOTHING = -1
 """The value in the column ``subject`` of an event that needs no verdict of a filter, such as BEGIN.
 
-In the column ``txn_subject``, the value says that no event of the transaction needs a verdict.
+The column has the number of the table or statement that a filter decides about. In the column ``txn_subject``, the
+value says that no event of the transaction needs a verdict.
 """
 
 MIXED = -2
@@ -147,10 +149,9 @@ not send them, and reports the GTIDs that they name.
 """
 
 PENDING = -9
-"""The value in the column ``subject`` for an event that compiled code cannot decide about and leaves to Python code.
+"""The value in the column ``subject`` for an event that compiled code cannot classify and leaves to Python code.
 
-Such events are statements that the scan meets for the first time, ends of XA transactions, and compressed
-transactions.
+Such events are statements that the scan meets for the first time, ends of XA transactions, and compressed transactions.
 """
 
 PENDING_XA = -10

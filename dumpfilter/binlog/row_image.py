@@ -28,11 +28,12 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.rows_events import RowsHeader, TableMap, is_pre_ga
 
 BEFORE, AFTER = 1, 2
-"""The bits of the images that a row has."""
+"""The bits that say which images (before or after the change) a row of a layout has."""
 
 _IMAGES = {"insert": AFTER, "delete": BEFORE, "update": BEFORE | AFTER}
 _MOST_LAYOUTS = 64
-"""The number of layouts of one table at which the plan forgets them. With MINIMAL images few of many are frequent."""
+"""The limit of cached layouts of one table. At the limit the cache is cleared, since only a few layouts are frequent.
+"""
 
 # The types of columns, with the names and numbers of enum_field_types (include/field_types.h). Only MariaDB has the
 # types 140 and 141.
@@ -124,7 +125,7 @@ def _value_size(column: int, kind: int, metadata: bytes) -> int:
 
 
 class Layouts(NamedTuple):
-    """The columns of the row images of each layout, as arrays.
+    """The layouts of row images (columns and sizes) as arrays for compiled code.
 
     The columns of all layouts lie in one list. Layout k has its before-image at ``first[k] : second[k]``, and its
     after-image at ``second[k] : first[k + 1]``.
@@ -133,7 +134,8 @@ class Layouts(NamedTuple):
     first: Int64s
     second: Int64s
     size: Int32s
-    """The size of the values of each column, bytes. The entry ``-n`` says: a value begins with n bytes of length."""
+    """The size of each column's values, bytes. An entry ``-n`` means that each value begins with its length in n bytes.
+    """
     document: Int32s
     """The index in the before-image of the JSON document that a partial update of each column changes; -1 for none."""
     json: Int32s
@@ -143,14 +145,19 @@ class Layouts(NamedTuple):
     partial_bytes: Int32s
     """The size of ``partial_bits`` in a partial update of JSON values, bytes; -1 for other changes."""
     column: Int64s
-    """The number of each column, which its cells get."""
+    """The number that the cells of each column get in :attr:`~dumpfilter.binlog.row_walk.FoundRows.column`."""
     head: Int64s
-    """Two numbers for each layout: the columns of the head that each image has before its cells, or -1 for no head."""
+    """Two numbers for each layout: the column number of the NULL that precedes the cells of the before-image and of the
+    after-image, or -1 for no such NULL.
+    """
 
 
 @dataclass(frozen=True)
 class ImageLayout:
-    """The columns in the images of rows events with equal types and bitmaps."""
+    """The columns that are present in the row images of a rows event, and the sizes of their values.
+
+    Rows events of a table with the same type and column bitmaps share one layout.
+    """
 
     before: tuple[int, ...]
     """The numbers of the columns that the image before the change has; empty for an insert."""
@@ -167,7 +174,7 @@ class ImageLayout:
 
     @functools.cached_property
     def arrays(self) -> Layouts:
-        """The arrays of this layout alone."""
+        """This layout in the form for compiled code, as the only one."""
         return as_arrays([self], range(len(self.sizes)), (-1, -1))
 
 
@@ -178,10 +185,11 @@ def as_arrays(
     *,
     fill_unchanged: bool = True,
 ) -> Layouts:
-    """Return the arrays of some layouts. ``columns`` and ``heads`` are their members of this kind.
+    """Return layouts as arrays for compiled code. ``columns`` and ``heads`` become the members :attr:`Layouts.column`
+    and :attr:`Layouts.head`.
 
-    With ``fill_unchanged``, a JSON value that a partial update leaves unchanged is that of the before-image. Otherwise
-    the value is an empty list of changes.
+    With ``fill_unchanged``, a JSON value that a partial update leaves unchanged is taken from the before-image.
+    Otherwise the value is an empty list of changes.
     """
     first, second, document, json = [0], [], [], []
     for layout in layouts:

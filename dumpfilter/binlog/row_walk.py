@@ -1,8 +1,8 @@
-"""The walk over the rows of rows events: the places of rows, of their images and of the values.
+"""The search for rows in rows events: the byte offsets of rows, of their images and of the values.
 
-A *cell* is one value of one row image: a place in the data, or NULL. The cells of a row's image before the change
-stand before those of its image after the change. An image may have a *head*, which is a NULL before its cells. One
-compiled function reads many events of different tables in one pass. Tests compare it with plain Python.
+A *cell* is one value of one row image: its offset and length in the data, or NULL. The cells of a row's image before
+the change precede those of its image after the change. An image may have a *head*, which is a NULL before its cells.
+One compiled function reads many events of different tables in one pass. Tests compare it with plain Python.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dumpfilter.binlog.rows_events import RowsHeader
 NULL = -1
 """The length of a cell that is NULL. A length of ``-2 - n`` marks n bytes of changes to a JSON value."""
 UNKNOWN = -1
-"""The count of an event whose rows cannot be counted."""
+"""The number of rows of an event whose rows cannot be counted."""
 
 _PARTIAL_JSON_UPDATES = 1
 """The only known bit of value_options in the after-image of a partial update (the server's ``PARTIAL_JSON_UPDATES``).
@@ -30,18 +30,18 @@ The bitmap ``partial_bits`` follows value_options when this bit is set.
 """
 _FEWEST_ROWS = 16
 _LIKELY_ROW = 48
-"""The size of a row, bytes, from which the first size of the arrays is guessed."""
+"""The size of a row from which the first length of the output arrays is estimated, bytes."""
 
 
 class _Mode(enum.IntEnum):
-    """The results that a walk writes."""
+    """The output of a walk over rows events."""
 
     ENDS = 0
-    """The walk writes the ends of rows and images."""
+    """Write the ends of rows and images."""
     COUNT = 1
-    """The walk writes the number of rows of each event, and passes over the events with a problem."""
+    """Write the number of rows of each event, and skip events with a problem."""
     CELLS = 2
-    """The walk writes the ends of rows and images, and the cells."""
+    """Write the ends of rows and images, and the cells."""
 
 
 class _Stop(enum.IntEnum):
@@ -63,22 +63,27 @@ _PROBLEMS = {
 
 
 class FoundRows(NamedTuple):
-    """The rows of many rows events, and their cells. Row r has the cells ``cell[r] : cell[r + 1]``."""
+    """The rows of many rows events, and their cells (values). Row r has the cells ``cell[r] : cell[r + 1]``.
+
+    ``start`` and ``length`` have the byte offset in the data and the length of each cell; a length below 0 is explained
+    at :data:`NULL`.
+    """
 
     event: Int64s
-    """The number of the event that each row belongs to."""
+    """The index of the event that each row belongs to."""
     middle: Int64s
-    """The offset at which each row's before-image ends."""
+    """The byte offset at which each row's before-image ends and its after-image begins."""
     end: Int64s
     cell: Int64s
     start: Int64s
     length: Int64s
     column: Int64s
-    """The number of each cell's column (:attr:`Layouts.column`)."""
+    """The number of each cell's column (:attr:`~dumpfilter.binlog.row_image.Layouts.column`)."""
 
 
 class RowsError(Exception):
-    """An error about one of many rows events. The caller knows where the event lies."""
+    """An error about one of many rows events. ``event`` is its index, since only the caller knows where the event lies.
+    """
 
     def __init__(self, event: int, error: BinlogCorrupt, row: int, at: int) -> None:
         self.event, self.row, self.at = event, row, at
@@ -89,9 +94,10 @@ class RowsError(Exception):
 def find_rows(
     data: Bytes, start: Int64s, end: Int64s, layout_of: Int64s, layouts: Layouts, *, cells: bool = True
 ) -> FoundRows:
-    """Return all rows, and with ``cells`` their cells. The rows of event k lie at ``data[start[k] : end[k]]``.
+    """Return all rows of many rows events. The rows of event k lie at ``data[start[k] : end[k]]``.
 
-    ``layout_of`` has the number of each event's layout. Raises RowsError when the data do not consist of whole rows.
+    ``layout_of`` has the index of each event's layout in ``layouts``. With ``cells`` the result has the cells (values),
+    too. Raises RowsError when the data do not consist of whole rows.
     """
     mode = int(_Mode.CELLS if cells else _Mode.ENDS)
     room = _FEWEST_ROWS + int((end - start).sum()) // _LIKELY_ROW
@@ -120,7 +126,10 @@ def find_rows(
 
 
 def count_rows(data: Bytes, start: Int64s, end: Int64s, layout_of: Int64s, layouts: Layouts) -> Int32s:
-    """Return the number of rows of each event, or UNKNOWN. The parameters are those of :func:`find_rows`."""
+    """Return the number of rows of each event, or UNKNOWN for an event whose rows cannot be counted.
+
+    The parameters are those of :func:`find_rows`.
+    """
     counts = np.empty(start.size, np.int32)
     at = int(start[0]) if start.size else 0
     _walk(int(_Mode.COUNT), data, start, end, layout_of, layouts, _new_rows(0, 0), counts, 0, at, 0)
@@ -177,7 +186,9 @@ def _new_rows(rows: int, cells: int) -> FoundRows:
 
 @inlined
 def _image(data, at, end, layouts, first, last, writes_cells, out, k):
-    """Return the end of a row image that begins at ``at``, or -1, and write its cells."""
+    """Return the byte offset after the row image that begins at ``at``, or -1 for a cut image. Write its cells from
+    index ``k`` on.
+    """
     sizes, out_start, out_length, out_column = layouts.size, out.start, out.length, out.column
     nulls = at
     at += (last - first + 7) >> 3
@@ -233,9 +244,10 @@ def _walk(
     at: int,
     rows: int,
 ):
-    """Write the rows of all events from event ``e`` and offset ``at`` on, until a problem or a full array.
+    """Write the rows of all events, from event ``e`` and byte offset ``at`` on, until a problem or a full output array.
 
-    ``rows`` is the number of rows that ``out`` (FoundRows) already has. Returns ``(stop, event, offset, rows)``.
+    ``rows`` is the number of rows that ``out`` already has. Returns ``(stop, event, offset, rows)``, in which ``stop``
+    is a :class:`_Stop` and the others say where to continue.
     """
     firsts, seconds, images = layouts.first, layouts.second, layouts.images
     row_event, row_middle, row_end, row_cell = out.event, out.middle, out.end, out.cell

@@ -229,7 +229,8 @@ class RowsHeader:
 
 
 def rows_kind(type: int) -> RowsKind:
-    """Return the change that rows events of this type make. Raises ValueError for a type that is not a rows event's.
+    """Return the change (insert, update or delete) that rows events of a type make. Raises ValueError for other event
+    types.
 
     >>> rows_kind(30), rows_kind(39), rows_kind(168)
     ('insert', 'update', 'delete')

@@ -1,4 +1,4 @@
-"""The compiled walk over the lengths of consecutive events."""
+"""The compiled loop that finds the end of the last complete event in a buffer."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _SIZE_AT = 9
 _LARGEST = 0x7FFFFFFF
 
 IMPOSSIBLE = -1
-"""The result for an event whose length is impossible."""
+"""The result of :func:`whole_events` when an event's length is impossible."""
 UNLIMITED = 1 << 62
-"""The end of events whose end is not known."""
+"""The value of ``end`` when the end of the events is not known."""
 
 
 @kernel
 def whole_events(data: Bytes, at: int, smallest: int, end: int):
-    """Return the offset behind the last whole event in ``data``, from the event at offset ``at`` on.
+    """Return the offset after the last complete event in ``data``. The first event begins at offset ``at``.
 
-    ``end`` is the offset at which the events end, some of which may not be in ``data`` yet. The result is IMPOSSIBLE
-    when an event is shorter than ``smallest`` or goes beyond ``end``.
+    ``end`` is the offset at which all events end, some of which may not be in ``data`` yet. The result is IMPOSSIBLE
+    when an event is shorter than ``smallest`` or extends beyond ``end``.
     """
     while data.size - at >= _HEADER_LENGTH:
         place = at + _SIZE_AT

@@ -39,9 +39,9 @@ def make_event(
 
 
 def with_body(header: EventHeader, body: bytes, *, checksum: bool) -> bytes:
-    """Return an event with a given header and another body, for example with fewer rows.
+    """Return an event with the header fields of ``header`` and another body, for example with fewer rows.
 
-    Length and checksum are those of the new event. All other fields of the header stay, even end_log_pos.
+    Length and checksum are computed anew. All other fields of the header stay, even end_log_pos.
     """
     return make_event(
         header.type,
@@ -55,10 +55,10 @@ def with_body(header: EventHeader, body: bytes, *, checksum: bool) -> bytes:
 
 
 def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytearray:
-    """Return a copy of consecutive events for a file in which they begin at ``position``.
+    """Return a copy of consecutive events with the end_log_pos and checksums of a file in which they begin at
+    ``position``.
 
-    The copy has the end_log_pos and the checksums that belong to that position. Raises BinlogCorrupt when ``events``
-    does not consist of whole events.
+    Raises BinlogCorrupt when ``events`` does not consist of whole events.
     """
     data = bytearray(events)
     _rebase(np.frombuffer(data, np.uint8), position, checksum=checksum, fill=True)
@@ -66,10 +66,10 @@ def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytea
 
 
 def rebase_array(events: npt.NDArray[np.uint8], position: int, *, checksum: bool) -> None:
-    """Change end_log_pos and checksums of consecutive events in place (uint8), for a file in which they begin at
-    ``position``.
+    """Rewrite end_log_pos and checksums of consecutive events in place, for a file in which they begin at ``position``.
 
-    An end_log_pos of 0 stays 0, because MariaDB writes 0 for the events inside a transaction.
+    ``events`` is a uint8 array. An end_log_pos of 0 stays 0, because MariaDB writes 0 for the events inside a
+    transaction.
     """
     _rebase(events, position, checksum=checksum, fill=False)
 
@@ -115,7 +115,7 @@ class BinlogSetWriter:
 
     @property
     def position(self) -> int:
-        """The position in the open binlog file at which the writer will put the next event, bytes."""
+        """The byte offset in the open binlog file at which the next event will be written."""
         return self._position
 
     def begin(self, fd: FormatDescription) -> None:

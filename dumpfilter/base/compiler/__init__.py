@@ -1,1 +1,3 @@
-"""How kernels are compiled ahead of time and loaded, and a notice for people who wait for the compilation."""
+"""Ahead-of-time compilation of kernels (Python functions compiled by numba), their loading, and a notice while
+compiling.
+"""

@@ -75,7 +75,10 @@ def _cc(*arguments: str) -> None:
 
 
 def compile_module(name: str, support: Path, out: Path) -> None:
-    """Compile the kernels of a module, and link them with the C functions of :func:`compile_support`."""
+    """Compile the kernels of the module ``name``, and link them with ``support`` into the extension module ``out``.
+
+    ``support`` is the object file that :func:`compile_support` returned.
+    """
     module = importlib.import_module(name)
     entries = []
     for function in _kernels(module):

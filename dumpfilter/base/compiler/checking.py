@@ -1,4 +1,4 @@
-"""The check of a kernel's arguments, which the compiled code leaves out."""
+"""The type check of a kernel's arguments, which the compiled code itself leaves out. Tests switch the check on."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ def types_of(of: Callable[..., Any]) -> dict[str, Any]:
 
 
 def dtype_and_dimensions(hint: Any) -> tuple[np.dtype[Any], int] | None:
-    """Return the dtype and the number of dimensions of an annotation for an array, or None for other annotations.
+    """Return the dtype and the number of dimensions of an array annotation, or None for an annotation of another type.
 
-    An annotation for an array with fields is ``Annotated`` with the dtype.
+    The annotation of a structured array (with named fields) is ``Annotated`` with its dtype, and counts as one
+    dimension.
     """
     if typing.get_origin(hint) is typing.Annotated:
         return hint.__metadata__[0], 1

@@ -1,8 +1,9 @@
-"""The extension modules that hold the machine code of kernels: where they lie, and which are valid.
+"""The compiled kernels on disk: one extension module (``.so``) for each Python module with kernels, where it lies, and
+whether it is valid.
 
-An extension module is valid for the texts that its code comes from, a version of Python and a kind of processor. Its
-name has a digest of the texts and the kind of processor. This module needs the standard library alone, since
-``setup.py`` imports it.
+A kernel is a Python function that numba compiles to machine code. An extension module is valid for the source texts
+that its code comes from, a version of Python and a kind of processor. Its file name has a digest of the texts and the
+kind of processor. This module needs the standard library alone, since ``setup.py`` imports it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
 _IMPORT = re.compile(rb"^from dumpfilter\.([\w.]+) import (\w*)", re.MULTILINE)
 
 _HAS_KERNELS = re.compile(rb"^from dumpfilter\.base\.compiler\.kernels import", re.MULTILINE)
-"""A line in the text of all modules with kernels, or with functions for kernels, and of no other."""
+"""The pattern of an import line that only modules with kernels, or with functions for kernels, have."""
 
 _HASWELL = {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "popcnt", "sse4_2", "pclmulqdq"}
 """Flags in /proc/cpuinfo of x86-64 processors since Intel's Haswell (2013) and AMD's Excavator (2015)."""
@@ -45,7 +46,7 @@ HAS_CLMUL = bool(CPU)
 
 
 def modules() -> list[Path]:
-    """Return the files of the modules with kernels, those that take longest to compile first."""
+    """Return the source files of the modules with kernels, largest first, since these take longest to compile."""
     found = [
         file
         for file in PACKAGE.rglob("*.py")
@@ -55,12 +56,17 @@ def modules() -> list[Path]:
 
 
 def beside(file: Path) -> Path:
-    """Return the first place of the valid extension module of a module's file, from which a wheel takes it."""
+    """Return the path of the valid extension module in the first directory, ``__pycache__`` beside the source ``file``.
+
+    ``make wheel`` packs the extension module from there. The file may not exist yet.
+    """
     return next(directories(file)) / file_name(file)
 
 
 def directories(file: Path) -> Iterator[Path]:
-    """Yield the directories for the extension module of a module's file: beside the module, and the user's cache."""
+    """Yield the directories in which the extension module of a source file may lie: ``__pycache__`` beside it, the
+    user's cache.
+    """
     yield file.parent / "__pycache__"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     if cache.is_absolute():  # A user without a home has none.
@@ -68,18 +74,20 @@ def directories(file: Path) -> Iterator[Path]:
 
 
 def find(file: Path) -> Path | None:
-    """Return the valid extension module of a module's file, or None."""
+    """Return the path of the valid extension module for a source file, or None if it has not been compiled yet."""
     name = file_name(file)
     return next((path for one in directories(file) if (path := one / name).is_file()), None)
 
 
 def file_name(file: Path) -> str:
-    """Return the name of the extension module of a module's file. The texts that its code comes from give the name."""
+    """Return the name of the valid extension module for a source file, with a digest of the texts that its code comes
+    from.
+    """
     return f"{file.stem}.{_digest(file)}{SUFFIX}"
 
 
 def is_stale(extension: Path, file: Path) -> bool:
-    """Return whether a file is an extension module of a module's earlier text, for the same Python."""
+    """Return whether ``extension`` was compiled from an earlier text of the source ``file``, for the same Python."""
     is_of = extension.name.startswith(f"{file.stem}.") and extension.name.endswith(SUFFIX)
     return is_of and extension.name != file_name(file)
 
@@ -88,8 +96,8 @@ def is_stale(extension: Path, file: Path) -> bool:
 def _digest(module: Path) -> str:
     """Return a short digest of the kind of processor, and of the texts that the machine code depends on.
 
-    These are the compiler's text, the module's, those of the modules of this package that it imports, and in turn those
-    that a module with kernels imports.
+    The texts are those of ``build.py``, of the module, and of the modules of dumpfilter that it imports. For an
+    imported module with kernels, its own digest counts instead.
     """
     text = module.read_bytes()
     found = hashlib.sha256(CPU.encode() + _BUILD.read_bytes() + text)
@@ -100,7 +108,7 @@ def _digest(module: Path) -> str:
 
 
 def _imported(text: bytes) -> Iterator[Path]:
-    """Yield the modules of this package that a module's text imports at the beginning of a line."""
+    """Yield the source files of dumpfilter that a module's text imports at the beginning of a line."""
     for package, name in _IMPORT.findall(text):
         path = PACKAGE.joinpath(*package.decode().split("."))
         for file in (path / f"{name.decode()}.py", path.with_suffix(".py")):

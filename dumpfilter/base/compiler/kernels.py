@@ -36,12 +36,14 @@ class _State:
 
 
 def is_compiling() -> bool:
-    """Return whether modules with kernels have numba's functions, since this process compiles them."""
+    """Return whether this process compiles kernels, so that modules get numba's functions in place of compiled ones."""
     return _State.is_compiling
 
 
 def begin_to_compile() -> None:
-    """Let modules that are imported from now on have numba's functions in place of the compiled ones."""
+    """Make the decorators of modules that are imported from now on return numba's functions, so that they can be
+    compiled.
+    """
     _State.is_compiling = True
 
 

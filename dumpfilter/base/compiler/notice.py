@@ -1,4 +1,6 @@
-"""The notice that this process compiles. A command says it once, because a first compilation can take a minute."""
+"""The notice that this process compiles kernels. A command shows it once, because a first compilation can take a
+minute.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +15,24 @@ TEXT = (
 class _State:
     tell: Callable[[], object] | None = None
     is_chosen = False
-    """Whether anybody has said whom to tell, or that nobody shall be told."""
+    """Whether :func:`on_compilation` has set the function to call, or None."""
 
 
 def on_compilation(tell: Callable[[], object] | None) -> None:
-    """Call ``tell`` once, at the beginning of the next compilation. None calls nothing."""
+    """Call ``tell`` once, when the next compilation of kernels begins. None calls nothing."""
     _State.tell, _State.is_chosen = tell, True
 
 
 def on_compilation_by_default(tell: Callable[[], object]) -> None:
-    """Call ``tell`` at the next compilation, unless :func:`on_compilation` has been called before."""
+    """Call ``tell`` when the next compilation of kernels begins, unless :func:`on_compilation` has been called before.
+    """
     if not _State.is_chosen:
         on_compilation(tell)
 
 
 def told_once() -> None:
-    """Tell that a compilation begins, unless this process has told it already."""
+    """Call the function given to :func:`on_compilation`, if it has not been called yet, because a compilation begins.
+    """
     tell, _State.tell = _State.tell, None
     if tell is not None:
         tell()

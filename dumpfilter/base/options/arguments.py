@@ -30,7 +30,7 @@ class Argument:
 
     tokens: list[str]
     named: Named | None = None
-    """The option as the command spells it, with its value. None for an argument that is no option."""
+    """The option by dumpfilter's name, with its value. None for an argument that is no option."""
     origin: FileOption | None = None
     """The option's line in an option file, for errors. None for an option of the command line."""
 

@@ -1,4 +1,6 @@
-"""The texts that stand after the attributes of a class, which declare an option or a metric together with its help."""
+"""Reading of attribute docstrings: the string literals after a class's attributes, which are the help of options and
+metrics.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ from itertools import pairwise
 
 
 def attribute_texts(body: type) -> dict[str, str]:
-    """Return the string literal after each attribute in the source of a class, as one line. Bases do not count."""
+    """Return the string literal after each attribute in the source of ``body``, as one line, by the attribute's name.
+
+    Attributes without a literal, and those of base classes, are left out.
+    """
     (found,) = ast.parse(textwrap.dedent(inspect.getsource(body))).body
     assert isinstance(found, ast.ClassDef)
     texts = {}

@@ -47,9 +47,10 @@ class Named:
 
 
 class OptionNames:
-    """The names of a command's options, which finds an option in all spellings that the servers allow.
+    """The option names of a command. It finds an option by any spelling that the servers allow.
 
-    An option is a flag or has a value. Names have no dashes in front.
+    An option is a flag, or takes a value. Names have no dashes in front. ``switches`` has, for each flag, the words of
+    the command line that turn it on, and those that turn it off.
 
     >>> names = OptionNames(values=["replica-net-timeout"], flags=["verify-checksum"])
     >>> names.find("slave_net_timeout", "60")
@@ -68,7 +69,9 @@ class OptionNames:
     ) -> None:
         self._flags = dict.fromkeys(values, False) | dict.fromkeys(flags, True)
         self._switches = switches or {}
-        """The arguments of a command that turn each flag on and off. A flag may have none that turns it off."""
+        """The words of the command line that turn each flag on, and those that turn it off. The second list may be
+        empty.
+        """
 
     def __contains__(self, spelled: str) -> bool:
         """Tell whether the command has an option that can be spelled in this way."""
@@ -78,7 +81,7 @@ class OptionNames:
             return False
 
     def tokens(self, named: Named) -> list[str]:
-        """Return the words of a command line that set an option."""
+        """Return the words of a command line that give the option ``named`` its value, such as ``["--port=3306"]``."""
         if isinstance(named.value, bool):
             on, off = self._switches[named.name]
             return on if named.value else off

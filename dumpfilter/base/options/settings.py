@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Repeated(NamedTuple):
-    """A repeatable option, whose values are one item of a mapping (:func:`repeated`)."""
+    """One repeatable option, whose values form one item of a field that is a mapping (:func:`repeated`)."""
 
     name: str
     """The option's name without dashes at the front."""
@@ -61,7 +61,7 @@ class Settings(BaseModel):
 
     @classmethod
     def parameters(cls) -> Iterator[Parameter]:
-        """Yield the options in the order of ``--help``, as parameters of a function for Typer."""
+        """Yield the options in the order of ``--help``, as parameters of a function that Typer inspects."""
         hints, texts = get_type_hints(cls, include_extras=True), _texts(cls)
         for name, field in cls.model_fields.items():
             extra = texts[name] | _properties(field)
@@ -84,7 +84,9 @@ class Settings(BaseModel):
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Return an object for the values that Typer parsed, by parameter name."""
+        """Return an object from the values that Typer parsed. ``values`` has one item for each parameter of
+        :meth:`parameters`.
+        """
         members = dict(values)
         for name, field in cls.model_fields.items():
             if "repeated" in (properties := _properties(field)):
@@ -163,7 +165,9 @@ def _properties(field: Any) -> dict[str, Any]:
 
 @functools.cache
 def _texts(cls: type[Settings]) -> dict[str, dict[str, str | None]]:
-    """Return the panel of each field of a class and of its bases, and the text that stands after the field."""
+    """Return the help and the panel of each option field of a class and its bases, as keyword arguments of
+    ``typer.Option``.
+    """
     found: dict[str, dict[str, str | None]] = {}
     for one in reversed(cls.__mro__):
         if issubclass(one, Settings) and one is not Settings:

@@ -29,18 +29,18 @@ class Model(BaseModel):
 _Model = TypeVar("_Model", bound=BaseModel)
 
 WRITTEN = "written"
-"""The context of a validation of what a person wrote, where a number needs its unit."""
+"""The pydantic validation context for a file that a person wrote, in which a size or time needs its unit."""
 
 MAX_TOML = 4 << 20
 """The largest TOML file that is read, bytes. The largest useful one has the rules of some thousand slaves."""
 MAX_DEPTH = 16
-"""The most tables and lists within one another. The deepest useful ones are three."""
+"""The limit of tables and lists nested in one another. The deepest useful nesting is three."""
 
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 """The types of pydantic's errors about a key that a model, or a dataclass, does not have."""
 
 _DEEP_KEY = re.compile(rf"""(?<![\w"'-])(?:["']?[\w-]++["']?[ \t]*+\.[ \t]*+){{{MAX_DEPTH}}}""", re.ASCII)
-"""A dotted key with too many parts, for which TOML's parser would take time with the square of their number."""
+"""The pattern of a dotted key with too many parts. TOML's parser would take time quadratic in the number of parts."""
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _within(value: object) -> Iterable[object]:
 
 
 def load_toml(path: Path, model: type[_Model], context: Any = WRITTEN) -> _Model:
-    """Read a TOML file into a model, whose validators get ``context``.
+    """Read a TOML file into ``model``. ``context`` is the validation context that the model's validators see.
 
     Raises OptionError that names the file and the bad key, and never shows a value.
     """
@@ -85,7 +85,9 @@ def load_toml(path: Path, model: type[_Model], context: Any = WRITTEN) -> _Model
 
 
 def wrong(reason: str, *location: str | int) -> ValidationError:
-    """Return the error that a model's validator raises about a key of the model, or about a key of an inner table."""
+    """Return the error that a validator of a model raises about a wrong key. ``location`` is the path to the key within
+    the model.
+    """
     kind = PydanticCustomError("wrong", "{reason}", {"reason": reason})
     return ValidationError.from_exception_data(
         "wrong", [InitErrorDetails(type=kind, loc=location, input=None)]
@@ -93,7 +95,7 @@ def wrong(reason: str, *location: str | int) -> ValidationError:
 
 
 def reason_of(error: ValidationError, model: type) -> tuple[str, str]:
-    """Return the key of the first error, such as ``imposed[2].rules``, and what is wrong with it, without the value."""
+    """Return the key of the first error, such as ``imposed[2].rules``, and the reason, in which no value is shown."""
     errors = error.errors(include_input=False, include_url=False)
     # A misspelt key is often the reason why another key is missing.
     first = next((each for each in errors if each["type"] in _UNKNOWN), errors[0])
@@ -123,7 +125,7 @@ def _reason(error: ErrorDetails) -> str:
 
 
 def _near(model: type, error: ErrorDetails) -> str:
-    """Return which key was probably meant, for an error about an unknown key."""
+    """Return the hint "did you mean …" for an error about an unknown key; an empty text for other errors."""
     if error["type"] not in _UNKNOWN:
         return ""
     *tables, key = (part for part in error["loc"] if isinstance(part, str))

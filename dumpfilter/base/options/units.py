@@ -31,9 +31,9 @@ _TIME_UNITS = {
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z/]*)\s*", re.ASCII)
 
 MOST_RATE = 1_000_000_000_000
-"""The fastest link, bits per second."""
+"""The highest rate that :func:`parse_rate` accepts, bits per second."""
 MOST_SECONDS = 1_000 * 86_400
-"""The longest time, seconds."""
+"""The longest time that :func:`parse_time` accepts, seconds."""
 MICROSECOND = Decimal("0.000001")
 """The resolution of times, seconds."""
 
@@ -55,7 +55,7 @@ def parse_size(text: str, *, option: str = "size", least: int = 0) -> int:
 
 
 def format_size(size: int) -> str:
-    """Return a number of bytes as a text.
+    """Return the text of a number of bytes, with the largest unit that divides the number.
 
     >>> format_size(1 << 20), format_size(1000)
     ('1M', '1000')
@@ -124,7 +124,9 @@ def format_time(seconds: float) -> str:
 
 
 def _scaled(text: str, units: Mapping[str, Decimal]) -> Decimal | None:
-    """Return a number with a unit in the base unit, or None for another text."""
+    """Return the number of base units that a text such as ``1.5K`` means, or None if it is no number with a unit of
+    ``units``.
+    """
     match = _NUMBER.fullmatch(text)
     factor = None if match is None else units.get(match[2])
     return None if match is None or factor is None else Decimal(match[1]) * factor

@@ -1,1 +1,2 @@
-"""TLS certificates of the consoles of masters and slaves."""
+"""TLS, passwords, the audit log, and the checks of exposed listeners, for masters, slaves and the clients of servers.
+"""

@@ -1,6 +1,6 @@
 """The audit log: one line for each attempt to change anything, with its time, account, peer, statement and result.
 
-Lines go to the file that :func:`open_audit_log` names, as JSON. Without a file they go to the ordinary log, as events
+Lines go to the file that :func:`open_audit_log` opens, as JSON. Without a file they go to the ordinary log, as events
 with the name ``audit``. Callers must not pass passwords. Any thread may write.
 """
 
@@ -28,7 +28,8 @@ log = structlog.get_logger("dumpfilter.audit")
 
 
 class _AuditFile(WatchedFileHandler):
-    """The file of the audit log. A file that logrotate has renamed is replaced by a new one at the next line."""
+    """The file of the audit log. If logrotate has renamed the file, the next line goes to a new file of the old name.
+    """
 
     def _open(self) -> TextIOWrapper:
         # A new file can be read by its owner only.
@@ -57,7 +58,7 @@ class _State:
 
 
 def open_audit_log(path: Path | None) -> None:
-    """Write to this file from now on, or to the ordinary log if ``path`` is None.
+    """Write audit lines to the file ``path`` from now on, or to the ordinary log if ``path`` is None.
 
     Raises OptionError if the file cannot be opened.
     """
@@ -74,7 +75,7 @@ def open_audit_log(path: Path | None) -> None:
 
 
 def audit(what: str, *, account: str, peer: str, result: str = "ok", **details: str | int) -> None:
-    """Write one line.
+    """Write one line to the audit log.
 
     Parameters:
         what: the statement or call, without passwords, for example ``PURGE BINARY LOGS TO 'b.3'`` or ``Register``.

@@ -1,4 +1,4 @@
-"""The settings that the ports of a master or slave share, as the command line gives them."""
+"""The settings of a listening port of a master or slave, as the command line gives them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The address of a port, and its TLS settings."""
+    """The address on which a server listens, and its TLS settings."""
 
     host: str = "127.0.0.1"
     port: int = 0

@@ -65,11 +65,12 @@ def _is_loopback_address(address: str) -> bool:
 def check_listener(
     server: str, option: str, host: str, lacks: Sequence[Lack], *, insecure: bool, permit: str = "--insecure"
 ) -> str | None:
-    """Check that a server may listen on ``host``, and return a warning if only ``--insecure`` allows the address.
+    """Check that a server may listen on ``host``. Return a warning if only ``--insecure`` allows the address, else
+    None.
 
     ``server`` says who listens, as "the master". ``option`` is the option that names ``host``. ``lacks`` are the
-    protections that the server lacks. ``permit`` is the option that ``insecure`` stands for. Raises Exposed, whose text
-    names the options that cure the lack.
+    protections that the server lacks. ``insecure`` is whether the user accepts that, with the option ``permit``. Raises
+    Exposed, whose text names the options that add the protections.
     """
     if not lacks or is_loopback(host):
         return None

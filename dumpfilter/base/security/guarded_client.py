@@ -1,8 +1,10 @@
-"""The client with which dumpfilter logs in to servers: it bounds what a server can take, the password above all.
+"""The MySQL client with which dumpfilter logs in to servers. It protects the password, and limits the bytes a server
+sends.
 
 Without TLS, a login never sends the password itself. Servers with the accounts of caching_sha2_password and
 sha256_password then offer an RSA key for the password. The key proves nothing about the server, so that whoever answers
-at the address would get the password. The client uses a server's key only if it is told to, or a key that it has.
+at the address would get the password. The client uses a server's key only if the login allows it
+(:attr:`Login.asks_for_key`), or if the login holds the key (:attr:`Login.public_key`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pymysql.connections import Connection
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode
 
 REQUIRES_SECURE_CONNECTION = 2061
-"""The number of MySQL's client for a login that needs TLS or a key (``CR_AUTH_PLUGIN_ERR``)."""
+"""The client error of MySQL for a login that needs TLS or a public key (``CR_AUTH_PLUGIN_ERR``)."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Login:
     """Whether the password may go to whoever sends a public key, on a connection without TLS."""
 
     def impostor_gets(self) -> str:
-        """Return what an impostor in the server's place would get, or an empty text if a certificate is verified."""
+        """Return what an impostor at the server's address would learn, as a phrase; empty if a certificate is verified.
+        """
         if self.tls.mode.verifies:
             return ""
         if self.tls.mode is TlsMode.DISABLED and not self.asks_for_key:
@@ -53,7 +56,7 @@ class ClearPasswordRefused(PasswordKept):
 
 
 class TooManyBytes(pymysql.err.InterfaceError):  # type: ignore[misc]
-    """An error about a server that sends more than any answer has."""
+    """An error about a server that sends more bytes than the limit of the connection."""
 
 
 class _NoClearPassword:
@@ -73,7 +76,7 @@ class _NoClearPassword:
 
 
 class GuardedConnection(Connection):  # type: ignore[misc]
-    """PyMySQL's connection with a bound on the bytes that are read, and with the rule for public keys.
+    """PyMySQL's connection with a limit on the bytes that are read, and with the rule for public keys.
 
     The constructor does not connect. Raises OptionError for a file that the login names and that cannot be used.
 
@@ -81,7 +84,7 @@ class GuardedConnection(Connection):  # type: ignore[misc]
         login: the server's address, the user and the password.
         most_bytes: the limit of the bytes that the server may send.
         seconds: the timeout of the connection, and of each answer.
-        options: PyMySQL's options in place of these.
+        options: further keyword arguments of PyMySQL, which replace those that this class sets.
     """
 
     def __init__(self, login: Login, *, most_bytes: int, seconds: float, **options: Any) -> None:
@@ -114,9 +117,10 @@ class GuardedConnection(Connection):  # type: ignore[misc]
 
     @property
     def server_public_key(self) -> bytes | None:
-        """The key for the password, which PyMySQL reads only on a connection without TLS. Raises PasswordKept.
+        """The RSA key that encrypts the password, which PyMySQL reads only on a connection without TLS. Raises
+        PasswordKept.
 
-        The result is None before the server was asked for its key.
+        It is None until the server has sent its key.
         """
         if self._trusted_key:
             return self._trusted_key

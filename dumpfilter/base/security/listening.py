@@ -1,4 +1,4 @@
-"""The reasons why a server cannot listen on an address, in words that name the cure."""
+"""The reasons why a server cannot listen on an address, as texts for users."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _LACKING = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 
 def reason_not_to_listen(error: OSError) -> str:
-    """Return why the operating system refuses an address, without the names of functions and files."""
+    """Return why the operating system refuses to listen on an address, as a text without names of functions and files.
+    """
     known = _REASONS.get(error.errno or 0)
     if known is not None:
         return known
@@ -35,12 +36,14 @@ def reason_not_to_listen(error: OSError) -> str:
 
 
 def listening_error(text: str, reason: str) -> OptionError:
-    """Return the error with a text about an address on which a server cannot listen for a reason."""
+    """Return the error with the message ``text`` about an address: PortTaken if ``reason`` is PORT_TAKEN, else
+    OptionError.
+    """
     return PortTaken(text) if reason == PORT_TAKEN else OptionError(text)
 
 
 def why_not(host: str, port: int) -> str | None:
-    """Return why no server can listen on a TCP address now. None means that a server can.
+    """Return why no server can listen on a TCP address now, or None if one can.
 
     ``host`` is an address or a name. With port 0 only the host is tried. A name may have addresses that this machine
     lacks, such as ::1 where IPv6 is off. One address that a server can listen on is enough.
@@ -64,7 +67,9 @@ def why_not(host: str, port: int) -> str | None:
 
 
 def _try(trial: socket.socket, address: tuple[object, ...]) -> None:
-    """Listen on an address, and end at once. Raises OSError, and OverflowError for a number that is no port."""
+    """Listen on ``address`` with the socket ``trial``, and close it. Raises OSError, and OverflowError for a wrong port
+    number.
+    """
     with contextlib.closing(trial):
         # Without this option a port would count as taken for a minute after its server has ended.
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

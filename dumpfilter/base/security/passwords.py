@@ -1,4 +1,4 @@
-"""Stored passwords: what a configuration file keeps of a password, and the check of a password against that.
+"""Passwords as configuration files store them, and the check of a login's password against the stored one.
 
 Replication users have a scrypt hash. Users of a console have one of the hashes that MySQL stores. MySQL's client
 protocol sends digests instead of the password, and only such a hash can check these digests.
@@ -43,15 +43,16 @@ _SALT_ALPHABET = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 
 def to_bytes(password: str) -> bytes:
-    """Return the bytes of a password that are hashed."""
+    """Return the UTF-8 bytes of a password, which the hash functions take."""
     return password.encode("utf-8", "surrogatepass")
 
 
 class StoredPassword(Protocol):
-    """The stored password of a replication user. Equal objects store the same password alike."""
+    """The stored password of a replication user. Objects with the same stored form compare equal."""
 
     def matches(self, password: str) -> bool:
-        """Tell whether the password is right. The time does not tell how much of a wrong password is right."""
+        """Tell whether ``password`` is right, in a time that does not depend on how much of a wrong password is right.
+        """
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ class Sha2Crypt:
 class ConsolePassword:
     """The stored password of a console's user, for logins with either of MySQL's authentication plugins.
 
-    A member is None where the configuration has no such hash. A user without any hash has no password.
+    An attribute is None if the configuration has no hash of that type. A user without any hash has no password.
     """
 
     native: bytes | None = field(default=None, repr=False)

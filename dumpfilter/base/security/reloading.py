@@ -1,4 +1,4 @@
-"""A server's TLS files that are read again when they change, so that a renewed certificate needs no restart."""
+"""TLS files of a server, read again when they change, so that a renewed certificate needs no restart."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ log = structlog.get_logger("dumpfilter.tls")
 
 
 class ReloadingTls:
-    """TLS settings from files. A server asks for :meth:`current` before each handshake.
+    """The TLS settings that a server reads from files. A server calls :meth:`current` before each handshake.
 
-    Connections that exist keep the certificate of their handshake. With ``for_grpc`` the key must be of a kind that
-    gRPC can use. The constructor raises OptionError for files that cannot be used. Any thread may call the methods.
+    Existing connections keep the certificate of their handshake. With ``for_grpc`` the key must be of a type that gRPC
+    can use. The constructor raises OptionError for files that cannot be used. Any thread may call the methods.
     """
 
     def __init__(self, files: TlsFiles, *, for_grpc: bool = False) -> None:
@@ -28,9 +28,9 @@ class ReloadingTls:
         self._tls = load_tls(files, for_grpc=for_grpc)
 
     def current(self) -> ServerTls:
-        """Return the settings of the files as the files are now.
+        """Return the TLS settings from the files' current content.
 
-        If the files have changed and cannot be used, log the reason once and return the settings from before.
+        If the files have changed and cannot be used, log the reason once and return the last usable settings.
         """
         with self._lock:
             # The stamp is older than the content. A file that changes while it is read has another stamp next time.
@@ -55,7 +55,7 @@ class ReloadingTls:
 
 
 def _stamp(files: TlsFiles) -> list[tuple[int, ...] | None]:
-    """Return a value that differs when a file has been changed or replaced."""
+    """Return inode, size and times of each file, which differ when a file has been changed or replaced."""
     stamps: list[tuple[int, ...] | None] = []
     for path in (files.certificate, files.key, files.ca):
         try:

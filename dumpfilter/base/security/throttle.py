@@ -1,4 +1,4 @@
-"""Waiting times after wrong passwords, which grow with each one, and make guessing slow.
+"""Delays after wrong passwords, which double with each failure and make guessing slow.
 
 Nobody sleeps here. The caller refuses an attempt that comes too early, so that a guesser does not occupy a thread.
 """
@@ -18,7 +18,7 @@ The throttle forgets the guesser whose last failure is the oldest.
 """
 
 _FORGET_SECONDS = 900.0
-"""The time without a failure after which a guesser starts anew, seconds."""
+"""The time without a failure after which the failures of a guesser are forgotten, seconds."""
 
 
 @dataclass
@@ -29,10 +29,11 @@ class _Guesser:
 
 
 class Throttle:
-    """The waiting times of guessers. Not thread-safe; a key names a guesser, for example a network address.
+    """The failed logins of guessers, and the delay before the next attempt of each. Not thread-safe.
 
-    The first ``free`` failures cost nothing. The next failure costs one second, and each further one twice as much, up
-    to ``longest`` seconds.
+    A key stands for a guesser, for example a network address. The first ``free`` failures cost nothing. The next
+    failure costs one second, and each further one twice as much, up to ``longest`` seconds. ``clock`` returns the time
+    in seconds.
     """
 
     def __init__(
@@ -44,14 +45,15 @@ class Throttle:
         self._guessers: Recent[Hashable, _Guesser] = Recent(_MOST_KEYS)
 
     def failures(self, key: Hashable) -> int:
-        """Return the number of failures of a guesser that count."""
+        """Return the number of recent failures of a guesser. It is 0 after :data:`_FORGET_SECONDS` without a failure.
+        """
         guesser = self._guessers.get(key)
         if guesser is None or self._clock() - guesser.failed_at > _FORGET_SECONDS:
             return 0
         return guesser.failures
 
     def wait(self, key: Hashable) -> float:
-        """Return the time until the guesser's next attempt counts, seconds, or 0."""
+        """Return the time until the guesser may try again, seconds; 0 if the guesser may try now."""
         failures = self.failures(key)
         if failures <= self._free:
             return 0.0
@@ -64,7 +66,8 @@ class Throttle:
         self._guessers[key] = _Guesser(failures + 1, self._clock())
 
     def is_first_refusal(self, key: Hashable) -> bool:
-        """Tell, once after each failure, that the guesser came too early. Callers log only that one time."""
+        """Tell whether this is the first refused attempt since the guesser's last failure. Callers log only that one.
+        """
         guesser = self._guessers.get(key)
         if guesser is None or guesser.told:
             return False

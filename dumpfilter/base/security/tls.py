@@ -1,4 +1,4 @@
-"""TLS certificates and keys of a server, which come from checked files or are made when the server starts."""
+"""TLS certificates and keys of a server, from checked files or generated when the server starts."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ServerTls:
 
 
 class TlsSource(Protocol):
-    """The origin of a server's TLS settings. The server asks for the settings before each handshake."""
+    """The provider of a server's TLS settings. The server asks for the settings before each handshake."""
 
     def current(self) -> ServerTls:
         """Return the settings for a connection that begins now."""
@@ -99,8 +99,8 @@ class KeyPair:
 def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
     """Read and check the files of a server's certificate, its key and, if given, the CA of its clients.
 
-    With ``for_grpc`` the key must be of a kind that gRPC can use. Raises OptionError with the option, the file and the
-    cure.
+    With ``for_grpc`` the key must be of a type that gRPC can use. Raises OptionError with the option, the file and the
+    remedy.
     """
     if files.certificate is None or files.key is None:
         given, missing = (KEY_OPTION, CERTIFICATE_OPTION) if files.key else (CERTIFICATE_OPTION, KEY_OPTION)

@@ -1,8 +1,8 @@
-"""Row images: the values that rows events carry, decoded in columns, for MySQL and MariaDB.
+"""Decoding of row images (the values that rows events carry) into columns, for MySQL and MariaDB.
 
 :class:`RowImageReader` reads the rows events of a stream and returns all changed rows as Arrow arrays.
-:class:`RowCounter` counts them. :class:`Table` says what a Table_map event tells about a table
-and its columns.
+:class:`RowCounter` counts the rows. :class:`Table` is the description of a table and its columns from a Table_map
+event.
 """
 
 from dumpfilter.binlog.rows.events import RowCounter

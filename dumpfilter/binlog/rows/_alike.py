@@ -1,4 +1,6 @@
-"""The compiled search for rows events whose Table_map events and headers are equal."""
+"""The compiled search for rows events with equal Table_map events and headers, so that each distinct one is decoded
+once.
+"""
 
 from __future__ import annotations
 
@@ -10,42 +12,50 @@ from dumpfilter.base.compiler.arrays import Bools, Bytes, Int64s
 from dumpfilter.base.compiler.kernels import kernel
 
 OTHER, MAP, ROWS_UNCOMPARED, ROWS_ONE_BITMAP, ROWS_TWO_BITMAPS = range(5)
-"""The classes of events: rows events by the number of bitmaps in their headers, if these are compared."""
+"""The classes of events. Rows events are classed by the number of column bitmaps in their headers, if headers are
+compared.
+"""
 
 FLAGS_LENGTH = 2
 _NO_EXTRA = 2
-"""The length of extra data that has nothing but its length, which has two bytes."""
+"""The length of empty extra data of a rows event: the two bytes of the length itself."""
 _STMT_END_F = 1
 _TWO_BYTES = 252
-"""The first byte of a packed integer with two more bytes."""
+"""The first byte of a packed integer that has two more bytes."""
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(24)
 
 
 class Alike(NamedTuple):
-    """The result of :func:`find_alike`, with an entry for each event, and its memory."""
+    """The result of :func:`find_alike`, with one entry for each event, and the working memory of the search."""
 
     map_of: Int64s
-    """The index of the Table_map event in force for a rows event, or -1 without one in this piece."""
+    """The index of the Table_map event to which a rows event belongs, or -1 if it is in no event of this piece of the
+    stream.
+    """
     same_as: Int64s
-    """The index of the first event with equal content. For a rows event this is an equal type and Table_map event, and
-    an equal header behind the flags."""
+    """The index of the first event with equal content.
+
+    For a rows event, equal content means the same type, an equal Table_map event, and an equal header after the flags.
+    """
     length: Int64s
-    """The length of a rows event's header, or 0 where headers are not compared."""
+    """The length of a rows event's header, bytes, or 0 if headers are not compared."""
     before: Int64s
-    """The number of earlier events after which no Table_map event is in force."""
+    """The number of earlier events in this piece that ended the validity of all Table_map events, such as the end of a
+    statement.
+    """
     id: Int64s
     number: Int64s
     begin: Int64s
     end: Int64s
-    """The content of an event: the table id, a number, and the begin and end of the bytes."""
+    """The content that is compared for each event: table id, a number, and the first and last byte offset."""
     maps: Int64s
     contents: Int64s
-    """Hash tables with open addressing: the newest Table_map event of each id, and the first event of each content."""
+    """Hash tables with open addressing: the latest Table_map event by table id, and the first event by content."""
 
     @classmethod
     def of(cls, count: int) -> Alike:
-        """Return the memory for a number of events."""
+        """Return the working memory for ``count`` events."""
         nothing = np.full(count, -1, np.int64)
         numbers = np.zeros((6, count), np.int64)
         tables = np.full((2, max(64, 1 << (2 * count - 1).bit_length() if count else 0)), -1, np.int64)
@@ -65,13 +75,12 @@ def find_alike(
     id_length: int,
     found: Alike,
 ):
-    """Find out which Table_map events and rows events of a piece of the stream are equal, and write it to ``found``.
+    """Find the Table_map events and rows events in a piece of the stream that are equal, and write the result to
+    ``found``.
 
-    Event k has its body in ``data[first[k]:last[k]]``. ``class_of`` and ``has_extra`` have an entry for each type of
-    event: its class, and whether its header has extra data. After events of ``closes``, and after rows events with
-    STMT_END_F, no Table_map event is in force.
-
-    Returns the number of events after which no Table_map event is in force.
+    Event k has its body in ``data[first[k]:last[k]]``. ``class_of`` and ``has_extra`` are indexed by event type: the
+    class, and whether the rows header has extra data. Events with ``closes``, and rows events with STMT_END_F, end the
+    validity of all Table_map events before them. Returns the number of such events.
     """
     map_of, same_as, length, before = found.map_of, found.same_as, found.length, found.before
     id, number, begin, end = found.id, found.number, found.begin, found.end

@@ -1,7 +1,7 @@
 """The compiled conversion of cells (values of row images) to text.
 
-A cell that these functions cannot convert is *pending*. Python code makes its text first, and :func:`write_texts` puts
-the text in its place.
+A cell that these functions cannot convert is *pending*. Python code makes its text first, and :func:`write_texts`
+inserts that text.
 """
 
 from __future__ import annotations
@@ -18,55 +18,59 @@ from dumpfilter.binlog.row_walk import NULL
 
 
 class Form(enum.IntEnum):
-    """The ways to convert a column's values to text."""
+    """The conversion of a column's values to text. Some forms have a parameter, the member ``parameter`` of
+    :class:`Columns`.
+    """
 
     PENDING = 0
-    """The form of values that Python code converts."""
+    """Converted by Python code instead."""
     SIGNED = 1
     UNSIGNED = 2
     BOTH = 3
-    """The form of a number that may be UNSIGNED: a negative number has the unsigned number behind it in parentheses."""
+    """A number whose sign the binlog does not tell. A negative number is followed by its unsigned reading in
+    parentheses.
+    """
     YEAR = 4
-    """The form of YEAR. The parameter is the number that stands for the stored 0."""
+    """YEAR. The parameter is the number that a stored 0 stands for."""
     DATE = 5
-    """The form of DATE. The parameter is the code of the character between the numbers."""
+    """DATE. The parameter is the code of the character between the numbers."""
     OLD_TIME = 6
     OLD_DATETIME = 7
     OLD_TIMESTAMP = 8
     TIME = 9
-    """The form of TIME with fractions of a second; the parameter is the number of decimals, as in the next three."""
+    """TIME with fractions of a second. The parameter is the number of decimals, as in the next three forms."""
     DATETIME = 10
     TIMESTAMP = 11
     SECONDS = 12
-    """The form of TIMESTAMP as the seconds since 1970."""
+    """TIMESTAMP as the seconds since 1970."""
     DECIMAL = 13
-    """The form of DECIMAL; the parameter is ``precision << 8 | scale``."""
+    """DECIMAL. The parameter is ``precision << 8 | scale``."""
     BITS = 14
-    """The form of BIT and of a SET as it is stored; the parameter is the number of bits."""
+    """BIT, or a SET as it is stored. The parameter is the number of bits."""
     SET_BITS = 15
-    """The form of a SET whose members the binlog does not name: the bits of a little-endian number."""
+    """A SET whose members the binlog does not name, as the bits of a little-endian number."""
     ENUM = 16
-    """The form of an ENUM whose values the binlog names; the parameter is ``first label << 16 | number of labels``."""
+    """An ENUM whose values the binlog names. The parameter is ``first label << 16 | number of labels``."""
     SET = 17
-    """The form of a SET whose members the binlog names, with a parameter like that of ENUM."""
+    """A SET whose members the binlog names, with a parameter like that of ENUM."""
     UTF8 = 18
     MAPPED = 19
-    """The form of strings of which each byte becomes some bytes; the parameter is the :class:`ByteMap`."""
+    """A string in which each byte is replaced by up to four bytes. The parameter is the :class:`ByteMap`."""
     HEX = 20
-    """The form of binary strings. The parameter is their least length, since the binlog stores BINARY without its last
-    zero bytes."""
+    """A binary string. The parameter is its minimum length, since the binlog stores BINARY without trailing zero bytes.
+    """
     REAL = 21
-    """The form of FLOAT and DOUBLE, whose texts are made together; the parameter is the size of a value, bytes."""
+    """FLOAT and DOUBLE, whose texts numpy makes together. The parameter is the size of a value, bytes."""
     COPY = 22
-    """The form of bytes that are their text."""
+    """Bytes that are copied as they are."""
     BASE64 = 23
-    """The form of lines of 76 characters in base64."""
+    """Lines of 76 characters in base64."""
     CHECKSUM = 24
-    """The form of a CRC32, as hexadecimal digits."""
+    """A CRC32, as hexadecimal digits."""
 
 
 class ByteMap(enum.IntEnum):
-    """The maps from the bytes of a string to the bytes of its text."""
+    """The tables that replace each byte of a string by other bytes, for text or for escapes."""
 
     LATIN1 = 0
     """MySQL's latin1, which is Windows' code page 1252. The server maps the five undefined bytes to themselves."""
@@ -87,7 +91,7 @@ _MAPS = {
     ByteMap.MYSQL: lambda byte: _ESCAPES.get(byte) or _MAPS[ByteMap.MARIADB](byte),
 }
 MAPPED_BYTES = 4
-"""The most bytes that a map makes of one byte."""
+"""The maximum number of bytes that replace one byte."""
 _MAPPED = [[_MAPS[one](byte) for byte in range(256)] for one in ByteMap]
 _MAP_LENGTH = np.array([[len(text) for text in texts] for texts in _MAPPED], np.uint8)
 _MAP_TEXT = np.array([[[*text.ljust(MAPPED_BYTES, b"\0")] for text in texts] for texts in _MAPPED], np.uint8)
@@ -102,26 +106,28 @@ _PAD, _LINE_END = np.frombuffer(b"=\n", np.uint8)
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
 _BASE64_LINE = 57
-"""The bytes in a line of base64."""
+"""The number of bytes that one line of base64 encodes."""
 
 
 class Columns(NamedTuple):
-    """The columns of cells: how their values become texts, and the texts around them."""
+    """The columns of the cells: how their values are converted to text, and the texts before and after each value."""
 
     form: Bytes
     parameter: Int64s
     label: Bytes
     """The names of the values of ENUM and SET columns, in UTF-8, one after the other."""
     label_at: Int64s
-    """The offset of each name in ``label``, and the end."""
+    """The offset of each name in ``label``, and the end of the last."""
     around: Bytes
-    """Three texts for each column: before a value, behind a value, and instead of both when the value is NULL."""
+    """Three texts for each column: before a value, after a value, and in place of all when the value is NULL."""
     around_at: Int64s
-    """The offset of each text in ``around``, three for each column, and the end."""
+    """The offset of each text in ``around``, three for each column, and the end of the last."""
     room: Int64s
-    """The most bytes of a text with those around the value, without the texts of pending cells."""
+    """The maximum length of a text with ``around``, bytes, without the part of :attr:`room_per_byte` and without
+    pending texts.
+    """
     room_per_byte: Int64s
-    """The most bytes of a text for each byte of the value, beyond ``room``."""
+    """The additional maximum length for each byte of the value."""
 
 
 @inlined
@@ -135,7 +141,7 @@ def _number(data, at, width, is_big):
 
 @inner
 def _digits(out, at, value, least):
-    """Write an unsigned number with at least ``least`` digits, and return the offset behind it."""
+    """Write an unsigned number with at least ``least`` digits at ``out[at]``, and return the offset after it."""
     digits = 1
     rest = value // np.uint64(10)
     while rest:
@@ -150,7 +156,7 @@ def _digits(out, at, value, least):
 
 @inlined
 def _copied(data, at, end, out, o):
-    """Copy bytes to ``out``, and return the offset behind them."""
+    """Copy the bytes ``data[at:end]`` to ``out[o]``, and return the offset after them."""
     for k in range(at, end):
         out[o] = data[k]
         o += 1
@@ -159,7 +165,9 @@ def _copied(data, at, end, out, o):
 
 @inner
 def _mapped(data, at, end, table, out, o):
-    """Write the text of each byte by a :class:`ByteMap`, and return the offset behind the texts."""
+    """Write ``data[at:end]`` with each byte replaced by ``table`` (a :class:`ByteMap`), and return the offset after the
+    text.
+    """
     for k in range(at, end):
         byte = data[k]
         for n in range(_MAP_LENGTH[table, byte]):
@@ -170,7 +178,7 @@ def _mapped(data, at, end, table, out, o):
 
 @inner
 def _moment(data, at, size, form, parameter, out, o):
-    """Write a date, a time or both, and return the offset behind it."""
+    """Write a date, a time or both, and return the offset after it."""
     years, months, days = np.int64(0), np.int64(0), np.int64(0)
     hour, minute, second = np.int64(0), np.int64(0), np.int64(0)
     has_date, has_clock = form != Form.TIME and form != Form.OLD_TIME, form != Form.DATE
@@ -251,7 +259,7 @@ def _moment(data, at, size, form, parameter, out, o):
 
 @inner
 def _decimal(data, at, precision, scale, out, o):
-    """Write a DECIMAL, and return the offset behind it."""
+    """Write a DECIMAL, and return the offset after it."""
     # bin2decimal: big-endian groups of 9 digits in 4 bytes; the first bit is the sign, inverted, and a negative number
     # has all bits inverted.
     flip = np.int64(0) if data[at] & 0x80 else np.int64(0xFF)
@@ -292,7 +300,9 @@ def _decimal(data, at, precision, scale, out, o):
 
 @inner
 def _is_utf8(data, at, end):
-    """Tell whether bytes are UTF-8 as Unicode defines it: shortest form, no surrogates, at most U+10FFFF."""
+    """Tell whether the bytes ``data[at:end]`` are valid UTF-8 by Unicode: shortest form, no surrogates, at most
+    U+10FFFF.
+    """
     while at < end:
         byte = data[at]
         if byte < 0x80:
@@ -326,7 +336,7 @@ def _is_utf8(data, at, end):
 
 @inner
 def _named(value, form, parameter, label, label_at, out, o):
-    """Write the name of an ENUM's value, or the names of a SET's members, and return the offset behind them."""
+    """Write the name of an ENUM's value, or the names of a SET's members, and return the offset after them."""
     first, names = parameter >> 16, parameter & 0xFFFF
     if form == Form.ENUM:
         if value > np.uint64(names):
@@ -352,7 +362,7 @@ def _named(value, form, parameter, label, label_at, out, o):
 
 @inner
 def _base64(data, at, end, out, o):
-    """Write bytes as lines of base64, and return the offset behind the lines."""
+    """Write the bytes ``data[at:end]`` as lines of base64, and return the offset after the lines."""
     while at < end:
         line = min(at + _BASE64_LINE, end)
         while at + 3 <= line:
@@ -393,11 +403,11 @@ def write_texts(
     o: int,
     out_at: Int64s,
 ):
-    """Write the texts of the cells from cell ``k`` on to ``out``, from offset ``o`` on, until ``out`` may be full.
+    """Write the texts of the cells, from cell ``k`` on, to ``out`` from offset ``o`` on, until ``out`` may be full.
 
-    ``column`` has each cell's column. The n-th text of ``more`` is that of the next pending cell. ``out_at``, unless it
-    is empty, gets the offset of each cell's text, and the end. Return the number of the first cell without text, the
-    number of the next text of ``more``, and the offset behind the texts.
+    ``column`` has each cell's column. Text ``n`` of ``more`` is that of the next pending cell. ``out_at``, unless it is
+    empty, gets the offset of each cell's text, and the end. Return the index of the first cell without text, the index
+    of the next text of ``more``, and the offset after the texts.
     """
     forms, parameters, label, label_at, around, around_at, rooms, rooms_per_byte = columns
     while k < start.size:

@@ -1,8 +1,8 @@
-"""The texts of bytes in the character sets of columns, as the servers map them.
+"""Conversion of column values from their character set to text, with the mappings of the servers.
 
-The maps were compared with ``CONVERT(… USING utf8mb4)`` of MariaDB 10.11 and MySQL 9.7 for all bytes and pairs of
-bytes. Python's and the servers' maps agree but for what is here, and for seven characters of big5 and bytes of tis620
-that MySQL alone maps to U+FFFD.
+The mappings were compared with ``CONVERT(… USING utf8mb4)`` of MariaDB 10.11 and MySQL 9.7 for all bytes and pairs of
+bytes. Python's mappings agree with the servers' except for the characters in this module, and for seven characters of
+big5 and bytes of tis620 that MySQL alone maps to U+FFFD.
 """
 
 from __future__ import annotations
@@ -27,25 +27,26 @@ _OTHERS = {
     "sjis": str.maketrans("＼", "\\"),
     "ujis": str.maketrans("＼", "\\"),
 }
-"""The characters of Python's codecs that the servers have differently."""
+"""The characters that the servers map differently, by character set: from Python's character to the servers'."""
 
 _THREE_BYTES = 0x8F
 """The byte before the two bytes of a character of JIS X 0212 in EUC."""
 _USER_DEFINED, _USER_DEFINED_0212 = 0xE000, 0xE3AC
-"""The Unicode characters to which the rows 85 to 94 of both sets of EUC are mapped."""
+"""The first Unicode characters to which the user-defined rows 85 to 94 are mapped, of JIS X 0208 and of JIS X 0212."""
 _CELLS = 94
 _FIRST_BYTE, _FIRST_USER_DEFINED, _NEC_ROW = 0xA1, 0xF5, 0xAD
 _FIRST_IBM = b"\xf3\xf3"
-"""The first of IBM's extensions in EUC, behind the byte before characters of JIS X 0212."""
+"""The first of IBM's extensions in EUC, without the byte before characters of JIS X 0212."""
 _NO_TRAIL, _LAST_IBM = 0x7F, b"\xfc\x4b"
 """The trail byte that Windows' code page 932 leaves out, and the last of IBM's extensions there."""
 _BIG5_LAST = b"\xf9\xd6", b"\xf9\xdc"
-"""The first and the last of the seven characters that Windows' Big5 and the servers' add to Python's."""
+"""The first and the last of the seven characters of Windows' Big5 that the servers know and Python does not."""
 
 
 @functools.cache
 def charset_of(collation: int | None, family: Family) -> str | None:
-    """Return the character set of a collation; None for an unknown one.
+    """Return the name of a collation's character set; None for an unknown collation. ``collation`` is its number, or
+    None.
 
     >>> charset_of(255, "mysql"), charset_of(63, "mysql"), charset_of(13, "mariadb"), charset_of(None, "mysql")
     ('utf8mb4', 'binary', 'sjis', None)
@@ -54,9 +55,9 @@ def charset_of(collation: int | None, family: Family) -> str | None:
 
 
 def decode(data: bytes, charset: str | None) -> str:
-    r"""Return bytes as text, or as hexadecimal digits when they are no text in this character set.
+    r"""Return ``data`` as text, or as hexadecimal digits when the bytes are not valid in the character set.
 
-    Bytes of an unknown character set are text if they are UTF-8.
+    With ``charset`` None (unknown), the bytes are text if they are UTF-8.
 
     >>> decode("ü".encode(), None), decode(b"\xff", "utf8mb4"), decode(b"\xfc", "latin1"), decode(b"a", "binary")
     ('ü', '0xFF', 'ü', '0x61')
@@ -84,7 +85,9 @@ def _big5(error: UnicodeError) -> tuple[str, int]:
 
 
 def _euc(error: UnicodeError) -> tuple[str, int]:
-    """Return a user-defined character of EUC, one of NEC's row 13, or one of IBM's extensions."""
+    """Return the character that Python's EUC codec could not decode: user-defined, of NEC's row 13, or of IBM's
+    extensions.
+    """
     assert isinstance(error, UnicodeDecodeError)
     at, base = error.start, _USER_DEFINED
     if error.object[at] == _THREE_BYTES:
@@ -106,7 +109,8 @@ def _euc(error: UnicodeError) -> tuple[str, int]:
 
 @functools.cache
 def _ibm() -> str:
-    """Return the characters of IBM's extensions in Windows' code page 932 that EUC lacks, in their order."""
+    """Return the characters of IBM's extensions in Windows' code page 932 that Python's euc_jp lacks, in their order.
+    """
     pairs = (bytes((lead, trail)) for lead in (0xFA, 0xFB, 0xFC) for trail in range(0x40, 0xFD))
     found = "".join(pair.decode("cp932") for pair in pairs if pair[1] != _NO_TRAIL and pair <= _LAST_IBM)
     return "".join(
@@ -123,7 +127,7 @@ def _euc_without_extensions(error: UnicodeError) -> tuple[str, int]:
 
 
 _ADDED = {"big5": "dumpfilter.big5", "ujis": "dumpfilter.ujis", "eucjpms": "dumpfilter.eucjpms"}
-"""The error handlers that decode characters that Python's codecs lack."""
+"""The codec error handlers, by character set, that decode the characters that Python's codecs lack."""
 
 for _charset, _handler in (("big5", _big5), ("ujis", _euc_without_extensions), ("eucjpms", _euc)):
     codecs.register_error(_ADDED[_charset], _handler)

@@ -1,4 +1,6 @@
-"""The rows events of a stream: where their rows lie, and in which layout."""
+"""The search for rows events in a stream: the byte range of their rows, and the layout (columns and sizes) of their
+images.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ from dumpfilter.binlog.rows_events import (
 )
 
 _MOST_COLUMNS = 1 << 18
-"""The number of columns, of all tables and layouts, at which they are forgotten. A column takes some 200 bytes."""
+"""The number of cached columns, of all tables and layouts, at which the cache is cleared. A column takes some 200
+bytes.
+"""
 _IS_MAP: npt.NDArray[np.bool_] = np.arange(256) == EventType.TABLE_MAP
 _IS_ROWS: npt.NDArray[np.bool_] = np.isin(np.arange(256), [*ROWS])
 _WATCHED = _IS_MAP | _IS_ROWS
@@ -60,25 +64,26 @@ Bools = npt.NDArray[np.bool_]
 
 
 class RowsEvents(NamedTuple):
-    """The rows events found, in their order, as int64 columns."""
+    """The rows events that :meth:`RowsEventsFinder.find` found, in their order, as int64 columns with one entry each.
+    """
 
     event: Int64
-    """Each event's index among those given."""
+    """The index of the event in the arguments of :meth:`RowsEventsFinder.find`."""
     layout: Int64
-    """The number of its layout."""
+    """The number of the layout of its row images in the :class:`LayoutTable`."""
     start: Int64
     end: Int64
-    """The place of its rows in the data of :attr:`data`."""
+    """The byte range of its rows in :attr:`data`, together with ``start``."""
     map: Int64
     """The position of its Table_map event."""
     data: Bytes
-    """The data given, followed by the rows that MariaDB had compressed."""
+    """The bytes that the caller gave, followed by the uncompressed rows of events that MariaDB compressed."""
 
 
 class RowsEventsFinder:
-    """The search for the rows events of a stream, which begins between two transactions.
+    """The search for the rows events of a stream. The first event given must stand at a transaction boundary.
 
-    From one call to the next, the search remembers the Table_map events in force.
+    From one call to the next, the search remembers the valid Table_map events (those whose statement has not ended).
     """
 
     def __init__(self, new_layouts: Callable[[], LayoutTable] = LayoutTable) -> None:
@@ -99,13 +104,12 @@ class RowsEventsFinder:
         wanted: Bools | None = None,
         position: Int64 | None = None,
     ) -> RowsEvents:
-        """Return the rows events among the events given, if ``wanted`` is None or true for them.
+        """Return the rows events among the given events. With ``wanted``, only those for which it is true are returned.
 
         Event k has ``size[k]`` bytes from ``data[start[k]]`` (uint8) on, with its common header and, if ``fd`` says so,
-        its checksum. After the events for which ``closes`` is true no Table_map event is in force.
-
-        Raises BinlogCorrupt or BinlogUnsupported, with the event's ``position``, when an event cannot be decoded.
-        Without positions such events are left out.
+        its checksum. ``closes`` marks the events that end the validity of all Table_map events, such as the end of a
+        transaction. Raises BinlogCorrupt or BinlogUnsupported, with the event's ``position``, when an event cannot be
+        decoded. With ``position`` None such events are left out.
         """
         if self.layouts.column_count > _MOST_COLUMNS:
             self.layouts = self._new_layouts()
@@ -132,20 +136,20 @@ class RowsEventsFinder:
 
     @property
     def maps_in_force(self) -> Maps:
-        """The Table_map events in force."""
+        """A copy of the Table_map events that are valid now, by table id."""
         return {**self._maps}
 
     def restore_maps(self, maps: Maps) -> None:
-        """Let the Table_map events of :attr:`maps_in_force` be in force again."""
+        """Make the Table_map events of an earlier :attr:`maps_in_force` the valid ones again."""
         self._maps = {**maps}
 
     def forget_maps(self) -> None:
-        """Let no Table_map event be in force."""
+        """Forget all Table_map events, as at a transaction boundary."""
         self._maps.clear()
 
 
 class _Map(NamedTuple):
-    """A Table_map event: its content behind the table id, and its position."""
+    """A Table_map event: its content after the table id, and its position."""
 
     content: bytes
     position: int
@@ -155,7 +159,9 @@ Maps = dict[bytes, _Map]
 
 
 class _Watched:
-    """The Table_map events and rows events of a piece of the stream, and other events that close them, as columns."""
+    """The events of a piece of the stream that matter to the search, as columns: Table_map events, rows events, and
+    events that end the validity of Table_map events.
+    """
 
     def __init__(
         self,
@@ -179,23 +185,25 @@ class _Watched:
         )
 
     def body(self, event: int) -> bytes:
-        """Return an event's body."""
+        """Return the body of the event with the index ``event``."""
         return self.raw[self.first[event] : self.last[event]]
 
     def table_id(self, event: int) -> bytes:
-        """Return the table id of a Table_map event or rows event."""
+        """Return the bytes of the table id of a Table_map event or rows event."""
         return self.body(event)[: self.id_length]
 
     def map(self, event: int) -> _Map:
-        """Return a Table_map event."""
+        """Return the Table_map event with the index ``event``."""
         return _Map(self.body(event)[self.id_length :], int(self.position[event]))
 
     def earlier_map(self, event: int, maps: Mapping[bytes, _Map]) -> _Map | None:
-        """Return the Table_map event of an event from ``maps``, which were in force before this piece."""
+        """Return the Table_map event of a rows event from ``maps``, those valid before this piece; None if it was
+        closed since.
+        """
         return None if self._before[event] else maps.get(self.table_id(event))
 
     def maps_in_force(self) -> dict[bytes, _Map]:
-        """Return the Table_map events of this piece that are in force at its end, by table id."""
+        """Return the Table_map events of this piece that are still valid at its end, by table id."""
         left = np.flatnonzero(_IS_MAP[self.type] & (self._before == self.closed))
         return {self.table_id(event): self.map(event) for event in left.tolist()}
 
@@ -214,7 +222,7 @@ class _Search:
         self._size = events.data.size
 
     def find(self, rows: Int64) -> RowsEvents:
-        """Return the rows events among those with these indices, by their indices."""
+        """Return the rows events among those with the indices ``rows`` whose layout can be determined."""
         events = self._events
         # One event stands for those whose table and header are equal, so that a comparison takes the place of decoding.
         _, first, of = np.unique(events.same_as[rows], return_index=True, return_inverse=True)
@@ -237,7 +245,11 @@ class _Search:
         return RowsEvents(event, layout, start, end, map, data)
 
     def _layout_or_none(self, event: int) -> int:
-        """Return the layout of an event that stands for others, or -1 if there is none, or the event is no such one."""
+        """Return the layout number that a group of equal rows events shares, or -1.
+
+        It is -1 for an event that cannot be decoded, whose error is kept in ``errors``, and for an event that is found
+        alone because its header is not compared with others.
+        """
         try:
             if self._events.length[event]:
                 return self._layout(event)
@@ -298,7 +310,9 @@ class _Search:
 
 
 def _has_extra(fd: FormatDescription) -> Bools:
-    """Tell for each type of event whether its header has extra data. The post-header's length tells it."""
+    """Return, for each of the 256 event types, whether its rows header has extra data. The post-header's length tells
+    it.
+    """
     found = np.zeros(256, np.bool_)
     for kind in ROWS:
         length = fd.post_header_length(kind)
@@ -307,10 +321,10 @@ def _has_extra(fd: FormatDescription) -> Bools:
 
 
 class RowCounter:
-    """A counter of the rows in the rows events of a stream, which begins between two transactions.
+    """A counter of the rows in the rows events of a stream. The first event given must stand at a transaction boundary.
 
-    From one piece of the stream to the next, the counter remembers the Table_map events in force and the columns of
-    the tables.
+    From one piece of the stream to the next, the counter remembers the valid Table_map events and the columns of the
+    tables.
     """
 
     def __init__(self) -> None:
@@ -322,10 +336,8 @@ class RowCounter:
         """Return the number of rows of each event, int32.
 
         The number is UNKNOWN for events that are not rows events, and for rows that cannot be counted: without a table
-        map, malformed, or of a server before 5.1.18.
-
-        Event k has ``size[k]`` bytes from ``data[start[k]]`` (uint8) on. The other columns are those of a
-        :class:`~dumpfilter.index.segment.Segment`, all of one length.
+        map, malformed, or of a server before 5.1.18. Event k has ``size[k]`` bytes from ``data[start[k]]`` (uint8) on.
+        The other columns are those of a :class:`~dumpfilter.index.segment.Segment`, all of one length.
         """
         counts: npt.NDArray[np.int32] = np.full(start.size, UNKNOWN, np.int32)
         is_dummy = role & R.ROLE_MASK == R.DUMMY_ROWS
@@ -339,10 +351,10 @@ class RowCounter:
 
 
 def at_position(error: BinlogError, position: int) -> BinlogError:
-    """Return the error with the position of the event that it is about."""
+    """Return a copy of ``error`` that names the position of the bad event."""
     return type(error)(error.what, file=error.file, position=position)
 
 
 def with_map(error: BinlogError, position: int) -> BinlogError:
-    """Return the error of a rows event with the position of its Table_map event."""
+    """Return a copy of the error of a rows event that names the position of its Table_map event."""
     return type(error)(f"{error.what} (its Table_map event is at {position})")

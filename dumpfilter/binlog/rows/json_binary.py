@@ -21,7 +21,7 @@ from dumpfilter.binlog.rows.numbers import plain_number
 from dumpfilter.binlog.rows_events import Cursor
 
 MOST_DEPTH = 100
-"""The deepest nesting of a JSON value (``JSON_DOCUMENT_MAX_DEPTH``)."""
+"""The maximum nesting depth of a JSON value (``JSON_DOCUMENT_MAX_DEPTH``)."""
 
 _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = range(5)
 _INT16, _UINT16, _INT32, _UINT32, _INT64, _UINT64, _DOUBLE, _STRING = range(5, 13)
@@ -39,7 +39,9 @@ _REAL = struct.Struct("<d")
 _LITERALS = ("null", "true", "false")
 _SMALL = frozenset({_LITERAL, _INT16, _UINT16})
 _INLINED = {False: _SMALL, True: _SMALL | {_INT32, _UINT32}}
-"""The types whose values stand in the entries of small and of large objects and arrays."""
+"""The types whose values stand directly in the entries of an object or array. The keys tell whether the container is
+large.
+"""
 
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"} | {
     chr(code): f"\\u{code:04x}" for code in range(32) if chr(code) not in "\b\f\n\r\t"
@@ -48,10 +50,10 @@ _ESCAPED = str.maketrans(_ESCAPES)
 
 
 class JsonKind(enum.Enum):
-    """The kinds of JSON values that printed SQL tells apart."""
+    """The groups of JSON values that printed SQL writes differently."""
 
     STRING = enum.auto()
-    """The kind of strings, dates, times and binary values. Their text has no quotes in printed SQL."""
+    """Strings, dates, times and binary values. Their ``text`` has no quotes."""
     SCALAR = enum.auto()
     CONTAINER = enum.auto()
 
@@ -70,11 +72,11 @@ class JsonValue(NamedTuple):
 
 
 JsonNode: TypeAlias = "JsonValue | list[JsonNode] | dict[str, JsonNode]"
-"""A JSON value as a tree: an array, an object with its members in MySQL's order, or a scalar."""
+"""A JSON value as a tree: a list for an array, a dict for an object with its members in MySQL's order, or a scalar."""
 
 
 def json_text(node: JsonNode) -> str:
-    """Return the JSON text of a tree."""
+    """Return the JSON text of the tree ``node``, with MySQL's spacing."""
     if isinstance(node, dict):
         return f"{{{', '.join([f'{quoted(key)}: {json_text(value)}' for key, value in node.items()])}}}"
     return f"[{', '.join(map(json_text, node))}]" if isinstance(node, list) else node.json
@@ -102,7 +104,7 @@ def real_text(value: float) -> str:
 
 
 def json_value(data: bytes) -> JsonValue:
-    """Return a binary JSON value as text. Raises BinlogCorrupt for data that are no JSON value."""
+    """Decode a binary JSON value to its text. Raises BinlogCorrupt for data that are no JSON value."""
     return _value(json_tree(data))
 
 
@@ -111,7 +113,7 @@ def _value(node: JsonNode) -> JsonValue:
 
 
 def json_tree(data: bytes) -> JsonNode:
-    """Return a binary JSON value as a tree. Empty data are the JSON value null, as on the server.
+    """Decode a binary JSON value to a tree. Empty data are the JSON value null, as on the server.
 
     Raises BinlogCorrupt for data that are no JSON value.
     """
@@ -135,7 +137,7 @@ class _Reader:
         """
 
     def node(self, kind: int, at: int, depth: int) -> JsonNode:
-        """Return the value of a type at an offset. Raises BinlogCorrupt, struct.error and IndexError."""
+        """Return the value of the type ``kind`` at offset ``at``. Raises BinlogCorrupt, struct.error and IndexError."""
         self._use(1)
         if kind <= _LARGE_ARRAY:
             return self._container(kind, at, depth + 1)
@@ -245,7 +247,7 @@ class JsonChange(NamedTuple):
     path: str
     """The JSON path of the changed element, such as ``$.a[1]``."""
     value: JsonNode | None
-    """The new value; None for a removed element."""
+    """The new value of the element; None for REMOVE."""
 
     @property
     def function(self) -> str:
@@ -271,7 +273,7 @@ def json_changes(data: bytes) -> Iterator[JsonChange]:
 
 
 def changes_expression(column: str, changes: list[JsonChange], line: str = " ") -> str:
-    r"""Return an SQL expression that makes the changes to a column, as ``mysqlbinlog -v`` prints it.
+    r"""Return an SQL expression that applies ``changes`` to ``column``, as ``mysqlbinlog -v`` prints it.
 
     ``line`` separates the lines of the expression.
 

@@ -1,4 +1,4 @@
-"""Partial updates of JSON documents: the document after the update, from the document before and the changes.
+"""Partial updates of JSON documents: computing the new document from the old one and the logged changes.
 
 Source: ``apply_json_diffs`` in ``sql-common/json_diff.cc`` of MySQL.
 """
@@ -22,10 +22,10 @@ from dumpfilter.binlog.rows.json_binary import (
 )
 
 _LEG = re.compile(r'\.(?:"((?:[^"\\]|\\.)*)"|([^.\[\]"]+))|\[(\d+)\]', re.S)
-"""A leg of a JSON path: a member with or without quotes, or an element of an array."""
+"""The pattern of one leg (step) of a JSON path: ``.member`` with or without quotes, or ``[index]``."""
 
 Leg = str | int
-"""The name of a member, or the number of an element."""
+"""One leg (step) of a JSON path: the name of a member, or the index of an array's element."""
 
 
 def changed_document(document: bytes, changes: bytes) -> str:
@@ -41,7 +41,8 @@ def changed_document(document: bytes, changes: bytes) -> str:
 
 
 def path_legs(path: str) -> list[Leg]:
-    r"""Return the legs of a JSON path as the server writes it in a binlog. Raises BinlogCorrupt.
+    r"""Return the legs (steps) of a JSON path that the server wrote to the binlog. Raises BinlogCorrupt for another
+    text.
 
     >>> path_legs('$.a[2]."x y"'), path_legs("$")
     (['a', 2, 'x y'], [])

@@ -1,4 +1,5 @@
-"""The layouts of row images that a reader has met: the columns of each kind of rows events, as arrays."""
+"""The cache of row image layouts (present columns and their sizes) that a reader has met, as arrays for compiled code.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +19,26 @@ TableKey = tuple[Family, bytes]
 
 @dataclass(slots=True)
 class KnownTable:
-    """A table whose columns are in the arrays, and the layouts of its row images that were met so far."""
+    """A described table whose columns are in the arrays, and the layouts of its row images that were met so far."""
 
     table: Table
     plan: ColumnPlan
     first_column: int
     numbers: dict[tuple[ImageLayout, bytes], int] = field(default_factory=dict)
-    """The layouts, each with the extra data of the events."""
+    """The number of each layout, by layout and extra data of the rows events."""
     by_header: dict[tuple[int, bytes], int] = field(default_factory=dict)
-    """The layouts by the events' type and by the bytes between the flags and the rows."""
+    """The number of the layout, by the rows event's type and the bytes of its header after the flags."""
 
 
 class LayoutTable:
-    """The layouts met so far. Each has a number, by which the compiled code finds its columns.
+    """The layouts met so far. The number of a layout is its index in the arrays for compiled code.
 
-    ``describe`` returns the table of a new Table_map event, and may raise a BinlogError. ``style`` returns the style of
-    a column's texts, and ``heads`` those of a layout's images. With ``fill_unchanged``, a JSON value that a partial
-    update leaves unchanged is that of the before-image. ``styles`` are those of columns of no table.
+    Parameters:
+        describe: returns the table of a new Table_map event, and may raise a BinlogError.
+        style: returns how the values of a column become text.
+        heads: returns the two texts that precede the values of the before-image and after-image; None: no such texts.
+        fill_unchanged: whether a JSON value that a partial update leaves unchanged is taken from the before-image.
+        styles: the styles of columns that belong to no table.
     """
 
     def __init__(
@@ -60,11 +64,13 @@ class LayoutTable:
 
     @property
     def column_count(self) -> int:
-        """The number of columns of all tables and layouts."""
+        """The number of cached columns, of all tables and layouts."""
         return len(self.described) + len(self._columns)
 
     def add_table(self, key: TableKey, table: TableMap, family: Family) -> KnownTable:
-        """Add and return the table of a Table_map event. Raises BinlogCorrupt, and the errors of ``describe``."""
+        """Describe the table of a Table_map event, and cache it under ``key``. Raises BinlogCorrupt, and the errors of
+        ``describe``.
+        """
         described = self._describe(table, family)
         known = KnownTable(described, ColumnPlan.from_table_map(table), len(self._styles))
         self.described += [(column, family) for column in described.columns]
@@ -74,7 +80,10 @@ class LayoutTable:
         return known
 
     def layout(self, known: KnownTable, rows: RowsHeader) -> int:
-        """Return the number of the layout of a rows event. Raises BinlogCorrupt and BinlogUnsupported."""
+        """Return the layout number for rows events of ``known`` with the decoded header ``rows``.
+
+        Raises BinlogCorrupt and BinlogUnsupported.
+        """
         layout = known.plan.layout(rows)
         number = known.numbers.get((layout, rows.extra))
         if number is None:
@@ -91,7 +100,7 @@ class LayoutTable:
         return number
 
     def arrays(self) -> Layouts:
-        """Return the layouts as arrays."""
+        """Return all layouts as arrays for compiled code."""
         if self._arrays is None:
             self._arrays = as_arrays(
                 self._layouts, self._columns, self._head_columns, fill_unchanged=self._fill_unchanged
@@ -99,7 +108,7 @@ class LayoutTable:
         return self._arrays
 
     def styled(self) -> StyledColumns:
-        """Return the styles of all columns' texts."""
+        """Return the styles of all columns, in arrays for compiled code."""
         if self._styled is None:
             self._styled = StyledColumns.of(self._styles)
         return self._styled

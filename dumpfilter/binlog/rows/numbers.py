@@ -1,4 +1,4 @@
-"""The texts of floating-point numbers."""
+"""Conversion of floating-point numbers to the texts that MySQL shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _PLAIN_DIGITS = 15
-"""The most digits before the point, and zeros behind it, of a number without exponent (``MAX_DECPT_FOR_F_FORMAT``)."""
+"""The limit of digits before the point, and of zeros after it, up to which a number is written without an exponent
+(``MAX_DECPT_FOR_F_FORMAT``).
+"""
 
 
 def plain_number(text: str) -> str:

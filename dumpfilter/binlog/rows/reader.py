@@ -1,4 +1,4 @@
-"""The reader of row images: rows events in, Arrow arrays of changed rows out."""
+"""The decoder of row images: it takes rows events and returns the changed rows as Arrow arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dumpfilter.binlog.rows.typed import with_names
 from dumpfilter.binlog.rows_events import TableMap
 
 _ENDS: npt.NDArray[np.bool_] = np.isin(np.arange(256), [*GTIDS, EventType.XID])
-"""The events after which no Table_map event is in force."""
+"""The event types that end the validity of all Table_map events before them: GTID events and Xid."""
 
 Bytes = npt.NDArray[np.uint8]
 Int64 = npt.NDArray[np.int64]
@@ -34,7 +34,7 @@ class ChangedRows(NamedTuple):
     """The changed rows of many rows events, one entry for each row, in the order of the events."""
 
     event: Int64
-    """The number of the rows event that each row belongs to, ascending."""
+    """The index of the rows event to which each row belongs, ascending."""
     before: pa.MapArray
     """The rows before the change (:data:`dumpfilter.binlog.rows.MAP_TYPE`, or a struct); null for inserted rows."""
     after: pa.MapArray
@@ -45,17 +45,16 @@ class ChangedRows(NamedTuple):
 
 
 class RowImageReader:
-    """A reader of the row images in a stream of events, which begins between two transactions.
+    """A decoder of the row images in a stream of events. The first event given must stand at a transaction boundary.
 
-    From one call to the next, the reader remembers the Table_map events in force.
+    From one call to the next, the reader remembers the valid Table_map events.
 
     Parameters:
-        types: the struct types of the rows before and after the change; None: maps of texts. Only the rows of one table
-            should be wanted then (:func:`dumpfilter.binlog.rows.typed.struct_of`).
-        names: the names of the columns, in order, of tables whose binlog does not tell names.
+        types: the struct types of the rows before and after the change; None: maps of texts. With struct types, only the
+            rows of one table should be wanted (:func:`dumpfilter.binlog.rows.typed.struct_of`).
+        names: the column names, in order, for tables whose binlog has no names.
         check: called with each version of a table whose rows are wanted. May raise a BinlogError.
-        invalid_dates: counts, by the name of the column, the dates that are null in a struct since no calendar has
-            them.
+        invalid_dates: a counter, by column name, of the dates that become null in a struct because the calendar lacks them.
     """
 
     def __init__(
@@ -88,10 +87,10 @@ class RowImageReader:
         *,
         wanted: npt.NDArray[np.bool_] | None = None,
     ) -> ChangedRows:
-        """Return the changed rows of all rows events among the events given.
+        """Return the changed rows of all rows events among the given events.
 
         Event k has ``size[k]`` bytes from ``data[start[k]]`` (uint8) on, with its common header and, if ``fd`` says so,
-        its checksum. ``type`` has the events' types, and ``position`` their positions in the file, for errors. With
+        its checksum. ``type`` has the events' types, and ``position`` their byte offsets in the file, for errors. With
         ``wanted`` only the rows events for which it is true are decoded. Raises BinlogCorrupt or BinlogUnsupported with
         the event's position when an event cannot be decoded.
         """
@@ -136,10 +135,11 @@ class RowImageReader:
 
 
 def _documents(length: Int64, document: npt.NDArray[np.int32], start: Int64, first: Int64) -> Documents:
-    """Return the JSON documents that partial updates change, by the number of the cell with the changes.
+    """Return the byte range of the JSON document that each partial update changes, by the index of the cell with the
+    changes.
 
-    ``document`` has each cell's index in its row of the document, or -1, and ``first`` the row's first cell. Changes
-    whose before-image lacks the column, or has NULL there, are left out.
+    ``document`` has, for each cell, the index of the document's cell within the row, or -1. ``first`` is the index of
+    the row's first cell. Changes whose before-image lacks the column, or has NULL there, are left out.
     """
     changes = np.flatnonzero((length < NULL) & (document >= 0))
     before = first[changes] + document[changes]

@@ -22,7 +22,7 @@ from dumpfilter.binlog.rows.typed import column_type, typed_values
 Int64 = npt.NDArray[np.int64]
 
 MAP_TYPE = pa.map_(pa.string(), pa.string())
-"""The type of the columns ``before`` and ``after``: the values of one row by column name.
+"""The Arrow type of a row image as a map: the values of one row, as text, by column name.
 
 A column without a name in the binlog has the name ``@1``, ``@2`` and so on, as in ``mysqlbinlog -v``. A value is text,
 or null for NULL. A column that the row image lacks has no entry.
@@ -30,32 +30,32 @@ or null for NULL. A column that the row image lacks has no entry.
 
 
 MOST_TEXT = (1 << 31) - 1
-"""The most bytes of text in an Arrow array of strings."""
+"""The maximum size of the text in an Arrow array of strings, bytes."""
 
 
 class Images(NamedTuple):
-    """The cells of row images of one kind (before or after), row by row, to be made Arrow arrays."""
+    """The cells (values) of the before-images or of the after-images of many rows, which become one Arrow array."""
 
     data: npt.NDArray[np.uint8]
     styled: StyledColumns
     described: list[tuple[Column, Family]]
-    """Each column of ``styled``, and the family of its server."""
+    """For each column of ``styled``, its description and the family of its server."""
     has: npt.NDArray[np.bool_]
-    """Whether each row has the image."""
+    """Whether each row has an image of this side. Inserts have no before-image, and deletes no after-image."""
     row: Int64
-    """The row of each cell."""
+    """The index of the row to which each cell belongs."""
     start: Int64
     length: Int64
     column: Int64
-    """The number of each cell's column in ``styled``."""
+    """The index in ``styled`` of the column to which each cell belongs."""
     documents: Documents = NO_DOCUMENTS
 
     def structs(self, wanted: pa.StructType, invalid_dates: Counter[str]) -> pa.StructArray:
         """Return the row images as structs of the type ``wanted``, null for rows without the image.
 
-        A field is null where the row image lacks the column. A field that is a map has the columns without a field of
-        their own, as texts; without such a field they are left out. ``invalid_dates`` counts dates that become null.
-        Raises CellError for a malformed value, and for a value that the type of its field cannot have.
+        A field is null where the row image lacks the column. A field of a map type collects, as texts, the columns that
+        have no field. Without such a field these columns are left out. ``invalid_dates`` counts dates that become null.
+        Raises CellError for a malformed value, and for a value that does not fit the type of its field.
         """
         number_of = {field.name.lower(): number for number, field in enumerate(wanted)}
         field_of = np.array(
@@ -100,7 +100,7 @@ class Images(NamedTuple):
 
     @contextlib.contextmanager
     def _some(self, cells: Int64) -> Iterator[Images]:
-        """Yield the row images with some of the cells alone. A CellError gets the number of the cell in all of them."""
+        """Yield the row images with only the given cells. A CellError inside gets the cell's index among all cells."""
         documents = NO_DOCUMENTS
         if self.documents:
             numbers = enumerate(cells.tolist())
@@ -112,7 +112,7 @@ class Images(NamedTuple):
             raise CellError(int(cells[error.cell]), error.error) from error
 
     def _field(self, wanted: pa.Field, invalid_dates: Counter[str]) -> pa.Array:
-        """Return the values of the cells, which are those of one field, for all rows."""
+        """Return the field ``wanted`` of all rows. The cells of this object are those of the field alone."""
         if not self.row.size:
             return pa.nulls(self.has.size, wanted.type)
         # A table that was altered has several columns of one name.
@@ -129,7 +129,9 @@ class Images(NamedTuple):
         return pa.concat_arrays(parts).take(pa.array(place, mask=place < 0))
 
     def _values(self, number: int, wanted: pa.Field, invalid_dates: Counter[str]) -> pa.Array:
-        """Return the values of the cells, which are all of one column."""
+        """Return the values of the cells, which all belong to the column ``number``, in the type of the field
+        ``wanted``.
+        """
         column, family = self.described[number]
         kind = column_type(column, family)
         try:

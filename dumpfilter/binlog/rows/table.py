@@ -1,4 +1,4 @@
-"""The tables of rows events: what a Table_map event and its optional metadata tell about a table's columns.
+"""Descriptions of tables and their columns, from a Table_map event and its optional metadata.
 
 Sources: ``Optional_metadata_fields`` in MySQL's ``libs/mysql/binlog/event/rows_event.cpp``, and
 ``Table_map_log_event::Optional_metadata_fields`` in MariaDB's ``sql/log_event.cc``.
@@ -20,7 +20,7 @@ _WHAT = "Table_map"
 
 
 NUMBERS = frozenset({T.TINY, T.SHORT, T.INT24, T.LONG, T.LONGLONG, T.NEWDECIMAL, T.FLOAT, T.DOUBLE})
-"""The types of columns for which the binlog tells whether they are UNSIGNED (``is_numeric_type``)."""
+"""The column types for which the binlog tells whether the column is UNSIGNED (``is_numeric_type``)."""
 
 INTEGERS = frozenset({T.TINY, T.SHORT, T.INT24, T.LONG, T.LONGLONG})
 
@@ -38,7 +38,7 @@ TEXTS = frozenset(
         T.BLOB_COMPRESSED,
     }
 )
-"""The types of columns with a character set (``is_character_type``). Binary columns have the set ``binary``."""
+"""The column types that have a character set (``is_character_type``). Binary columns have the set ``binary``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,9 @@ class Column:
     name: str
     """The column's name; ``@1``, ``@2`` and so on when the binlog does not tell names."""
     type: int
-    """The column's type (``MYSQL_TYPE_*``). ENUM, SET and CHAR are told apart."""
+    """The column's type (``MYSQL_TYPE_*``). The types ENUM and SET, which events store as STRING, stand here as
+    themselves.
+    """
     metadata: int
     """The type's metadata, as ``mysqlbinlog -vv`` prints them after ``meta=``: lengths, precision, decimals."""
     nullable: bool
@@ -59,7 +61,7 @@ class Column:
     values: tuple[bytes, ...] = ()
     """The names of the values of an ENUM or SET, in the column's character set; empty when the binlog does not tell."""
     dimensions: int | None = None
-    """The most dimensions of a VECTOR; None when the binlog does not tell."""
+    """The number of dimensions of a VECTOR; None when the binlog does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +182,11 @@ def _dimensions(reader: Cursor, count: int) -> list[int]:
 
 
 class _Field(NamedTuple):
-    """A field of the optional metadata, which gives some columns one attribute each."""
+    """A field of the optional metadata, which has one attribute of each column of some types."""
 
     name: str
     types: frozenset[int] | None
-    """The types of the columns that the field is about. None: all types."""
+    """The types of the columns that the field has an entry for; None: all types."""
     attribute: str
     read: Callable[[Cursor, int], Sequence[Any]]
 
@@ -202,7 +204,8 @@ _FIELDS = {
     11: _Field("ENUM_AND_SET_COLUMN_CHARSET", _ENUMS_AND_SETS, "collation", _collations),
     13: _Field("VECTOR_DIMENSIONALITY", frozenset({T.VECTOR}), "dimensions", _dimensions),
 }
-"""The fields of the optional metadata (``Optional_metadata_field_type``) that tell how to read values.
+"""The fields of the optional metadata (``Optional_metadata_field_type``) that are needed to read values, by their
+numbers.
 
 Row images do not depend on the others: types of geometries, primary keys, and the visibility of columns.
 """

@@ -1,4 +1,4 @@
-"""The texts of cells (values of row images), in the style that each column has."""
+"""Conversion of cells (values of row images) to text, in the style of each column."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Bytes = npt.NDArray[np.uint8]
 Int64 = npt.NDArray[np.int64]
 
 _WIDEST = 48
-"""More characters than any number, date or time has, also a malformed one."""
+"""An upper limit for the text of a number, date or time, characters. It also holds for malformed values."""
 _SHORT_LINE = 5
-"""The size of the shortest line of base64."""
+"""The size of the shortest line of base64, bytes."""
 _SET_SPARE = 3 * 64
-"""The most bytes of a SET's commas, and of the numbers of members without a name."""
+"""The maximum size of a SET's commas, and of the numbers of members without a name, bytes."""
 
 
 class CellError(Exception):
-    """An error about one value. The caller knows the event that the value is from."""
+    """An error about one value. ``cell`` is its index, from which the caller finds the event."""
 
     def __init__(self, cell: int, error: BinlogError) -> None:
         self.cell = cell
@@ -38,7 +38,9 @@ class CellError(Exception):
 
 
 Documents = Mapping[int, tuple[int, int]]
-"""The places of JSON documents in the data: the start and the length, by the number of the cell that changes it."""
+"""The byte range (offset, length) in the data of JSON documents, by the index of the cell with the changes to the
+document.
+"""
 
 NO_DOCUMENTS: Documents = MappingProxyType({})
 
@@ -48,7 +50,7 @@ def _no_value(data: bytes) -> str:
 
 
 class Style(NamedTuple):
-    """The way in which the values of a column become texts."""
+    """The conversion of a column's values to text."""
 
     form: Form
     parameter: int = 0
@@ -57,14 +59,16 @@ class Style(NamedTuple):
     value: Callable[[bytes], str] = _no_value
     """The function that converts a value of the form PENDING."""
     changes: Callable[[bytes, bytes | None], str] = lambda data, document: _no_value(data)
-    """The function that converts the changes of a partial update, given the JSON document before, if there is one."""
+    """The function that converts the changes of a partial update. It also gets the JSON document before the update, or
+    None.
+    """
     numbers: Callable[[npt.NDArray[np.floating]], list[str]] = number_texts
-    """The function that converts all values of the form REAL."""
+    """The function that converts all values of the form REAL at once."""
     around: tuple[bytes, bytes, bytes] = (b"", b"", b"")
-    """The texts before a value, behind a value, and instead of both when the value is NULL."""
+    """The texts before a value, after a value, and in place of all three when the value is NULL."""
 
     def room(self) -> tuple[int, int]:
-        """Return how many bytes a text has at most: a fixed number, and a number for each byte of the value."""
+        """Return the maximum size of a text, bytes: a constant part, and a part for each byte of the value."""
         if self.form == Form.DECIMAL:
             return (self.parameter >> 8) + _WIDEST, 0
         if self.form in (Form.BITS, Form.SET_BITS):
@@ -78,7 +82,7 @@ class Style(NamedTuple):
 
 
 def head_style(text: bytes) -> Style:
-    """Return the style of the heads of row images, which are NULL and have this text."""
+    """Return the style of a head (a NULL cell before the values of a row image), which is always the text ``text``."""
     return Style(Form.COPY, around=(b"", b"", text))
 
 
@@ -88,11 +92,11 @@ class StyledColumns(NamedTuple):
     styles: list[Style]
     columns: K.Columns
     pending: npt.NDArray[np.bool_]
-    """Whether Python code makes the texts of each column."""
+    """Whether Python code, instead of compiled code, converts the values of each column."""
 
     @classmethod
     def of(cls, styles: list[Style]) -> StyledColumns:
-        """Return columns with these styles."""
+        """Return the array form of columns with the given styles."""
         labels = [label for style in styles for label in style.labels]
         first = np.cumsum([0, *(len(style.labels) for style in styles)]).tolist()
         parameters = [
@@ -111,10 +115,10 @@ class StyledColumns(NamedTuple):
 
 
 class CellTexts:
-    """The texts of cells, which are made in pieces.
+    """The texts of cells, converted piece by piece.
 
-    ``start`` and ``length`` are the places of the cells in ``data``, and ``column`` has the number of each cell's
-    column. The text of NULL is the one that its column has instead. ``documents`` are the JSON documents before the
+    ``start`` and ``length`` are the byte ranges of the cells in ``data``, and ``column`` has the index of each cell's
+    column. NULL becomes the text that its column's style has for NULL. ``documents`` are the JSON documents before
     partial updates. Raises CellError for a malformed value.
     """
 
@@ -161,7 +165,10 @@ class CellTexts:
         return found
 
     def pieces(self, first: int, last: int, size: int) -> Iterator[bytes]:
-        """Yield the texts of some cells, in pieces of about ``size`` bytes. The caller takes all cells in order."""
+        """Yield the texts of the cells ``first`` to ``last`` (exclusive), in pieces of about ``size`` bytes.
+
+        The caller must ask for all cells in order.
+        """
         data, start, length, column, columns = self._cells
         cells = start[:last], length[:last], column[:last]
         out = np.empty(size, np.uint8)
@@ -175,7 +182,7 @@ class CellTexts:
                 out = np.empty(2 * out.size, np.uint8)
 
     def joined(self) -> tuple[Bytes, Int64]:
-        """Return the texts of all cells one after the other, and the offset of each text, and the end."""
+        """Return the texts of all cells in one array, and the offset of each text with the end of the last."""
         data, start, length, column, columns = self._cells
         out = np.empty(data.size + _WIDEST * start.size, np.uint8)
         out_at = np.empty(start.size + 1, np.int64)

@@ -1,7 +1,7 @@
-"""The values of row images as typed Arrow arrays: integers, decimals, times, binary values and texts.
+"""Conversion of row image values to typed Arrow arrays: integers, decimals, times, binary values and texts.
 
-A struct has a table's columns as fields. :func:`column_type` gives the type of each. Types without an Arrow type that
-all readers know are text, as in the maps.
+:func:`column_type` gives the Arrow type of each column. Types without an Arrow type that all readers know become text,
+as in maps.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Bytes = npt.NDArray[np.uint8]
 Int64 = npt.NDArray[np.int64]
 
 MOST_DIGITS = 38
-"""The most digits of a decimal number in Spark and in Arrow's decimal128. A DECIMAL of MySQL has up to 65."""
+"""The maximum number of digits of a decimal in Spark and in Arrow's decimal128. A DECIMAL of MySQL has up to 65."""
 
 _SIGNED = {
     T.TINY: pa.int8(),
@@ -56,7 +56,7 @@ _OTHERS = {
     T.GEOMETRY: pa.binary(),
 }
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
-"""The most decimal digits of the numbers of each type."""
+"""The maximum number of decimal digits of each integer type."""
 _EXACT_IN_DOUBLE = frozenset({pa.int8(), pa.int16(), pa.int32(), pa.float32(), pa.float64()})
 _WIDTHS = {T.TINY: 1, T.SHORT: 2, T.INT24: 3, T.LONG: 4, T.LONGLONG: 8}
 _MICROSECONDS = 1_000_000
@@ -64,7 +64,7 @@ _DAY = 86400
 
 
 def column_type(column: Column, family: Family) -> pa.DataType:
-    """Return the Arrow type of a column's values."""
+    """Return the Arrow type for the values of a column of a server of ``family``."""
     kind = column.type
     if kind in INTEGERS:
         return (_UNSIGNED if column.unsigned else _SIGNED)[kind]
@@ -111,10 +111,10 @@ def common_type(first: pa.DataType, second: pa.DataType) -> pa.DataType:
 
 
 def struct_of(tables: Iterable[tuple[Table, Family]]) -> pa.StructType:
-    """Return a struct type with the columns of all versions of one table.
+    """Return a struct type with the columns of all given versions of one table.
 
-    A field has the type :func:`common_type` of the equally named columns. Names that differ in upper and lower case are
-    equal, as on the server.
+    A field has the :func:`common_type` of the columns with its name. Column names are compared without regard to case,
+    as on the server.
     """
     fields: dict[str, tuple[str, pa.DataType]] = {}
     for table, family in tables:
@@ -126,9 +126,9 @@ def struct_of(tables: Iterable[tuple[Table, Family]]) -> pa.StructType:
 
 
 def with_names(table: Table, names: Sequence[str]) -> Table:
-    """Return a table with names for its columns, by their order, if the binlog does not tell names.
+    """Return a copy of ``table`` whose columns are called ``names``, in order, if the binlog has no column names.
 
-    A name with the word UNSIGNED behind it says that the column is UNSIGNED, if the binlog does not tell that either.
+    A name followed by the word UNSIGNED makes the column UNSIGNED, if the binlog does not tell the sign.
     """
     columns = list(table.columns)
     for number, (column, text) in enumerate(zip(columns, names, strict=False)):
@@ -143,9 +143,9 @@ def with_names(table: Table, names: Sequence[str]) -> Table:
 def typed_values(data: Bytes, start: Int64, length: Int64, column: Column) -> pa.Array:
     """Return the values of cells of one column, in the column's type (:func:`column_type`).
 
-    ``start`` and ``length`` are the places of the cells in ``data``; a negative length is NULL. Dates that no calendar
-    has, such as ``0000-00-00``, and dates of the year 0 are null. Raises BinlogCorrupt for malformed values of
-    MariaDB's compressed columns. The caller makes the values of types that become text, and of DECIMAL.
+    ``start`` and ``length`` are the byte ranges of the cells in ``data``; a negative length is NULL. Dates that no
+    calendar has, such as ``0000-00-00``, and dates of the year 0 become null. Types that become text, and DECIMAL, are
+    not handled here. Raises BinlogCorrupt for malformed values of MariaDB's compressed columns.
     """
     kind = column.type
     null = length < 0
@@ -178,7 +178,7 @@ def _array(values: npt.NDArray[np.generic], null: npt.NDArray[np.bool_], kind: p
 
 
 def _bytes(data: Bytes, start: Int64, null: npt.NDArray[np.bool_], width: int) -> Bytes:
-    """Return the bytes of each cell as a row of ``width`` bytes, zeros for NULL."""
+    """Return the bytes of each cell as one row of an array, ``width`` bytes wide, with zeros for NULL."""
     found = np.zeros((start.size, width), np.uint8)
     valid = ~null
     found[valid] = data[start[valid][:, None] + np.arange(width)]
@@ -239,7 +239,7 @@ def _old_datetimes(data: Bytes, start: Int64, null: npt.NDArray[np.bool_]) -> Mo
 
 
 def _days(year: Int64, month: Int64, day: Int64) -> Moments:
-    """Return the days since 1970 of dates, and whether the calendar has each date."""
+    """Return the days since 1970 of dates, and whether each date exists in the calendar."""
     valid = (month >= 1) & (month <= 12) & (day >= 1) & (year >= 1) & (year <= 9999)
     months = np.where(valid, (year - 1970) * 12 + month - 1, 0).astype("datetime64[M]")
     days = months.astype("datetime64[D]").astype(np.int64) + np.where(valid, day - 1, 0)

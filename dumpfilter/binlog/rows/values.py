@@ -1,4 +1,4 @@
-"""The style of a column's values as plain texts, and the conversion of single values in Python code."""
+"""The default style of a column's values as plain text, and the conversion of single values in Python code."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from dumpfilter.binlog.rows.texts import ByteMap, Form, Style
 
 _FLOAT_BYTES = 4
 _PACKED = 0x80
-"""The bit of the first byte of a value that a compressed column of MariaDB stores compressed."""
+"""The bit in the first byte of a compressed column's value (MariaDB) that marks compressed bytes."""
 _UNWRAPPED = 0x08
-"""The bit for a deflate stream without zlib's header."""
+"""The bit in the first byte that marks a deflate stream without zlib's header."""
 
 
 _FORMS = {
@@ -42,7 +42,9 @@ _DASH = ord("-")
 
 
 def text_style(column: Column, family: Family) -> Style:
-    """Return the style of a column's values as plain texts."""
+    """Return how the values of a column become plain text, as in the maps of
+    :data:`~dumpfilter.binlog.rows.structs.MAP_TYPE`.
+    """
     kind = column.type
     charset = charset_of(column.collation, family)
     if kind in INTEGERS:
@@ -95,7 +97,7 @@ def _vector(data: bytes) -> str:
 
 
 def uncompressed_value(data: bytes) -> bytes:
-    """Return the value that a compressed column of MariaDB stores (``COLUMN_FORMAT COMPRESSED``).
+    """Return the value of a compressed column of MariaDB (``COLUMN_FORMAT COMPRESSED``), given its stored bytes.
 
     The first byte is 0 before a plain value. Else it tells the number of bytes of the length, and the length and the
     compressed value follow. Raises BinlogCorrupt.

@@ -56,20 +56,20 @@ START = 1_790_000_000
 _DAY = 86_400
 """The length of a day, seconds."""
 _DAILY_SWING = 0.7
-"""The part of the mean traffic by which traffic of a day rises and falls."""
+"""The amplitude of the daily rise and fall of traffic, as a fraction of the mean."""
 _QUIET_AT = _DAY / 6
-"""The seconds of a day, UTC, after which its traffic is lowest."""
+"""The time of day at which traffic is lowest, seconds after midnight UTC."""
 _STEP = 60.0
-"""The interval at which the traffic of a span is computed, seconds. The traffic between is interpolated."""
+"""The interval at which the traffic of a span is computed, seconds. In between it is interpolated."""
 _ENDS_EARLY = 1.02
-"""The factor by which the traffic of a span is faster than its bytes need.
+"""The factor by which the traffic of a span is faster than on average necessary.
 
 The pauses are random. Without the factor, many transactions could pile up at the end of the span.
 """
 _PAUSE = (20, 420)
-"""The range of the pauses between two commits without a span, microseconds."""
+"""The range of the random pauses between two commits if no span is given, microseconds."""
 _BLOCK = 8 << 20
-"""The bytes of transactions that are encoded, and the most that are written at once."""
+"""The size of the pool of transactions that are encoded, and the most that is written at once, bytes."""
 
 _MYSQL_VERSION = b"9.7.4"
 _MYSQL_LENGTHS = bytes.fromhex(
@@ -94,7 +94,7 @@ class Span:
     """Whether the traffic rises and falls with the time of day."""
 
     def times(self, done: npt.NDArray[np.float64]) -> Ints:
-        """Return the Unix times at which these parts (0 to 1) of the traffic have been written, microseconds."""
+        """Return the Unix times at which given fractions (0 to 1) of the traffic have been written, microseconds."""
         seconds = np.append(np.arange(0, self.seconds, _STEP), self.seconds)
         traffic = seconds
         if self.daily:
@@ -194,7 +194,7 @@ def generate(
 
 
 def _supply(transactions: Transactions, seed: int) -> Iterator[Transaction]:
-    """Yield new transactions of 8 MiB, and then random ones of these without end."""
+    """Yield 8 MiB of new transactions, and then without end random ones of these."""
     pool: list[Transaction] = []
     size = 0
     while size < _BLOCK:
@@ -207,7 +207,7 @@ def _supply(transactions: Transactions, seed: int) -> Iterator[Transaction]:
 
 
 def _block(supply: Iterator[Transaction], size: int) -> Iterator[Transaction]:
-    """Yield transactions until they have ``size`` bytes."""
+    """Take transactions from ``supply`` until they have at least ``size`` bytes, and yield each."""
     while size > 0:
         one = next(supply)
         size -= len(one.events)
@@ -215,7 +215,9 @@ def _block(supply: Iterator[Transaction], size: int) -> Iterator[Transaction]:
 
 
 class _Clock:
-    """The commit times of a generated set of ``size`` bytes, which never go back."""
+    """The commit times of a generated set of ``size`` bytes, which never decrease. ``span`` None means pauses of about
+    0.2 ms.
+    """
 
     def __init__(self, size: int, span: Span | None, seed: int) -> None:
         self._random = np.random.default_rng(seed)
@@ -231,7 +233,8 @@ class _Clock:
         return self._now // 1_000_000
 
     def advance(self, sizes: Ints) -> Ints:
-        """Return the commit times of the next transactions, microseconds. ``sizes`` are their bytes."""
+        """Return the commit times of the next transactions, Unix microseconds. ``sizes`` are the transactions' bytes.
+        """
         if self._span is None:
             times = self._now + np.cumsum(self._random.integers(*_PAUSE, size=sizes.size))
         else:

@@ -32,7 +32,7 @@ _FIRST_VALUES = struct.Struct("<QI4s")
 """The values of a row's columns BIGINT, INT and TIMESTAMP."""
 
 _FOREIGN, _TRIGGERED, _BULK = 1 / 20, 1 / 50, 2 / 1000
-"""The parts of the statements that change another schema, change a second table, or have several rows events."""
+"""The fractions of statements that change another schema, change a second table, or have several rows events."""
 _INSERTS, _UPDATES, _DELETES = 0.55, 0.35, 0.1
 _LARGE = 8100
 """The size of the rows events of a large statement, bytes."""
@@ -55,7 +55,7 @@ _SEQUENCE_AT = _GNO_AT + 9
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of table in a generated binlog set.
+    """A type of table in a generated binlog set, such as orders or documents.
 
     Every table begins with the columns BIGINT, INT and TIMESTAMP. The fields describe the columns that follow: first
     the columns of fixed length, then the columns of variable length.
@@ -66,7 +66,7 @@ class _Kind:
     variable: int
     """The number of columns of variable length, such as VARCHAR."""
     prefix: int
-    """The size of the length that stands before each value of variable length, bytes."""
+    """The size of the length field before each value of variable length, bytes."""
     longest: int
     """The size of the longest value of variable length, bytes."""
     row: int
@@ -94,7 +94,7 @@ _KINDS = (
 
 @dataclass(frozen=True)
 class _Table:
-    """A table: its number in the set, its schema's number, its kind, and its table map."""
+    """A table of the set: its number, its schema's index, its type, and the body of its Table_map event."""
 
     number: int
     schema: int
@@ -211,7 +211,9 @@ class Transactions:
         return int(min(max(size, _SMALLEST), _LARGEST))
 
     def _rows_event(self, table: _Table, change: EventType, size: int, *, ends: bool) -> bytes:
-        """Return a rows event of about ``size`` bytes, with rows of about the usual size."""
+        """Return a rows event of about ``size`` bytes. Its rows have about the usual size of the table. ``ends`` sets
+        STMT_END_F.
+        """
         kind = table.kind
         head = table.number.to_bytes(6, "little") + int(ends).to_bytes(2, "little")
         if not self._is_mariadb:
@@ -240,7 +242,9 @@ class Transactions:
         return self._event(self._rows_type(change), b"".join(pieces))
 
     def _rows_type(self, change: EventType) -> int:
-        """Return the type of rows events of version 1 for MariaDB, and of version 2 for MySQL."""
+        """Return the event type of a change in the version that the server writes: version 1 for MariaDB, version 2 for
+        MySQL.
+        """
         if not self._is_mariadb:
             return change
         return change - EventType.WRITE_ROWS + EventType.WRITE_ROWS_V1
@@ -254,7 +258,7 @@ class Transactions:
 
 
 def transaction(changes: list[bytes], schema: str, *, style: Style, checksum: bool) -> Transaction:
-    """Return a transaction with these table maps and rows events, and with the default database ``schema``."""
+    """Return an encoded transaction with the given table maps and rows events, and the default database ``schema``."""
 
     def event(kind: EventType, body: bytes, flags: int = 0) -> bytes:
         return make_event(kind, body, server_id=SERVER_ID, flags=flags, checksum=checksum)
@@ -285,7 +289,7 @@ def written(
     style: Style,
     checksum: bool,
 ) -> bytearray:
-    """Return the bytes of consecutive transactions of a file in which they begin at ``position``.
+    """Return the bytes of consecutive transactions, for a file in which they begin at byte offset ``position``.
 
     ``times`` are the commit times, Unix microseconds. The transactions are numbered from ``first_gno`` in the set, and
     from ``first_sequence`` in the file.
