@@ -79,11 +79,15 @@ class Accounts:
         return list(users.values())[int.from_bytes(number) % len(users)]
 
     def digest_of(self, crypt: Sha2Crypt) -> bytes | None:
-        """Return the digest of a password that an earlier login proved against its SHA-crypt hash."""
+        """Return the digest that an earlier login proved for the SHA-crypt hash ``crypt``, or None if there was no such
+        login.
+        """
         return self._digests.get(crypt)
 
     def remember(self, crypt: Sha2Crypt, password: str) -> None:
-        """Keep the digest of a password that a login has proved, so that the next login need not send the password."""
+        """Keep the digest of a password that a login has proved against ``crypt``. Later logins need not send the
+        password itself.
+        """
         if any(known.crypt == crypt for known in self._users.values()):
             self._digests[crypt] = sha2_digest(password)
 
@@ -169,7 +173,11 @@ def proves_password(
 
 
 def _proves(response: bytes, stored: bytes | None, algorithm: str, salted: Callable[[bytes], bytes]) -> bool:
-    """Tell whether the response reveals a text with the hash ``stored``, under a mask that the nonce determines."""
+    """Tell whether ``response`` proves knowledge of the password whose hash is ``stored``; False if ``stored`` is None.
+
+    The response is a digest of the password, combined by XOR with a digest of nonce and hash, which ``salted``
+    concatenates.
+    """
     known = stored or _KEY
     mask = hashlib.new(algorithm, salted(known)).digest()
     if len(response) != len(mask):

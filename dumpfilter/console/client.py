@@ -1,4 +1,4 @@
-"""A client that logs in to a console, sends statements, and returns their results."""
+"""A client that logs in to a console, runs statements, and returns their result sets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dumpfilter.console.script import ScriptStatement
 _CONNECT_SECONDS = 10
 
 _MOST_BYTES = 1 << 30
-"""The most bytes that a console may send for one script."""
+"""The limit of the bytes that a console may send for one script."""
 
 _CLIENT_ERRORS = range(2000, 3000)
 """The numbers of the errors that the client library itself reports (``errmsg.h`` of MySQL).
@@ -33,9 +33,9 @@ _RIGHT_ALIGNED = (FIELD_TYPE.LONGLONG, FIELD_TYPE.LONG, FIELD_TYPE.DOUBLE)
 
 
 def console_login(host: str, port: int, user: str, password: str, ca: Path | None = None) -> Login:
-    """Return the login at a console. ``ca`` has the CAs that must have signed the console's certificate.
+    """Return the settings of a login at a console. ``ca`` has the CAs that must have signed the console's certificate.
 
-    Without a CA the client uses TLS if the console offers TLS, and does not check the certificate.
+    With ``ca`` None the client uses TLS if the console offers TLS, and does not check the certificate.
     """
     tls = ClientTls(TlsMode.PREFERRED) if ca is None else ClientTls(ca=ca, ca_option=CA_OPTION)
     # A console on another machine that offers no TLS is none of dumpfilter's, and does not get the password.
@@ -55,7 +55,8 @@ class ResultSet(NamedTuple):
 
 
 class StatementFailed(Exception):
-    """The error of a statement that the console refused, with the text that the ``mysql`` client would print."""
+    """An error about a statement that the console refused. The text is the one that the ``mysql`` client would print.
+    """
 
 
 def run_statements(login: Login, statements: Sequence[ScriptStatement]) -> Iterator[ResultSet]:

@@ -33,7 +33,7 @@ _DEFAULT_ZSTD_LEVEL = 3
 _ZLIB_LEVEL = 3
 """The level of zlib. Servers use 6, which takes almost three times the CPU time for an eighth fewer bytes."""
 _PIECE = 1 << 20
-"""The most bytes that are compressed to one packet."""
+"""The limit of the bytes that are compressed to one packet."""
 _LEAST = 50
 """The length below which a packet is sent as it is (``MIN_COMPRESS_LENGTH`` in MySQL's source), bytes."""
 _INLINE = 4 << 10
@@ -42,11 +42,12 @@ _HEADER = 7
 
 
 class Codec(NamedTuple):
-    """An algorithm that compresses packets."""
+    """A compression algorithm for packets."""
 
     compress: Callable[[bytes | memoryview], bytes]
     decompress: Callable[[bytes, int], bytes]
-    """Returns at most a number of bytes of a packet's content. Raises zlib.error or ZstdError for other data."""
+    """Returns the first bytes of a packet's content, up to a limit. Raises zlib.error or ZstdError for malformed data.
+    """
 
 
 ZLIB = Codec(
@@ -103,7 +104,7 @@ class CompressedChannel(BufferedReading):
         """The number of bytes that were sent, after their compression."""
 
     def begin_answer(self) -> None:
-        """Continue the sequence number of the last packet that was read in the packets that are sent next."""
+        """Let the packets that are sent next continue the sequence number of the last received packet."""
         self._sequence = self._received
 
     async def _read_more(self) -> bytes:

@@ -51,9 +51,9 @@ IDLE_SECONDS = 28_800.0
 """The time in which a client must send its next command, seconds (the default of a server's ``wait_timeout``)."""
 
 LARGE_STATEMENT = 16 << 10
-"""The length from which a statement counts as large, characters."""
+"""The length from which a statement counts as large, characters. Few large statements run at once."""
 MOST_LARGE_STATEMENTS = 2
-"""The number of large statements of all clients that are parsed and carried out at a time."""
+"""The limit of large statements, of all clients together, that are parsed and carried out at a time."""
 
 _SHOWN_BYTES = 6
 """The number of bytes that error 1300 quotes from a statement that is not valid in the client's character set."""
@@ -67,7 +67,7 @@ T = TypeVar("T")
 class Limits:
     """The limits that all connections of a console share.
 
-    ``threads_of_user`` is the number of statements of one user that run at a time; 0 for no limit.
+    ``threads_of_user`` is the limit of concurrent statements of one user; 0 for no limit.
     """
 
     def __init__(self, threads_of_user: int = 0) -> None:
@@ -79,7 +79,9 @@ class Limits:
         self._places: dict[str, asyncio.Semaphore] = {}
 
     def place(self, user: str) -> contextlib.AbstractAsyncContextManager[None]:
-        """Return the place of a statement of a user. Entering it waits until the user may run one more statement."""
+        """Return a context manager that a statement of the user enters. Entering waits while the user runs as many as
+        allowed.
+        """
         if not self._threads_of_user:
             return contextlib.nullcontext()
         return self._places.setdefault(user, asyncio.Semaphore(self._threads_of_user))
@@ -126,8 +128,12 @@ class Com(enum.IntEnum):
 class Connection:
     """The connection of one client to the console.
 
-    ``stream`` carries the packets, and ``door`` carries out the login. ``pool`` runs the statements. After a login
-    ``open_session`` makes the session. ``limits`` are what all clients of the console share.
+    Parameters:
+        stream: the packets in both directions.
+        door: carries out the login.
+        pool: the worker threads that run the statements.
+        open_session: makes the session after the login, from memory share, connection id, user and host.
+        limits: the limits that all clients of the console share.
     """
 
     def __init__(
@@ -200,7 +206,7 @@ class Connection:
 
     @property
     def doing(self) -> Doing:
-        """The present activity of the connection."""
+        """The current activity of the connection, as SHOW PROCESSLIST shows it."""
         running = self.running
         if running is not None:
             return Doing("Query", "executing", running)
@@ -281,18 +287,23 @@ class Connection:
         return self._ahead
 
     def longest_command(self, number: int) -> int:
-        """Return the limit of the length of a command with this number, bytes."""
+        """Return the limit of the length of a command with the protocol's number ``number``, bytes."""
         return MAX_ALLOWED_PACKET
 
     async def _admit_command(self, number: int, length: int) -> None:
-        """Wait until the client may send the rest of a command. Raises SqlError 1153 for one that is too long."""
+        """Wait until the client may send the rest of a command. Raises SqlError 1153 for a too long command.
+
+        ``number`` and ``length`` are the command's number in the protocol and its length in bytes.
+        """
         if length > self.longest_command(number):
             raise server_errors.ER_NET_PACKET_TOO_LARGE()
         if self.session is not None:
             await self._limits.costs.admit(self.session.user, length)
 
     def counted(self, function: Callable[[], T]) -> Callable[[], T]:
-        """Return a function that does the same, and counts the processor time as the user's."""
+        """Wrap ``function`` so that the processor time of its calls is charged to the client's user (see
+        :mod:`.costs`).
+        """
         return self._limits.costs.counted(self._client.user, function)
 
     async def _run(self, text: str) -> Result:

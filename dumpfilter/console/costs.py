@@ -1,4 +1,6 @@
-"""The processor time that the users of a port take, so that no user's commands delay those of the others."""
+"""Accounting of the processor time that each user of a port takes, so that no user's commands delay those of the
+others.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,19 @@ from typing import TypeVar
 T = TypeVar("T")
 
 SHARE = 0.25
-"""The part of one processor that the commands of a user may take in the long run."""
+"""The fraction of one processor that the commands of a user may take in the long run."""
 BURST_SECONDS = 1.0
-"""The processor time that a user may take at once, before the user's commands wait."""
+"""The processor time that a user may take at once, before the user's next command must wait, seconds."""
 MOST_OWED_SECONDS = 5.0
-"""The largest debt. A user waits at most 16 s after one long SELECT."""
+"""The limit of a user's debt, seconds of processor time. So a user waits at most 16 s after one long SELECT."""
 _SECONDS_PER_BYTE = 2e-8
-"""The processor time that receiving a command takes, seconds a byte. It counts before the command arrives."""
+"""The processor time charged for receiving a command, seconds a byte. It is charged before the command arrives."""
 _REFUSAL_SECONDS = 0.02
-"""The processor time of a refused command: what still arrives is discarded, and a new login follows, seconds."""
+"""The processor time charged for a refused command, seconds. It covers discarding the rest and a new login."""
 
 
 class _Account:
-    """The processor time that one user owes. It falls by :data:`SHARE` with time."""
+    """The processor time that one user owes. The debt falls by :data:`SHARE` seconds each second."""
 
     def __init__(self) -> None:
         self.turn = asyncio.Lock()
@@ -32,7 +34,7 @@ class _Account:
         self._lock = threading.Lock()
 
     def add(self, seconds: float) -> float:
-        """Add processor time to the debt, and return the debt."""
+        """Add processor time to the debt, and return the new debt. Both are in seconds."""
         with self._lock:
             now = time.monotonic()
             left = max(0.0, self._owed - SHARE * (now - self._at))
@@ -44,8 +46,8 @@ class _Account:
 class Costs:
     """The processor time that each user of a port owes.
 
-    A user who owes more than :data:`BURST_SECONDS` waits before the next command is received. The connections of a
-    user wait in one row, and each leaves it only when the user owes little enough.
+    A user who owes more than :data:`BURST_SECONDS` waits before the next command is received. The connections of a user
+    queue up, and each waits until the user's debt is small enough.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The lists of client connections, which SHOW PROCESSLIST shows and KILL ends.
+"""The registries of client connections that SHOW PROCESSLIST lists and KILL ends.
 
 A server has one list of connections with their numbers. A master may have two ports for MySQL clients, and their
 numbers come from one sequence.
@@ -14,7 +14,7 @@ ProcessRow = tuple[int, str, str, str | None, str, int, str, str | None]
 
 
 class Client(Protocol):
-    """A client's connection. Any thread may use it."""
+    """A client's connection, as the registry sees it. Any thread may use it."""
 
     @property
     def user(self) -> str | None:
@@ -26,7 +26,7 @@ class Client(Protocol):
         ...
 
     def end(self, *, query_only: bool) -> None:
-        """Close the connection, or only interrupt its statement."""
+        """Close the connection, or with ``query_only`` only interrupt its running statement."""
         ...
 
 
@@ -34,7 +34,7 @@ C = TypeVar("C", bound=Client)
 
 
 class Connections(Generic[C]):
-    """Connections that a client may list and end: those of one port, or of all. Any thread may call the methods."""
+    """The registered connections of one port, or of all ports, by number. Any thread may call the methods."""
 
     def __init__(self) -> None:
         self.clients: dict[int, C] = {}
@@ -45,14 +45,18 @@ class Connections(Generic[C]):
         return [client.row() for _, client in sorted(self.clients.copy().items())]
 
     def kill(self, number: int, *, query_only: bool) -> bool:
-        """Close a connection, or only interrupt its statement. Return False if there is no such connection."""
+        """Close the connection ``number``, or with ``query_only`` only interrupt its statement. Return False if there
+        is none.
+        """
         client = self.clients.get(number)
         if client is not None:
             client.end(query_only=query_only)
         return client is not None
 
     def user_of(self, number: int) -> str | None:
-        """Return the user of a connection, or None if there is no such connection or nobody has logged in on it."""
+        """Return the user of the connection ``number``; None if the connection does not exist or nobody has logged in
+        on it.
+        """
         client = self.clients.get(number)
         return client.user if client else None
 
@@ -65,5 +69,5 @@ class ConnectionDirectory(Connections[Client]):
         self._numbers = itertools.count(1)
 
     def next_number(self) -> int:
-        """Return the number of a new connection."""
+        """Return a new connection number (connection id), unique in the process."""
         return next(self._numbers)

@@ -1,4 +1,4 @@
-"""The console that a master or slave offers beside its own work: its settings, its start and its stop."""
+"""The console that a master or slave serves beside its replication: its settings, its start and its stop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from dumpfilter.console.server import ConsoleServer
 log = structlog.get_logger("dumpfilter.console")
 
 _SWITCH_SECONDS = 5e-4
-"""The time after which a thread that calculates for a statement gives another one the interpreter's lock, seconds.
+"""The time after which Python makes a computing thread release the interpreter lock, seconds
+(``sys.setswitchinterval``).
 
 A thread that passes a commit on takes the lock several times. With Python's 5 ms, commits that come every 5 ms would
 queue up as long as a statement runs.
@@ -41,7 +42,8 @@ class ConsoleEndpoint(Endpoint):
     """
     password: str = field(default="", repr=False)
     new_password_file: Path | None = None
-    """The file into which a random password has just been written, if there was no file."""
+    """The file into which a random password was written at this start because the file did not exist; None otherwise.
+    """
 
     def users(self, configured: Mapping[str, ConsolePassword] | None = None) -> dict[str, ConsolePassword]:
         """Return the stored password of each user who may log in, by user name.
@@ -79,8 +81,9 @@ def serving(
     """Serve a console as long as the ``with`` block runs, and yield its server.
 
     ``executor`` is the master or slave that carries out the statements. ``users`` has a password for each user name,
-    and ``roles`` a role. ``directory`` lists the connections of the process's other ports, too. Raises OptionError if
-    the address cannot be used, and OutputError if the port file cannot be written.
+    and ``roles`` a role. ``directory`` is the registry of connections that the process's ports share; None: one for
+    this port alone. Raises OptionError if the address cannot be used, and OutputError if the port file cannot be
+    written.
     """
     server = ConsoleServer(
         executor,

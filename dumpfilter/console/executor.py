@@ -1,4 +1,4 @@
-"""The interface that a master or slave must have for its console."""
+"""The interface that a master or slave implements for its console."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Executor(Protocol):
         ...
 
     def table(self, schema: str, name: str) -> Table | None:
-        """Return the columns and present rows of a status table, or None if there is no such table.
+        """Return the columns and current rows of a status table, or None if there is no such table.
 
         Both names are in lower case, for example ``performance_schema`` and ``replication_applier_status``.
         """
@@ -43,12 +43,12 @@ class Executor(Protocol):
 
 @runtime_checkable
 class Waiting(Protocol):
-    """The interface of an executor whose clients can wait for replication."""
+    """The interface of an executor whose clients can call functions that wait, such as WAIT_FOR_EXECUTED_GTID_SET."""
 
     def wait(self, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
-        """Carry out a function that waits, and return its value.
+        """Carry out a function that waits for replication, and return its value.
 
-        ``seconds`` bounds the time of the statement, None for no bound. Setting ``interrupt`` ends the wait. Raises
+        ``seconds`` is the time limit of the statement; None for no limit. Setting ``interrupt`` ends the wait. Raises
         SqlError.
         """
         ...

@@ -1,7 +1,7 @@
-"""The grammar of the statements about a session, such as SHOW TABLES, SET and KILL.
+"""The grammar of the statements that the console itself answers, such as SHOW TABLES, SET and KILL.
 
-Each statement is declared at the function that carries the statement out. The function gets the session and the values
-of the statement, and returns the result.
+Each statement is declared at the function that carries it out. The function gets the session and the parsed values of
+the statement, and returns the result.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from dumpfilter.console.sql.grammar import Grammar
 
 _UNSUPPORTED = "ENGINE LIBRARY MUTEX PARSE_TREE PRIVILEGES PROFILE PROFILES"
 _UNSUPPORTED_CREATE = "EVENT FUNCTION LIBRARY PACKAGE PROCEDURE SEQUENCE SERVER TRIGGER USER"
-"""The words after SHOW and SHOW CREATE of statements that a server has and a console has not."""
+"""The words after SHOW (``_UNSUPPORTED``) and SHOW CREATE of statements that a server has and a console lacks."""
 
 _QUERIES = ("SELECT", "WITH", "(", "FORMAT", "ANALYZE", "INSERT", "UPDATE", "DELETE", "TABLE", "FOR")
-"""The words after EXPLAIN of statements that explain a query, which a console has not."""
+"""The words after EXPLAIN with which a query begins. A console cannot explain queries."""
 
 
 def _skip_rest(cursor: Cursor) -> dict[str, str]:
-    """Consume all tokens that are left. They have no effect."""
+    """Consume all remaining tokens, which have no effect."""
     while not cursor.at_end:
         cursor.advance()
     return {}
 
 
 def _rest_of(cursor: Cursor) -> str:
-    """Consume all tokens that are left, and return their text. Raises SqlError 1064 if there is none."""
+    """Consume all remaining tokens, and return their text. Raises SqlError 1064 if there is none."""
     begin = cursor.token.start
     if cursor.at_end:
         cursor.fail()
@@ -55,7 +55,7 @@ def _table_name(cursor: Cursor) -> dict[str, str]:
 
 
 def _number(cursor: Cursor) -> int:
-    """Consume the number of a connection. Numbers above 2**64 - 1 become this number, which no connection has."""
+    """Consume a connection id. Numbers above 2**64 - 1 become 2**64 - 1, which no connection has."""
     return cursor.unsigned() if cursor.token.kind is TokenKind.INTEGER else cursor.fail()
 
 
@@ -84,4 +84,4 @@ GRAMMAR = Grammar(
     },
     {"condition": ("LIKE", "WHERE")},
 )
-"""The declared statements."""
+"""The grammar to which the statements are added, with the parsers of the values that their syntax names."""

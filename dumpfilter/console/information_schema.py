@@ -19,7 +19,7 @@ SCHEMA = "information_schema"
 COLLATION = "utf8mb4_0900_ai_ci"
 
 ENGINE = "PERFORMANCE_SCHEMA"
-"""The engine of all tables of a console."""
+"""The storage engine that all tables of a console show."""
 
 _COLLATION_ID = 255
 """The number that a MySQL server gives to the collation utf8mb4_0900_ai_ci."""
@@ -55,7 +55,7 @@ The first word of the SQL type, without its length, is shown in DATA_TYPE.
 """
 
 Row = Mapping[str, Any]
-"""The values of a row by the names of its columns. Columns that are not named are NULL."""
+"""The values of a row by column name. A missing column is NULL."""
 
 
 def schemas_of(executor: Executor) -> list[str]:
@@ -174,4 +174,4 @@ ROWS: Mapping[str, Callable[[Executor], Iterable[Row]]] = MappingProxyType(
         "tables": _tables,
     }
 )
-"""The functions that return the rows of the tables that have rows, by the tables' names."""
+"""The functions that return the rows of a table, by the table's name. Tables without a function have no rows."""

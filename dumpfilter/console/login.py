@@ -97,16 +97,21 @@ class PortSettings:
     max_connections: int = DEFAULT_MAX_CONNECTIONS
     denial_seconds: float = DEFAULT_DENIAL_SECONDS
     rsa: RsaExchange | None = field(default=None, repr=False)
-    """The key for the password exchange of clients without TLS. None: such clients must use TLS."""
+    """The RSA key for the password exchange of clients without TLS. None: a client whose password must be sent needs
+    TLS.
+    """
 
 
 class Refused(Exception):
-    """The signal to close a connection after its client has been refused. The client has already received the error."""
+    """The signal to close the connection of a refused client. The client has already received the error."""
 
 
 @dataclass(frozen=True)
 class Doorkeeper:
-    """The login of one client, from the greeting to the accepted or refused password."""
+    """The login of one client, from the greeting to the accepted or refused password.
+
+    ``turns`` delays the check of passwords after failures, and ``nonce`` has the random bytes of this login.
+    """
 
     stream: PacketStream
     settings: PortSettings
@@ -117,12 +122,13 @@ class Doorkeeper:
     address: str
     """The client's network address."""
     admit: Callable[[str], None]
-    """Raises SqlError if the port has too many connections for a user who has logged in."""
+    """Called with the user's name after the password was checked. Raises SqlError if the port has too many connections.
+    """
     nonce: bytes = field(default_factory=auth.new_nonce, repr=False)
 
     @cached_property
     def log(self) -> structlog.stdlib.BoundLogger:
-        """The log, whose lines name the port, the connection and the client's host."""
+        """The logger, whose lines have the port's name, the connection id and the client's host."""
         bound: structlog.stdlib.BoundLogger = log.bind(
             port=self.settings.name, connection=self.connection_id, peer=self.peer
         )
@@ -130,7 +136,7 @@ class Doorkeeper:
 
     @cached_property
     def tls(self) -> ServerTls:
-        """The port's certificate at the beginning of the login."""
+        """The port's certificate and key, read once at the beginning of the login."""
         return self.settings.tls.current()
 
     @property
@@ -210,9 +216,10 @@ class Doorkeeper:
         return auth.certificate_proof(password, plugin, self.nonce, self.tls.fingerprint)
 
     async def _prove(self, user: str, password: ConsolePassword, plugin: str, response: bytes) -> bool:
-        """Tell whether the client knows the user's password, and ask for the password itself if that is needed.
+        """Tell whether the client knows the user's password. Ask for the password itself if the digest does not
+        suffice.
 
-        For an unknown user ``password`` is another user's, and the answer is always False.
+        For an unknown user, ``password`` is another user's, and the result is always False.
         """
         known = user in self.accounts.users
         with_password = bool(response.strip(b"\0"))
@@ -245,7 +252,9 @@ class Doorkeeper:
         return proved
 
     async def _decrypted(self, given: bytes) -> bytes | None:
-        """Return the password of a client without TLS, or None if the client did not encrypt the password."""
+        """Return the password of a client without TLS, or None if the client did not encrypt it. ``given`` is the
+        client's packet.
+        """
         if self.settings.rsa is None:
             return None
         if given == REQUEST_PUBLIC_KEY:
@@ -255,7 +264,7 @@ class Doorkeeper:
         return await asyncio.to_thread(self.settings.rsa.decrypt, given, self.nonce)
 
     async def refuse(self, error: SqlError) -> None:
-        """Send an error to the client in place of the answer that the login expects."""
+        """Send an error packet to the client, which ends the login."""
         await self.stream.send(answers.error(error, CharacterSet.utf8mb4))
 
     async def _ask(self, plugin: str) -> tuple[str, bytes]:

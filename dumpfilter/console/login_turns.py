@@ -1,4 +1,4 @@
-"""The order in which clients' passwords are checked, which makes guessing slow."""
+"""The queueing of password checks, one at a time for each guesser, which makes guessing slow."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from weakref import WeakValueDictionary
 from dumpfilter.base.security.throttle import Throttle
 
 _FREE_FAILURES = 3
-"""The wrong passwords of a guesser after which each check waits."""
+"""The number of a guesser's wrong passwords from which each further check is delayed."""
 
 
 class LoginTurns:
-    """The turns of clients whose passwords are to be checked, one at a time for each guesser.
+    """The queues of clients whose passwords are to be checked, one queue for each guesser.
 
-    A guesser is a user name together with a client's address. After some wrong passwords each check waits ``seconds``
-    before it begins. A guesser who does not wait for the answer therefore learns nothing, and a guesser with many
+    A guesser is a user name together with a client's address. After some wrong passwords each check is delayed by
+    ``seconds``. A guesser who does not wait for the answer therefore learns nothing, and a guesser with many
     connections does not guess faster than with one.
     """
 
@@ -29,7 +29,9 @@ class LoginTurns:
 
     @asynccontextmanager
     async def turn(self, guesser: Hashable) -> AsyncIterator[None]:
-        """Wait for the guesser's turn, and hold it inside the ``with`` block."""
+        """Wait until no other check of this guesser runs, and after failures for the delay. The ``with`` block does the
+        check.
+        """
         lock = self._locks.setdefault(guesser, asyncio.Lock())
         async with lock:
             if self._failures.failures(guesser) >= _FREE_FAILURES:

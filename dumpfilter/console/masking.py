@@ -10,13 +10,13 @@ SECRET = "<secret>"
 """The text that stands in place of a password, as in MySQL's logs."""
 
 _SHOWN_AND_SECRET = 2
-"""The most tokens for each shown character. The tokens beyond are not looked at, as the log cuts them anyway."""
+"""The factor by which more tokens are read than characters are shown. Later tokens cannot appear in the cut text."""
 _BEFORE_PASSWORD = ("PASSWORD", "IDENTIFIED")
 _AFTER_PASSWORD = frozenset({"CHANNEL", "DEFAULT_AUTH", "PLUGIN_DIR", "UNTIL"})
 
 
 def for_audit_log(text: str, longest: int) -> str:
-    """Return a statement as the audit log shows it: without passwords, cut to ``longest`` characters and a mark.
+    """Return a statement as the audit log shows it: without passwords, and cut after ``longest`` characters.
 
     A statement that is longer loses its comments first, so that a long comment cannot hide the rest.
 

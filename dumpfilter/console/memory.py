@@ -1,4 +1,4 @@
-"""The limits of the memory that clients make a console hold: for one client, and for all of them together."""
+"""The limits of the memory that clients can make a console use: for one client, and for all of them together."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from dumpfilter.console.sql.server_errors import ER_OUT_OF_CONSOLE_MEMORY, SqlEr
 MIB = 1 << 20
 
 CLIENT_MEMORY = 4 * MIB
-"""The limit of what one client keeps on a console between its statements: prepared statements and user
-variables; bytes.
-"""
+"""The limit of one client's memory between its statements (prepared statements and user variables), bytes."""
 CONSOLE_MEMORY = 64 * MIB
-"""The limit of the same for all clients of a console together, bytes, with the statements that are being received."""
+"""The limit of the memory between statements of all clients together, bytes. Statements being received count, too."""
 RESULT_MEMORY = 128 * MIB
-"""The limit of all results that a console has and that its clients have not read yet, bytes."""
+"""The limit of the memory of all results that clients have not read completely yet, bytes."""
 
 _ROW_SIZE = 64
 _VALUE_SIZE = 40
@@ -25,7 +23,10 @@ _REST_OF_TEXT = 49
 
 
 class Memory:
-    """A limit on the sum of what several holders hold. Any thread can use it."""
+    """A limit of memory that several users of it share. Any thread can use it.
+
+    ``most`` is the limit in bytes. ``what`` and ``advice`` are the error's words about what is used up and what to do.
+    """
 
     def __init__(self, most: int, what: str, *, advice: str = "try again later, or with less") -> None:
         self.most = most
@@ -38,7 +39,7 @@ class Memory:
         return self._held
 
     def take(self, size: int) -> None:
-        """Count ``size`` bytes more as held. Raises SqlError 1041 if the sum would exceed the limit."""
+        """Reserve ``size`` bytes. Raises SqlError 1041 if the reserved bytes would exceed the limit."""
         with self._lock:
             if self._held + size > self.most:
                 raise ER_OUT_OF_CONSOLE_MEMORY(self._refusal)
@@ -50,7 +51,7 @@ class Memory:
 
 
 class Share(Memory):
-    """The part of a :class:`Memory` that one client holds, with a limit of its own."""
+    """The part of a :class:`Memory` that one client has reserved, with a limit of its own (``most``, bytes)."""
 
     def __init__(self, memory: Memory, most: int = CLIENT_MEMORY) -> None:
         what = "prepared statements and variables of a connection"
@@ -58,7 +59,7 @@ class Share(Memory):
         self._memory = memory
 
     def take(self, size: int) -> None:
-        """Count ``size`` bytes more as held. Raises SqlError 1041 if this client or all clients hold too much."""
+        """Reserve ``size`` bytes. Raises SqlError 1041 if this client or all clients would exceed their limit."""
         super().take(size)
         try:
             self._memory.take(size)
@@ -71,12 +72,12 @@ class Share(Memory):
         self._memory.give_back(size)
 
     def close(self) -> None:
-        """Give everything back, when the client leaves."""
+        """Release all bytes of the client, who has left."""
         self.give_back(self.held)
 
 
 def size_of(result: Result) -> int:
-    """Return about how many bytes of memory a result has."""
+    """Return the approximate memory that a result takes, bytes."""
     return sum(_ROW_SIZE + sum(map(_size_of_value, row)) for row in result.rows)
 
 

@@ -1,4 +1,4 @@
-"""A port for MySQL clients in an asyncio loop: it accepts clients, bounds their number, and lists their connections."""
+"""A port for MySQL clients in an asyncio loop: it accepts clients, limits their number, and lists their connections."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dumpfilter.console.wire import ClientGone, PacketStream
 log = structlog.get_logger("dumpfilter.console")
 
 RESERVED_CONNECTIONS = 2
-"""The number of connections beyond the limit that administrators may open.
+"""The number of connections beyond the limit of connections that administrators may open.
 
 A server reserves one connection for administrators in the same way (``max_connections + 1``).
 """
@@ -45,12 +45,12 @@ _BACKLOG = 128
 
 @dataclass(frozen=True)
 class PortClient:
-    """The connection of a port's client, in the list of connections. Any thread may call the methods."""
+    """The connection of a port's client, as the registry of connections has it. Any thread may call the methods."""
 
     connection: Connection
     task: asyncio.Task[None]
     since: float
-    """The time at which the client has connected, on the monotonic clock."""
+    """The time at which the client connected (``time.monotonic``), seconds."""
 
     @property
     def user(self) -> str | None:
@@ -73,7 +73,7 @@ class PortClient:
         )
 
     def end(self, *, query_only: bool) -> None:
-        """Close the connection, or only interrupt its statement."""
+        """Close the connection, or with ``query_only`` only interrupt its running statement."""
         end = self.connection.kill_query if query_only else self.task.cancel
         self.task.get_loop().call_soon_threadsafe(end)
 
@@ -81,12 +81,15 @@ class PortClient:
 class ClientPort(Connections[PortClient]):
     """A port for MySQL clients in an asyncio loop.
 
-    ``greeting`` returns what the port says of itself to the next client, or raises SqlError with the error that the
-    client gets instead. ``connect`` makes the connection of a client, from the client's packets and its login.
-    ``is_admin`` tells whether a user may open a reserved connection. The port lists its connections in ``directory``,
-    too.
-
     Any thread may call :meth:`change_users` and the methods of :class:`~dumpfilter.console.directory.Connections`.
+
+    Parameters:
+        settings: name, TLS and limits of the port.
+        accounts: the users who may log in.
+        directory: the registry of all connections of the process, to which the port adds its own.
+        greeting: returns the greeting for the next client. May raise SqlError, which the client gets instead.
+        connect: makes the connection of a client, from the client's packet stream and its login.
+        is_admin: tells whether a user may open a reserved connection.
     """
 
     def __init__(
@@ -120,7 +123,7 @@ class ClientPort(Connections[PortClient]):
         }
 
     async def open(self, listener: socket.socket) -> None:
-        """Begin to accept clients from a listening socket, which belongs to the port from now on."""
+        """Accept clients from a listening socket from now on. The port owns the socket, and closes it."""
         self._server = await asyncio.start_server(self._accept, sock=listener)
 
     async def close(self) -> None:
@@ -179,7 +182,7 @@ class ClientPort(Connections[PortClient]):
             await stream.close()
 
     def _make_room(self) -> None:
-        """Close the connection of a client that has not logged in, if there are too many of them."""
+        """Close one connection without a login if there are too many of them (see :data:`MAX_UNAUTHENTICATED`)."""
         waiting = [
             client
             for client in self.clients.values()
@@ -194,7 +197,10 @@ class ClientPort(Connections[PortClient]):
         oldest.task.cancel()
 
     def _admit(self, number: int, user: str) -> None:
-        """Raise SqlError 1040 if the user who has just logged in would be one connection too many."""
+        """Raise SqlError 1040 if the port has reached its limit of connections for a user who has just logged in.
+
+        ``number`` is the connection id of this user's connection.
+        """
         others = sum(
             client.connection.session is not None for n, client in self.clients.items() if n != number
         )
@@ -205,7 +211,7 @@ class ClientPort(Connections[PortClient]):
 
 
 def listening_socket(what: str, host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address. ``what`` names the server in the error.
+    """Return a socket that listens on an address. ``what`` is the name of the listening program in errors.
 
     Raises OptionError, such as PortTaken, if the address cannot be listened on.
     """

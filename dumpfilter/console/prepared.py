@@ -54,7 +54,7 @@ class Prepared:
 
     @property
     def size(self) -> int:
-        """About how many bytes of memory the statement has."""
+        """The approximate memory that the statement takes, bytes."""
         return sum(map(sys.getsizeof, self.parts)) + _SIZE_PER_PARAMETER * self.parameters
 
     @classmethod
@@ -98,11 +98,11 @@ def literal(value: Value) -> str:
 
 
 def read_execute(fields: Fields, statement: Prepared, codec: str) -> list[Value]:
-    """Return the values of the parameters from a COM_STMT_EXECUTE packet of the client.
+    """Return the parameter values of a COM_STMT_EXECUTE packet.
 
-    ``fields`` must stand behind the packet's statement id, flags and iteration count. ``codec`` is the Python codec of
-    the client's character set. Types that the packet contains are kept in ``statement``. Raises MalformedPacket, and
-    SqlError 1210 when the client has never sent the types.
+    ``fields`` must be positioned after the packet's statement id, flags and iteration count. ``codec`` is the Python
+    codec of the client's character set. Types that the packet contains are kept in ``statement``. Raises
+    MalformedPacket, and SqlError 1210 when the client has never sent the types.
     """
     count = statement.parameters
     if not count:

@@ -47,7 +47,9 @@ def render(format_: Format, names: Sequence[str], numeric: Sequence[bool], rows:
 
 
 def render_within(width: int, names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> str:
-    """Return one result set as a table, or vertically if the table has lines of more than ``width`` characters."""
+    """Return one result set as a table, or with one line for each column if the table is wider than ``width``
+    characters.
+    """
     table = render(Format.TABLE, names, numeric, rows)
     fits = _width(table.partition("\n")[0]) <= width
     return table if fits else render(Format.VERTICAL, names, numeric, rows)

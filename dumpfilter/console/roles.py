@@ -1,4 +1,4 @@
-"""The roles of a console's accounts, and the least role that each statement needs.
+"""The roles of a console's accounts, and the lowest role that each statement needs.
 
 A role contains the roles before it: ``read`` < ``replicate-admin`` < ``all``. ``python tools/doc_tables.py`` writes the
 table of docs/console.md from this module.
@@ -14,13 +14,13 @@ from dumpfilter.console.sql.grammar import Role as Role
 from dumpfilter.console.sql.server_errors import ER_SPECIFIC_ACCESS_DENIED_ERROR
 
 COMMANDS: Mapping[type[Command], Need] = GRAMMAR.needs
-"""The need of each replication command."""
+"""The required role of each replication command, and whether the command changes anything."""
 
 QUERIES: Mapping[str, Need] = {
     **{word: Need(word, Role.READ) for word in ("SELECT", "WITH", "VALUES", "TABLE")},
     "(": Need("(SELECT …)", Role.READ),
 }
-"""The need of each statement that the console answers by a SELECT, by the statement's first word."""
+"""The required role of each statement that the console answers by a SELECT, by the statement's first word."""
 
 STATEMENTS: Mapping[str, Need] = {
     **QUERIES,
@@ -32,22 +32,22 @@ STATEMENTS: Mapping[str, Need] = {
     "UNLOCK": Need("UNLOCK TABLES", Role.READ),
     "KILL": Need("KILL", Role.READ, changes=True),
 }
-"""The need of each other statement that the console carries out, by the statement's first word.
+"""The required role of each other statement that the console carries out, by the statement's first word.
 
 KILL needs the role ``all`` for the connections of other users, which :func:`may_see_user` decides.
 """
 
 
 def check_role(role: Role, need: Need) -> None:
-    """Raise SqlError 1227, which names the missing role, if an account with ``role`` may not use a statement."""
+    """Raise SqlError 1227, which names the missing role, if ``role`` is too low for a statement with the given need."""
     if not role.includes(need.role):
         raise ER_SPECIFIC_ACCESS_DENIED_ERROR(need.role.value)
 
 
 def may_see_user(role: Role, user: str, other: str | None) -> bool:
-    """Tell whether an account may see and end the connections of the user ``other``.
+    """Tell whether the account ``user`` with ``role`` may see and end connections of the user ``other``.
 
-    ``user`` and ``role`` are the account's own. Every account may see and end its own connections.
+    Every account may do so with its own connections. ``other`` is None for a connection without a login.
     """
     return user == other or role.includes(Role.ALL)
 

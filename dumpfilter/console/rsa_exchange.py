@@ -22,7 +22,7 @@ _PADDING = padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None)
 
 
 class RsaExchange:
-    """A server's RSA key, which is made when the first client asks for it. Any thread can use it."""
+    """A server's RSA key for passwords, which is generated when the first client asks for it. Any thread can use it."""
 
     def __init__(self) -> None:
         self._making = threading.Lock()
@@ -38,7 +38,10 @@ class RsaExchange:
         return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
     def decrypt(self, sent: bytes, nonce: bytes) -> bytes | None:
-        """Return the password that a client sent, with the NUL at its end, or None for bytes of another key."""
+        """Return the password that a client sent, with its final NUL; None if it was not encrypted with this key.
+
+        ``nonce`` has the random bytes of the login, with which the client combined the password.
+        """
         try:
             masked = self._key.decrypt(sent, _PADDING)
         except ValueError:

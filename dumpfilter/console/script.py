@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ScriptStatement:
-    r"""One statement of a script of SQL, with its place in the script and the format that it asks for."""
+    r"""One statement of an SQL script, with its line number and the output format that its terminator asks for."""
 
     text: str
     line: int

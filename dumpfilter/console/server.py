@@ -1,4 +1,6 @@
-"""The server of a console: its thread, its port for MySQL clients, and its threads for their statements."""
+"""The server of a console: its event loop in a thread, its port for MySQL clients, and the worker threads for
+statements.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,19 @@ _ACCEPT_COMPLAINT_SECONDS = 60.0
 
 
 class ConsoleServer:
-    """The server of a console: it speaks MySQL's client protocol on a TCP port, in a thread of its own.
+    """The server of a console. It speaks MySQL's client protocol on a TCP port, in its own thread.
 
-    ``executor`` is the master or slave that carries out the clients' commands. ``users`` has a password for each user
-    name (a text is a password in the clear), and without users nobody can log in. ``roles`` has the role of each user,
-    and a user without an entry has the role ``read``. Without ``roles``, every user has the role ``all``. With ``port``
-    0, the operating system chooses a free port. Without ``tls``, the server makes a temporary self-signed certificate.
-    With ``demand_tls``, clients on other machines must use TLS. ``directory`` lists the connections of the process's
-    other ports, too. The method ``start`` or a ``with`` statement starts the server.
+    The method ``start`` or a ``with`` statement starts the server.
+
+    Parameters:
+        executor: the master or slave that carries out the clients' commands.
+        port: the TCP port; with 0, the operating system chooses a free port.
+        users: a password for each user name, of which a text is one in the clear. None or empty: nobody can log in.
+        roles: the role of each user. A user without an entry has the role ``read``. None: every user has the role
+            ``all``.
+        tls: the certificate. None: a temporary self-signed certificate is made.
+        demand_tls: whether clients on other machines must use TLS.
+        directory: the registry of connections that the process's ports share. None: one for this port alone.
     """
 
     def __init__(
@@ -148,7 +155,7 @@ class ConsoleServer:
         )
 
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log that a client could not be accepted, for example without free file descriptors, once a minute."""
+        """Log, at most once a minute, that a client could not be accepted, for example for lack of file descriptors."""
         now = time.monotonic()
         if now - self._complained < _ACCEPT_COMPLAINT_SECONDS:
             return

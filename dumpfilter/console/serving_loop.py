@@ -1,4 +1,4 @@
-"""An asyncio loop in a thread, which serves the ports of a master, a slave or a console."""
+"""An asyncio event loop in a thread, which serves the ports of a master, a slave or a console."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class ServingLoop:
-    """An asyncio loop that runs in a thread from :meth:`start` to :meth:`end`. The methods belong to other threads."""
+    """An asyncio event loop that runs in a thread from :meth:`start` to :meth:`end`. Other threads call the methods."""
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
@@ -31,27 +31,32 @@ class ServingLoop:
             self.loop.close()
 
     def start(self) -> None:
-        """Begin to run the loop."""
+        """Start the thread of the loop."""
         self._thread.start()
 
     @property
     def is_running(self) -> bool:
-        """Whether the loop runs. It may also have ended by an error, for example for want of memory."""
+        """Whether the loop runs. It may have ended by an error, for example for lack of memory."""
         return self._thread.is_alive()
 
     def wait(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
-        """Run a coroutine in the loop, and return its result. Raises TimeoutError after ``seconds``."""
+        """Run a coroutine in the loop, and return its result. Raises TimeoutError after ``seconds``; None waits without
+        a limit.
+        """
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
 
     def end(self, seconds: float | None = None) -> None:
-        """Stop the loop, and wait at most ``seconds`` for the end of its thread."""
+        """Stop the loop, and wait at most ``seconds`` for the end of its thread; None waits without a limit."""
         if self.is_running:
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(seconds)
 
 
 def _log_unforeseen(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log an error that no call has handled. gRPC causes one of no consequence when a process has several servers."""
+    """Log an error that no coroutine of the loop has handled.
+
+    A BlockingIOError is ignored, which gRPC causes without consequence when a process has several servers.
+    """
     error = context.get("exception")
     if not isinstance(error, BlockingIOError):
         log.error("unforeseen error", message=printable(str(context.get("message"))), error=repr(error))

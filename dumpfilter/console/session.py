@@ -1,4 +1,4 @@
-"""The session of one client: its current database, variables and warnings, and its SELECTs.
+"""The state of one client between statements (current database, variables, warnings), and the running of its SELECTs.
 
 A worker thread of the console runs the session's methods, one statement at a time. The methods block until they are
 done, and do no network I/O.
@@ -37,22 +37,24 @@ this name, and a client could write the name only in backticks.
 """
 
 MOST_SELECTS = 2
-"""The number of SELECTs of one user that run at a time. Another one waits, and its waiting counts as running time."""
+"""The limit of concurrent SELECTs of one user. A further one waits, and its waiting counts as running time."""
 
 _MILLISECONDS = 1000
 _INT64 = 1 << 63
 _slots: defaultdict[str, threading.BoundedSemaphore] = defaultdict(
     lambda: threading.BoundedSemaphore(MOST_SELECTS)
 )
-"""The slots for the SELECTs of each user on all consoles of this process. Only configured users can log in."""
+"""The semaphores that limit the SELECTs of each user, on all consoles of this process. Only configured users can log
+in.
+"""
 
 
 @dataclass(frozen=True)
 class SessionPort:
-    """The facts about a port that its clients' statements can read."""
+    """The parts of a port that its clients' statements can read."""
 
     processes: Connections[Any]
-    """The connections that a client may list and end."""
+    """The connections that a client may list (SHOW PROCESSLIST) and end (KILL)."""
     role_of: Callable[[str], Role]
     """Returns the present role of a user."""
     status: Callable[[], Mapping[str, int]]
@@ -62,8 +64,12 @@ class SessionPort:
 class Session:
     """The state that a client keeps between its statements, such as current database, variables and warnings.
 
-    ``executor`` is the master or slave that the console belongs to. ``port`` is the port of the client.
-    ``user`` and ``host`` are the account that has logged in. ``share`` counts the memory of the user variables.
+    Parameters:
+        executor: the master or slave that the console belongs to.
+        port: the port that the client is connected to.
+        share: the limit of the memory of the user variables.
+        connection_id: the number of the connection, as in SHOW PROCESSLIST.
+        user, host: the account that has logged in.
     """
 
     def __init__(
@@ -94,11 +100,11 @@ class Session:
 
     @property
     def role(self) -> Role:
-        """The present role of the session's user, which decides about the allowed statements."""
+        """The current role of the session's user, which decides about the allowed statements."""
         return self.port.role_of(self.user)
 
     def set_user_variable(self, name: str, value: Value) -> None:
-        """Set ``@name``. Raises SqlError 1041 if the client keeps too much on the console."""
+        """Set the user variable ``@name``. Raises SqlError 1041 if the client's memory limit is exceeded."""
         name = name.lower()
         old = self._variable_size(name, self.user_variables[name]) if name in self.user_variables else 0
         self._share.take(self._variable_size(name, value))
@@ -125,7 +131,8 @@ class Session:
         self.database = database
 
     def schema(self, name: str | None) -> str:
-        """Return the schema that a statement names, or the current database. Raises SqlError 1046 without both."""
+        """Return the schema ``name``, or the current database if it is None. Raises SqlError 1046 if there is neither.
+        """
         name = self.database if name is None else name
         if name is None:
             raise server_errors.ER_NO_DB_ERROR()
@@ -173,7 +180,8 @@ class Session:
         return replace(result, notes=[*notes, *result.notes]) if notes else result
 
     def _plain(self, text: str) -> Result | None:
-        """Return the result of a SELECT of numbers and variables, which needs no SQL engine. None: another one."""
+        """Return the result of a SELECT of numbers and variables, which needs no SQL engine; None for any other SELECT.
+        """
         items = plain_select(text)
         if items is None:
             return None

@@ -21,7 +21,7 @@ _SCOPES = (*_GLOBAL_SCOPES, "SESSION", "LOCAL")
 _CHARACTER_SET_VARIABLES = ("character_set_client", "character_set_connection", "character_set_results")
 _WORD = re.compile(r"[A-Za-z_$][0-9A-Za-z_$]*")
 _LITERAL_WORDS: dict[str, Value] = {"DEFAULT": None, "NULL": None, "ON": 1, "TRUE": 1, "OFF": 0, "FALSE": 0}
-"""The values of the words that can stand alone after ``=`` in a SET. None sets the variable to its default."""
+"""The values of the words that can be the whole value in a SET. None sets the variable to its default."""
 
 
 class Assignment(NamedTuple):
@@ -30,7 +30,7 @@ class Assignment(NamedTuple):
     is_user_variable: bool
     name: str
     value: str
-    """The text of the value."""
+    """The text of the value's expression."""
     globally: bool
     """Whether the assignment has the scope GLOBAL, PERSIST or PERSIST_ONLY. The console refuses such assignments."""
 
@@ -42,7 +42,9 @@ class Names(NamedTuple):
 
 
 def read_settings(cursor: Cursor) -> tuple[Assignment | Names, ...]:
-    """Consume the settings of a SET statement, and return them. SET TRANSACTION has none. Raises SqlError 1064."""
+    """Consume the settings of a SET statement, and return them. The result of SET TRANSACTION is empty. Raises SqlError
+    1064.
+    """
     settings = cursor.separated(lambda: _read_setting(cursor))
     return tuple(one for one in settings if one is not None)
 

@@ -1,7 +1,7 @@
 """The SHOW and DESCRIBE statements that are not about replication, such as SHOW TABLES.
 
-Each is declared with its syntax. Most show columns of tables of information_schema under other names. A condition (LIKE
-or WHERE) is applied by a SELECT on the result.
+Each is declared with its syntax. Most show tables of information_schema with other column names. A condition (LIKE or
+WHERE) is applied by a SELECT on the result.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ Read = Callable[..., Table]
 
 
 def _shown(*forms: str) -> Callable[[Read], Read]:
-    """Declare the forms of a SHOW statement, at the function that returns all rows."""
+    """Declare the syntax ``forms`` (after SHOW) of a statement, as a decorator of the function that returns all its
+    rows.
+    """
 
     def declare(read: Read) -> Read:
         for form in forms:
@@ -94,7 +96,7 @@ def _show(
 
 
 def _columns(names: str, rows: Sequence[Sequence[object]] = ()) -> list[Column]:
-    """Return columns with these names, which commas separate. The first row tells which of them are numbers."""
+    """Return columns with the comma-separated ``names``. Columns with an integer in the first row are numeric."""
     first = rows[0] if rows else ()
     return [
         Column(name, ColumnType.INTEGER if isinstance(value, int) else ColumnType.TEXT)
@@ -103,9 +105,9 @@ def _columns(names: str, rows: Sequence[Sequence[object]] = ()) -> list[Column]:
 
 
 def _renamed(rows: Iterable[Row], names: str) -> Table:
-    """Return columns of a table of information_schema.
+    """Return a table with some columns of information_schema under other names.
 
-    ``names`` has the column's name in the result and its name in information_schema, such as ``Name=TABLE_NAME``.
+    ``names`` pairs the name in the result with the name in information_schema, such as ``Name=TABLE_NAME, …``.
     """
     pairs = [pair.split("=") for pair in names.split(", ")]
     shown = [[row.get(origin) for _, origin in pairs] for row in rows]
@@ -234,7 +236,11 @@ def _describe(session: Session, name: str, schema: str | None = None) -> Result:
 def diagnostics(
     session: Session, *, errors: bool = False, offset: int = 0, count: int | None = None
 ) -> Result:
-    """Return the errors, warnings and notes of the statement before, or only the errors."""
+    """Return the errors, warnings and notes of the previous statement (SHOW WARNINGS), or with ``errors`` only the
+    errors.
+
+    ``offset`` and ``count`` are those of LIMIT; ``count`` None means all.
+    """
     rows = [
         (note.level, note.number, note.message)
         for note in session.diagnostics
@@ -246,7 +252,8 @@ def diagnostics(
 
 
 def count_diagnostics(session: Session, *, errors: bool = False) -> Result:
-    """Return the number of the errors, warnings and notes of the statement before, or only of the errors."""
+    """Return the number of errors, warnings and notes of the previous statement, or with ``errors`` only of the errors.
+    """
     name = f"@@session.{'error' if errors else 'warning'}_count"
     return Result([Column(name, ColumnType.INTEGER)], [(len(diagnostics(session, errors=errors).rows),)])
 

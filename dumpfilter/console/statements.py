@@ -65,7 +65,8 @@ def _select(text: str, session: Session) -> Result:
 
 
 def _read_query(text: str) -> tuple[functools.partial[Result], Need]:
-    """Return the function that carries out a statement that is not about replication, and the right that it needs."""
+    """Return the function that carries out a statement that is not a replication command, and the role that it needs.
+    """
     opening = next(tokens(text), None)
     first = opening.word or opening.value if opening else ""
     if first in QUERIES:
@@ -81,7 +82,7 @@ def _read_query(text: str) -> tuple[functools.partial[Result], Need]:
 
 @contextlib.contextmanager
 def _audited(session: Session, text: str, need: Need) -> Iterator[None]:
-    """Record a statement that changes anything, or that the user may not use, in the audit log with its result."""
+    """Record a statement in the audit log, with its result, if it changes anything or the user may not use it."""
     result = "ok"
     try:
         yield

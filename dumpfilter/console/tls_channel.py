@@ -1,4 +1,4 @@
-"""The encryption of a client's connection that begins unencrypted and changes to TLS.
+"""TLS for a client's connection that begins unencrypted.
 
 asyncio's own ``start_tls`` can lose bytes: the first bytes of TLS may already be in the buffer of the unencrypted
 connection's reader. Therefore this module keeps the reader, and passes its bytes to OpenSSL through memory.
@@ -20,7 +20,7 @@ class TlsFailed(ConnectionError):
 
 
 class BufferedReading:
-    """The reading side of a channel on top of another connection."""
+    """The base of channels (TLS, compression) on top of another connection: it buffers the content that was read."""
 
     def __init__(self) -> None:
         self._content = bytearray()
@@ -40,7 +40,7 @@ class BufferedReading:
         return taken
 
     async def _read_more(self) -> bytes | None:
-        """Return the next bytes of the content, which may be none, or None when the client has closed the channel."""
+        """Return the next bytes of the content, possibly none yet, or None when the client has closed the channel."""
         raise NotImplementedError
 
 

@@ -41,7 +41,10 @@ _SLICE = 1 << 18
 
 
 class ClientGone(Exception):
-    """The error that ends a connection: the client closed the connection, or sent packets in a wrong order."""
+    """The error that ends a connection: the client closed the connection, or sent packets in a wrong order.
+
+    A client that accepts nothing in time also causes it.
+    """
 
 
 class MalformedPacket(Exception):
@@ -60,7 +63,7 @@ class Command(NamedTuple):
 class PacketStream:
     """The packets of one client's connection, in both directions.
 
-    The class adds and checks the header of each packet, which has its length and its sequence number.
+    The class adds and checks the header of each packet, which holds the packet's length and sequence number.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -160,7 +163,8 @@ class PacketStream:
         return self._sequence
 
     async def send_framed(self, packets: memoryview, sequence: int) -> None:
-        """Send packets that have their headers already. ``sequence`` is the number of the packet after them.
+        """Send packets that already have their headers. ``sequence`` is the sequence number for the next packet after
+        them.
 
         The packets are sent in slices, and the client may take :data:`NET_WRITE_SECONDS` for each. Raises ClientGone.
         """
@@ -171,7 +175,9 @@ class PacketStream:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the client has accepted all packets, and the next ones need no waiting."""
+        """Whether all sent packets have left this process, and the connection is not compressed, so that sending need
+        not wait.
+        """
         return (
             not self._pending
             and self.compression is None
@@ -179,7 +185,7 @@ class PacketStream:
         )
 
     def send_at_once(self, packets: bytes, sequence: int) -> None:
-        """Send packets as :meth:`send_framed` does, on an idle connection. Raises ClientGone."""
+        """Send packets like :meth:`send_framed`, but without waiting, on an idle connection. Raises ClientGone."""
         self._sequence = sequence
         try:
             self._writer.write(packets)
@@ -187,7 +193,7 @@ class PacketStream:
             raise ClientGone("closed") from error
 
     async def _length(self, number: int, limit: int) -> int:
-        """Read the header of the packet with a sequence number, and return the length of the packet.
+        """Read the header of the packet with the sequence number ``number``, and return the packet's length in bytes.
 
         Raises ClientGone, and SqlError 1153 for a packet of more than ``limit`` bytes. All limits are below the 16 MiB
         from which on the protocol splits a packet.
@@ -245,7 +251,8 @@ class PacketStream:
         await self.drain()
 
     async def relieve(self) -> None:
-        """Send the queued packets of a result if they exceed 16 KiB, to limit the memory of a large result."""
+        """Send the queued packets of a result if they exceed 16 KiB, so that a large result does not fill the memory.
+        """
         if len(self._pending) > _DRAIN_ABOVE:
             await self.drain()
             # A client that reads fast never makes the drain wait. Other clients and threads get their turn here.

@@ -50,11 +50,12 @@ class RowImageReader:
     From one call to the next, the reader remembers the valid Table_map events.
 
     Parameters:
-        types: the struct types of the rows before and after the change; None: maps of texts. With struct types, only the
-            rows of one table should be wanted (:func:`dumpfilter.binlog.rows.typed.struct_of`).
+        types: the struct types of the rows before and after the change; None: maps of texts. With struct types, only
+            the rows of one table should be wanted (:func:`dumpfilter.binlog.rows.typed.struct_of`).
         names: the column names, in order, for tables whose binlog has no names.
         check: called with each version of a table whose rows are wanted. May raise a BinlogError.
-        invalid_dates: a counter, by column name, of the dates that become null in a struct because the calendar lacks them.
+        invalid_dates: a counter, by column name, of the dates that become null in a struct because the calendar lacks
+            them.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Prometheus metrics of a master and a slave: their definitions, the recording of latencies, and the HTTP endpoint.
+"""Prometheus metrics of a master and a slave: how they are declared, the recording of latencies, and the HTTP endpoint.
 
-``dumpfilter.master.metrics`` and ``dumpfilter.slave.facts`` have the metrics themselves.
+``dumpfilter.master.metrics`` and ``dumpfilter.slave.facts`` declare the metrics themselves.
 """

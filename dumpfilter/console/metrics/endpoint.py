@@ -1,8 +1,8 @@
 """The HTTP endpoint that Prometheus scrapes.
 
 On loopback the endpoint speaks plain HTTP. On other addresses it speaks HTTPS, and Prometheus must show a certificate.
-prometheus_client's own server has no bounds and lets one silent client hold up a TLS server. Therefore this module has
-a server with bounds around prometheus_client's WSGI application.
+prometheus_client's own server has no limits and lets one silent client block a TLS server. Therefore this module has a
+server with limits around prometheus_client's WSGI application.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger("dumpfilter.console.metrics")
 
 MAX_SCRAPES = 8
-"""The most connections at once. Further ones are closed."""
+"""The limit of concurrent connections. Further ones are closed."""
 
 SCRAPE_SECONDS = 30.0
-"""The time after which a connection is closed, seconds."""
+"""The time limit of a connection, seconds."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class MetricsEndpoint(Endpoint):
         return f"{'https' if self.uses_tls else 'http'}://{host_and_port(self.host, port)}/metrics"
 
     def check(self) -> None:
-        """Check that strangers on other machines cannot read the metrics. Raises Exposed."""
+        """Check that other machines cannot read the metrics without TLS and a certificate. Raises Exposed."""
         lacks = []
         if self.insecure:
             lacks.append(Lack("without TLS and without a login", "give --tls-cert, --tls-key and --tls-ca"))
@@ -82,10 +82,11 @@ class MetricsEndpoint(Endpoint):
 def serving_metrics(
     endpoint: MetricsEndpoint | None, collectors: Callable[[], Iterable[Collector]]
 ) -> Iterator[str | None]:
-    """Serve metrics as long as the ``with`` block runs, and yield the URL for Prometheus, or None without an endpoint.
+    """Serve metrics as long as the ``with`` block runs, and yield the URL for Prometheus. Without an endpoint, yield
+    None.
 
-    ``collectors`` makes the program's collectors. Raises OptionError when the address cannot be used, and Exposed
-    when strangers could read the metrics.
+    ``collectors`` returns the program's collectors. Raises OptionError when the address cannot be used, and Exposed
+    when other machines could read the metrics without a certificate.
     """
     if endpoint is None:
         yield None
@@ -114,7 +115,7 @@ def serving_metrics(
 
 
 class OneAtATime(Collector):
-    """Several collectors as one, for one scrape at a time. A scrape that comes meanwhile waits."""
+    """Several collectors as one, which serves one scrape at a time. A concurrent scrape waits."""
 
     def __init__(self, collectors: Iterable[Collector]) -> None:
         self._collectors = list(collectors)
@@ -131,11 +132,11 @@ class _Handler(WSGIRequestHandler):
     """A handler of one HTTP request."""
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Write no line. Prometheus would cause one every few seconds."""
+        """Write no log line, because Prometheus would cause one every few seconds."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """An HTTP server with a thread for each connection, and with bounds on connections and their time."""
+    """An HTTP server with a thread for each connection, and with limits on the number and duration of connections."""
 
     daemon_threads = True
     block_on_close = False

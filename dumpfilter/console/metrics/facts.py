@@ -1,4 +1,5 @@
-"""Facts about a kind of thing: each is declared once, and rendered as column, metric and member of a JSON object.
+"""Facts: values about an object such as a slave, declared once and rendered as table column, Prometheus metric and
+JSON.
 
 A console table, a scrape of Prometheus and docs/metrics.md read the same declarations. The product reads the values
 when a client asks. Counting therefore costs nothing beyond the counters that the product keeps anyway.
@@ -24,7 +25,7 @@ from dumpfilter.console.sql.result import Column, ColumnType, Table
 T = TypeVar("T")
 
 _SAMPLES_A_TURN = 64
-"""The number of samples after which the scrape lets other threads run.
+"""The number of samples that a scrape formats before it lets other threads run.
 
 A scrape of 5,000 slaves formats 65,000 samples. Without pauses the master's other threads would wait for the
 interpreter lock for 5 ms at a time.
@@ -32,21 +33,23 @@ interpreter lock for 5 ms at a time.
 
 
 class Fact(NamedTuple):
-    """One fact about a thing."""
+    """One value that can be read about an object, such as a slave's GTID set, and the names under which it is shown."""
 
     name: str
-    """The name of the column and of the JSON member. A fact without a name is a metric only."""
+    """The name of the column and of the JSON member. An empty name means that the fact is only a metric."""
     type: ColumnType | type[Latency] = ColumnType.INTEGER
     """The type of the column, or ``Latency`` for a histogram. The value of a ``TIMESTAMP`` is a Unix time, seconds."""
     read: Callable[[Any], Any] | str = ""
-    """Returns the value, or None without one. A text is the attribute, such as ``counts.bytes_sent``; default: name."""
+    """The function that returns the value for an object, or None for no value. A text is an attribute path instead,
+    such as ``counts.bytes_sent``; the default is ``name``.
+    """
     metric: str = ""
-    """The name that Prometheus shows, so that a counter's ends with ``_total``. A fact without it is no metric."""
+    """The name of the Prometheus metric; a counter's name ends with ``_total``. Empty: the fact is not a metric."""
     help: str = ""
 
     @property
     def kind(self) -> str:
-        """The kind of the metric, with Prometheus' name."""
+        """The type of the metric in Prometheus: ``counter``, ``gauge`` or ``histogram``."""
         if self.type is Latency:
             return "histogram"
         return "counter" if self.metric.endswith("_total") else "gauge"
@@ -58,32 +61,41 @@ class Fact(NamedTuple):
 
     @property
     def reader(self) -> Callable[[Any], Any]:
-        """The function that reads the value from a thing."""
+        """The function that returns the value of the fact for an object."""
         return self.read if callable(self.read) else attrgetter(self.read or self.name)
 
 
 _ATTRIBUTE = "*"
-"""Stands in a declaration for the name of the attribute."""
+"""The placeholder in a declaration for the name of the attribute to which the declaration is assigned."""
 
 
 def column(
     read: Callable[[Any], Any] | str = "", type: ColumnType = ColumnType.INTEGER, *, metric: str = ""
 ) -> Fact:
-    """Declare the column with the attribute's name in a class of facts, and the metric ``metric`` if there is one."""
+    """Declare a column, called like the attribute to which the result is assigned in a class of facts.
+
+    ``read`` is :attr:`Fact.read`. With ``metric`` the fact is also a metric of that name; ``*`` is the attribute's
+    name.
+    """
     return Fact(_ATTRIBUTE, type, read, metric)
 
 
 def metric(
     read: Callable[[Any], Any] | str = _ATTRIBUTE, type: ColumnType | type[Latency] = ColumnType.INTEGER
 ) -> Fact:
-    """Declare the metric with the attribute's name in a class of facts. There is no column of it."""
+    """Declare a metric, called like the attribute to which the result is assigned in a class of facts. It has no
+    column.
+
+    ``read`` is :attr:`Fact.read`.
+    """
     return Fact("", type, read, _ATTRIBUTE)
 
 
 def declared(body: type, prefix: str) -> tuple[Fact, ...]:
-    """Return the facts that the attributes of a class declare. The string literal after an attribute is the help.
+    """Return the facts that the attributes of the class ``body`` declare. The string literal after an attribute is the
+    help.
 
-    ``prefix`` stands before the name of each metric.
+    ``prefix`` is put before the name of each metric.
     """
     texts = attribute_texts(body)
     return tuple(
@@ -101,11 +113,11 @@ def declared(body: type, prefix: str) -> tuple[Fact, ...]:
 
 @dataclass(frozen=True)
 class Facts(Generic[T]):
-    """All facts about one kind of thing, for example about a slave, in the order of the table's columns."""
+    """All facts about objects of one type, for example slaves, in the order of the table's columns."""
 
     facts: tuple[Fact, ...]
     labels: Mapping[str, Callable[[T], str]] = field(default_factory=dict)
-    """The labels of the metrics, each with the function that reads the label's value from a thing."""
+    """The labels of the metrics: for each name, the function that returns the label's value for an object."""
 
     @cached_property
     def metrics(self) -> tuple[Fact, ...]:
@@ -114,7 +126,7 @@ class Facts(Generic[T]):
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the table."""
+        """The columns of the table, from the facts that have a name."""
         return tuple(Column(fact.name, ColumnType(fact.type)) for fact in self.facts if fact.name)
 
     @cached_property
@@ -122,21 +134,21 @@ class Facts(Generic[T]):
         return tuple((fact.name, fact.type, fact.reader) for fact in self.facts if fact.name)
 
     def table(self, things: Iterable[T]) -> Table:
-        """Return the table with one row for each thing."""
+        """Return the table with one row for each of the objects ``things``."""
         return Table(
             self.columns,
             [[_cell(kind, read(thing)) for _, kind, read in self._readers] for thing in things],
         )
 
     def document(self, thing: T, names: Container[str] | None = None) -> dict[str, Any]:
-        """Return named facts about one thing as values that JSON can represent. Times are Unix times, seconds.
+        """Return the facts about ``thing`` by name, as values that JSON can represent. Times are Unix times, seconds.
 
-        With ``names`` the other facts are not read.
+        With ``names`` only the facts of these names are read.
         """
         return {name: read(thing) for name, _, read in self._readers if names is None or name in names}
 
     def families(self, things: Iterable[T]) -> Iterator[Metric]:
-        """Yield each metric with one sample for each thing that has a value."""
+        """Yield each metric with one sample for each of the objects ``things`` that has a value."""
         labelled = [({name: of(thing) for name, of in self.labels.items()}, thing) for thing in things]
         for fact in self.metrics:
             name, read = fact.metric, fact.reader
@@ -157,7 +169,9 @@ def _cell(kind: ColumnType | type[Latency], value: Any) -> Any:
 
 
 class _Samples(list[Sample]):
-    """A list of samples that lets other threads run while the scrape formats the samples."""
+    """A list of samples whose iteration pauses now and then, so that other threads run while the scrape formats the
+    samples.
+    """
 
     def __iter__(self) -> Iterator[Sample]:
         for number, sample in enumerate(super().__iter__(), 1):

@@ -14,7 +14,7 @@ from prometheus_client.samples import Sample
 from prometheus_client.utils import floatToGoString
 
 WORK_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
-"""The buckets of work that takes less than a second on a healthy machine, seconds."""
+"""The histogram buckets for work that takes less than a second on a healthy machine: their upper bounds, seconds."""
 
 DELAY_BUCKETS = (
     0.001,
@@ -34,25 +34,30 @@ DELAY_BUCKETS = (
     600.0,
     3600.0,
 )
-"""The buckets of the time since a transaction was committed, seconds. A slave that catches up is hours behind."""
+"""The histogram buckets for the time since a transaction's commit: upper bounds, seconds. A slave that catches up is
+hours behind.
+"""
 
 
 class Latency:
-    """A recorder of durations in seconds. Any thread may record.
+    """A histogram of durations, seconds. Any thread may record.
 
     prometheus_client's Histogram takes more than twice as long for an observation. A master with 1,000 slaves makes
     thousands of observations a second.
     """
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
-        """Count durations in the buckets that end at ``bounds``, seconds, and in a bucket for longer ones."""
+        """Count durations in buckets with the upper bounds ``bounds``, seconds, and in one bucket for longer durations.
+        """
         self._bounds = bounds
         self._counts = [0] * (len(self._bounds) + 1)
         self._sum = 0.0
         self._lock = threading.Lock()
 
     def observe(self, seconds: float) -> None:
-        """Record one duration. Clocks of two machines can differ, so that a negative duration counts as 0."""
+        """Record one duration, seconds. A negative one, which the different clocks of two machines can cause, counts as
+        0.
+        """
         if seconds < 0:
             seconds = 0.0
         bucket = bisect_left(self._bounds, seconds)
@@ -61,7 +66,7 @@ class Latency:
             self._sum += seconds
 
     def observe_since(self, moment: float | None) -> None:
-        """Record the time since a moment, which is a Unix time. None is not recorded."""
+        """Record the time from ``moment``, a Unix time in seconds, until now. None records nothing."""
         if moment is not None:
             self.observe(unix_time() - moment)
 

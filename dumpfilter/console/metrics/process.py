@@ -1,4 +1,5 @@
-"""The metrics that a master and a slave have alike: their version, and their process' memory, time and open files."""
+"""The metrics that a master and a slave have in common: version, memory, processor time and open files of the process.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +23,17 @@ FACTS: Facts[str] = Facts(
     ),
     labels={"version": str, "python": lambda _: platform.python_version()},
 )
-"""The metrics that a master and a slave have alike. prometheus_client's ``process_…`` metrics come with them."""
+"""The metrics that a master and a slave have in common. prometheus_client's ``process_…`` metrics come with them."""
 
 
 class CommonCollector(Collector):
-    """A collector of the program's version and of its process. ``version`` is the version of dumpfilter."""
+    """A collector for the version of dumpfilter (``version``) and of Python, and for the process's resources."""
 
     def __init__(self, version: str) -> None:
         self._version = version
         self._process = ProcessCollector(registry=None)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the version, the memory, the processor time, the open files, and the time of the start."""
+        """Yield the metrics of the version, memory, processor time, open files, and start time."""
         yield from FACTS.families([self._version])
         yield from self._process.collect()

@@ -1,11 +1,13 @@
-"""The statements about replication: what each says, and its values as a class.
+"""The replication statements of the console, each as a class whose fields are the statement's values.
 
-The class of a statement is its declaration: syntax, right, audit and documentation stand at the class. A master's and
-a slave's console have one method for each class that they carry out. :mod:`dumpfilter.console.sql.grammar` reads the
-syntax. A command only holds the values that the statement contains, and checks no channel or file for existence.
+The class of a statement is also its declaration: syntax, required role, audit and documentation stand in its decorator.
+A master's and a slave's console have one method for each class that they carry out.
+:mod:`dumpfilter.console.sql.grammar` reads the syntax. A command only holds the values that the statement contains, and
+does not check that a channel or file exists.
 
 The grammar is that of MySQL 9.7 (``sql_yacc.yy``). Three things are added: the older words MASTER and SLAVE, MariaDB
-10.11's forms with a connection name (``STOP SLAVE 'name'``), and the filter options that WL#2387 and WL#2516 propose.
+10.11's forms with a connection name (``STOP SLAVE 'name'``), and filter options such as ``REPLICATE-DO-DB`` (proposed
+by WL#2387) and ``DO`` (WL#2516).
 
 In all commands, a ``channel`` of None means that the statement has no FOR CHANNEL clause. The default channel is "".
 ``old`` is true for a statement with the older words SLAVE or MASTER. The result then has the older column names.
@@ -37,7 +39,8 @@ from dumpfilter.console.sql.source_options import source_options
 from dumpfilter.filter.rules import FilterClause as FilterClause
 
 _LONG_AGO = datetime(1970, 1, 1)
-"""The time that PURGE BINARY LOGS BEFORE NULL uses. No binlog file is older, so that no file is purged."""
+"""The time that stands for NULL in PURGE BINARY LOGS BEFORE NULL. No binlog file is older, so that no file is purged.
+"""
 
 
 class Threads(enum.Flag):
@@ -109,7 +112,7 @@ def _until_place(cursor: Cursor) -> Until:
 
 
 def limit(cursor: Cursor) -> Mapping[str, int]:
-    """Consume ``[offset,] count`` or ``count OFFSET offset``, the numbers of a LIMIT clause."""
+    """Consume the numbers of a LIMIT clause: ``[offset,] count`` or ``count OFFSET offset``. Return them by name."""
     first = _count(cursor)
     if cursor.accept(","):
         return {"offset": first, "count": _count(cursor)}
@@ -142,7 +145,7 @@ def _effective(cursor: Cursor) -> tuple[FilterClause, ...]:
 
 
 def for_channel(cursor: Cursor) -> str | None:
-    """Consume ``FOR CHANNEL 'name'`` if it is next, and return the name, or None."""
+    """Consume ``FOR CHANNEL 'name'`` if it is next. Return the name in lower case, or None without the clause."""
     if not cursor.accept("FOR"):
         return None
     cursor.expect("CHANNEL")
@@ -150,7 +153,10 @@ def for_channel(cursor: Cursor) -> str | None:
 
 
 def _owner(cursor: Cursor) -> Mapping[str, Any]:
-    """Consume ``FOR REPLICA 'user' [SERVER_ID n]`` and ``FOR CHANNEL 'name'``, which a filter may belong to."""
+    """Consume the clause that says whose filter is changed, if there is one, and return its values by field name.
+
+    The clause is ``FOR REPLICA 'user' [SERVER_ID n] [FOR CHANNEL 'name']``, or ``FOR CHANNEL 'name'``.
+    """
     if not cursor.accept("FOR"):
         return {}
     if cursor.accept("CHANNEL"):
@@ -179,14 +185,19 @@ GRAMMAR = Grammar(
     },
     {"threads": tuple(_THREADS)},
 )
-"""The declared statements."""
+"""The grammar with the readers of the values that the statements' syntax names. :func:`statement` adds the statements.
+"""
 
 T = TypeVar("T")
 
 
 @dataclass_transform(frozen_default=True)
 def statement(name: str, role: Role, *forms: str, changes: bool = False) -> Callable[[type[T]], type[T]]:
-    """Declare a statement at the class of its values, which becomes a frozen dataclass."""
+    """Declare a statement, as a decorator of the class with its values. The class becomes a frozen dataclass.
+
+    ``name`` is the statement's form for the documentation, ``role`` the role that it needs, and ``forms`` are its
+    syntax. ``changes`` is true for a statement that the audit log records.
+    """
     declare = GRAMMAR.statement(name, role, *forms, changes=changes)
     return lambda made: declare(dataclass(frozen=True)(made))
 
@@ -202,10 +213,10 @@ class Command:
 
 @statement("CHANGE REPLICATION FILTER", Role.REPLICATE_ADMIN, changes=True)
 class ChangeReplicationFilter(Command):
-    """The statement ``CHANGE REPLICATION FILTER`` (WL#7057, WL#7361).
+    """The statement ``CHANGE REPLICATION FILTER``, for one channel or, with ``channel`` None, for all.
 
-    ``clauses`` are in the order of the statement. If two clauses set the same kind of rule (such as
-    REPLICATE_DO_DB), the last of them wins.
+    ``clauses`` are in the order of the statement. If two clauses set the same kind of rule (such as REPLICATE_DO_DB),
+    the last of them wins.
     """
 
     clauses: tuple[FilterClause, ...]
@@ -216,8 +227,8 @@ class ChangeReplicationFilter(Command):
 class ChangeReplicaFilter(Command):
     """The statement ``CHANGE REPLICATION FILTER … FOR REPLICA 'user' [SERVER_ID n] [FOR CHANNEL 'name']``.
 
-    This product's statement changes the filter that a master holds for a user's real replicas. User, server id and
-    channel name one ``[[replica]]`` of the master's configuration.
+    The statement exists in dumpfilter only. It changes the filter that a master holds for a real replica (a MySQL or
+    MariaDB server). User, server id and channel select one ``[[replica]]`` of the master's configuration.
     """
 
     clauses: tuple[FilterClause, ...]
@@ -246,9 +257,9 @@ GRAMMAR.form("CHANGE REPLICATION FILTER clauses:filters *:owner", _change_filter
 class ChangeSource(Command):
     """The statement ``CHANGE MASTER TO`` or ``CHANGE REPLICATION SOURCE TO``.
 
-    WL#2387 and WL#2516 extend the statement by filter rules, which are in ``clauses``. Each entry of ``options`` is
-    an option's name and value. The name is the newer one (SOURCE instead of MASTER) without the prefix SOURCE_. The
-    slave carries out these options.
+    Beyond the servers' options, the statement may have filter rules, which are in ``clauses``. Each entry of
+    ``options`` is an option's name and value. The name is the newer one (SOURCE instead of MASTER) without the prefix
+    SOURCE_. The slave carries out these options.
 
     - ``HOST``, ``PORT``, ``USER``, ``PASSWORD``, ``LOG_FILE``, ``LOG_POS``, ``AUTO_POSITION``,
     - ``CONNECT_RETRY``, ``RETRY_COUNT``, ``HEARTBEAT_PERIOD``, ``USE_GTID``,
@@ -275,9 +286,10 @@ class ChangeSource(Command):
     changes=True,
 )
 class ChangeBinlog(Command):
-    """The statement ``CHANGE BINLOG 'bar' TO DO='db1.%', IGNORE='%_backup.table2'``.
+    """The statement ``CHANGE BINLOG 'bar' TO DO='db1.%', IGNORE='%_backup.table2'``, which sets filter rules of a
+    binlog.
 
-    WL#2516 proposes this statement to set the filter rules of a named binlog.
+    WL#2516 proposes the statement. ``name`` is the name of the binlog.
     """
 
     name: str

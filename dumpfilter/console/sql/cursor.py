@@ -27,8 +27,9 @@ _LEADING_DIGITS = re.compile(r"[0-9]*")
 class Cursor(TokenReader):
     """A cursor over the tokens of a client's statement.
 
-    "Consume" means: check that the next token has the wanted form, return it, and move behind it. A method that
-    consumes raises SqlError (ER_PARSE_ERROR, at the next token) if the token has another form.
+    "Consume" means: check that the next token has the expected form, return it, and move the cursor after it. A method
+    that consumes raises SqlError (ER_PARSE_ERROR, at the next token) if the token has another form. ``now`` is the
+    value of NOW().
     """
 
     def __init__(self, text: str, now: datetime | None = None) -> None:
@@ -42,7 +43,7 @@ class Cursor(TokenReader):
         return self.token.kind is TokenKind.END
 
     def fail(self) -> NoReturn:
-        """Raise SqlError (ER_PARSE_ERROR), which quotes the statement from the next token on."""
+        """Raise the server's syntax error (ER_PARSE_ERROR), which quotes the statement from the next token on."""
         raise syntax_error(self.text, self.token.start)
 
     def expect(self, *words: str) -> str:
@@ -55,8 +56,8 @@ class Cursor(TokenReader):
     def take(self, pattern: re.Pattern[str]) -> Token:
         """Consume the text that ``pattern`` matches at the start of the next token, and return it as one token.
 
-        Unquoted option values such as ``127.0.0.1`` need this, since they consist of several SQL tokens. Raises a
-        syntax error where the pattern does not match.
+        Unquoted option values such as ``127.0.0.1`` need this method, since they consist of several SQL tokens. Raises
+        a syntax error if the pattern does not match.
         """
         taken = self._lexer.take(pattern, self.token.start)
         if taken is None:
@@ -76,7 +77,7 @@ class Cursor(TokenReader):
             self.fail()
 
     def separated(self, read: Callable[[], T]) -> list[T]:
-        """Consume values with commas between them, each by a call of ``read``, and return the values."""
+        """Consume comma-separated values, each by a call of ``read``, and return the values."""
         found = [read()]
         while self.accept(","):
             found.append(read())

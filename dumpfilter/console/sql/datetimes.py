@@ -39,9 +39,9 @@ _CLOCKS: dict[str, Callable[[datetime], datetime]] = {
     **dict.fromkeys(("CURDATE", "CURRENT_DATE"), _today),
     "UTC_TIMESTAMP": _utc,
 }
-"""The functions that return the current date or time, each with its value at the time of NOW()."""
+"""The functions of the current date or time. Each computes its value from the value of NOW()."""
 _WITH_PARENTHESES = frozenset({"NOW", "SYSDATE", "CURDATE"})
-"""The functions that a server does not know without parentheses."""
+"""The functions of the current date or time that a server does not know without parentheses."""
 
 _MAX_PRECISION = 6
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
@@ -77,7 +77,7 @@ def datetime_expression(cursor: Cursor, now: datetime, warnings: list[Note]) -> 
 
 
 def parse_datetime(text: str) -> Value:
-    """Return the datetime that a text in ISO 8601's form spells, or None for another text.
+    """Return the datetime of a text in ISO 8601's form, or None for a text of another form.
 
     >>> parse_datetime("2026-11-21 15:30:00")
     datetime.datetime(2026, 11, 21, 15, 30)
@@ -121,7 +121,7 @@ def _operand(cursor: Cursor, now: datetime, warnings: list[Note]) -> Value:
 
 
 def _shifted(value: datetime, count: int, unit: str) -> datetime:
-    """Return a datetime plus ``count`` units. Raises OverflowError for a result out of range."""
+    """Return ``value`` plus ``count`` units, such as MONTH. Raises OverflowError for a result out of range."""
     if unit in _SPANS:
         return value + count * _SPANS[unit]
     year, month = divmod(value.year * 12 + value.month - 1 + count * _MONTHS[unit], 12)

@@ -1,7 +1,7 @@
 """The parser of filter rules inside statements.
 
-MySQL writes rules as ``REPLICATE_DO_DB = (a, b)`` in CHANGE REPLICATION FILTER. WL#2387 and WL#2516 propose options
-such as ``REPLICATE-DO-DB='a'`` and ``DO='db1.%'`` in CHANGE MASTER and CHANGE BINLOG.
+MySQL writes rules as ``REPLICATE_DO_DB = (a, b)`` in CHANGE REPLICATION FILTER. In CHANGE MASTER and CHANGE BINLOG,
+rules are options such as ``REPLICATE-DO-DB='a'`` (proposed by WL#2387) and ``DO='db1.%'`` (WL#2516).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from dumpfilter.filter.rules import (
 NAME_CHARS = 64
 """The length limit of a database's or table's name, in characters (the server's NAME_CHAR_LEN)."""
 MAX_STATEMENT = 64 << 10
-"""The length limit of a statement with filter rules, and of one that is neither a SELECT nor about replication.
+"""The length limit, in characters, of a statement with filter rules, and of one that is neither a SELECT nor about
+replication.
 
-Counted in characters. For a longer one the parser would hold the interpreter's lock for longer than a commit of the
-master may wait.
+Parsing a longer one would hold the interpreter's lock for longer than the master may delay a commit.
 """
 _CLASSIC = {kind.sql_name: kind for kind in RuleKind}
 _ALL = {kind.sql_name: kind for kind in SLAVE_RULE_KINDS}
@@ -154,9 +154,9 @@ class RuleOptions:
     def read(self, cursor: Cursor, *, classic: bool = True) -> bool:
         """Consume the next option if it is a filter rule, and tell whether it is one.
 
-        Examples of rules are ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%`` and ``IGNORE=()``. An empty string
-        or list removes all rules of the kind. If ``classic`` is false, the method leaves the server's own kinds
-        (REPLICATE-…) alone and accepts the kinds of WL#2516 only, such as DO and IGNORE. Raises SqlError.
+        Examples of rules are ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%`` and ``IGNORE=()``. An empty string or
+        list removes all rules of the kind. If ``classic`` is false, the method leaves the server's own kinds
+        (REPLICATE-…) alone and accepts only effective rules such as DO and IGNORE. Raises SqlError.
         """
         if cursor.token.kind is not TokenKind.WORD:
             return False
@@ -181,10 +181,7 @@ class RuleOptions:
 
 
 def bare_or_quoted(cursor: Cursor) -> str:
-    """Consume the value of an option, with or without quotes, and return it.
-
-    The examples of WL#2387 and WL#2516 write some values without quotes. Raises SqlError for any other token.
-    """
+    """Consume the value of an option, with or without quotes, and return it. Raises SqlError for any other token."""
     return cursor.line() if cursor.at_string() else cursor.take(_BARE).value
 
 

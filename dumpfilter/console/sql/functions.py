@@ -19,7 +19,7 @@ from dumpfilter.filter.collation import weight
 MAX_TEXT = 1 << 16
 """The length limit of a function's text, in characters. A longer text becomes NULL.
 
-A call holds the interpreter's lock, and the master's other threads wait for its end.
+A call holds the interpreter's lock, for which the master's other threads must wait.
 """
 
 _MAX_PLACES = 30
@@ -31,15 +31,15 @@ Value = Any
 
 
 def fold(text: str) -> str:
-    """Return a text without case and accents, for comparison.
+    """Return a comparison key of a text, without case and accents.
 
-    Two texts that are equal in MySQL's collation utf8mb4_0900_ai_ci have the same result, at least in common scripts.
+    Two texts that are equal in MySQL's collation utf8mb4_0900_ai_ci have the same key, at least in common scripts.
     """
     return text.upper() if text.isascii() else weight(text)
 
 
 def number_of(value: Value) -> int | float:
-    """Return the number into which MySQL converts a value.
+    """Return the number to which MySQL converts a value.
 
     A text becomes the number at its beginning, or 0 if it begins with no number.
 
@@ -156,7 +156,7 @@ _OF_NULL: dict[str, Callable[..., Value]] = {
     "isnull": lambda value: value is None,
     "nullif": lambda value, other: None if _equal(value, other) else value,
 }
-"""The functions that are called with NULL arguments."""
+"""The functions that are also called with NULL arguments, by name."""
 
 _STRICT: dict[str, Callable[..., Value]] = {
     "abs": lambda value: abs(number_of(value)),
@@ -186,17 +186,18 @@ _STRICT: dict[str, Callable[..., Value]] = {
     "unix_timestamp": _unix_timestamp,
     **dict.fromkeys(("upper", "ucase"), lambda text: text_of(text).upper()),
 }
-"""The functions whose result is NULL as soon as one argument is NULL."""
+"""The functions whose result is NULL if any argument is NULL, by name."""
 
 FUNCTIONS = _STRICT | _OF_NULL | {"sleep": lambda seconds: 0}
 """The functions that a SELECT on the console may call, by their names in lower case.
 
-Their parameters say how many arguments a call may have. The execution of the SELECT replaces SLEEP, which waits.
+Their parameters limit the number of arguments of a call. The execution of the SELECT replaces SLEEP by a function that
+waits.
 """
 
 
 def called(name: str, *arguments: Value) -> Value:
-    """Call a function as MySQL does. An error of calculation and a result that is too long become NULL.
+    """Call the function ``name`` as MySQL does. A calculation error, or a result that is too long, gives None (NULL).
 
     >>> called("left", "abc", 2), called("left", None, 2), called("date", "nonsense")
     ('ab', None, None)

@@ -1,7 +1,7 @@
 """The interpreter of the statements' syntax. :mod:`dumpfilter.console.sql.commands` declares the statements.
 
-A statement is declared once, at the class of its values: its syntax, the right that it needs, whether the audit log
-records it, and its name in the documentation. The words of a form of syntax are:
+A statement is declared once, at the class of its values: its syntax, the role that it needs, whether the audit log
+records it, and its name in the documentation. A form of syntax is a text of these words:
 
 - ``START`` or ``REPLICA|SLAVE``: a keyword, or one of several,
 - ``channel:name``: the value of the field ``channel``, which the reader ``name`` reads,
@@ -29,14 +29,14 @@ T = TypeVar("T")
 
 
 class Role(enum.StrEnum):
-    """The rights of an account on a console, from the least to the most."""
+    """The roles of an account on a console, from the lowest to the highest."""
 
     READ = "read"
     """Statements that show the state of replication, and change nothing."""
     REPLICATE_ADMIN = "replicate-admin"
     """Everything that starts, stops and configures replication, and shows the contents of binlogs."""
     ALL = "all"
-    """Everything: also what deletes binlogs, what concerns all slaves, and what concerns other users."""
+    """Everything, including deletion of binlogs, and statements about all slaves or other users."""
 
     def includes(self, other: Role) -> bool:
         """Tell whether this role may do what ``other`` may do.
@@ -50,7 +50,7 @@ class Role(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Need:
-    """The right that one kind of statement needs, and whether the statement changes anything."""
+    """The role that a statement needs, and whether the statement changes anything."""
 
     statement: str
     """The statement's form, for the documentation."""
@@ -63,10 +63,10 @@ Reader = Callable[[Cursor], Any]
 
 
 class Grammar:
-    """The declared statements.
+    """A set of declared statements, and the parser for them.
 
-    ``optional`` has the keywords with which an optional value begins, for readers of values that do not begin with a
-    string.
+    ``readers`` are the functions that read a value at a cursor, by the names in the syntax. ``optional`` has, for a
+    reader whose value does not begin with a string, the keywords with which an optional value begins.
     """
 
     def __init__(self, readers: Mapping[str, Reader], optional: Mapping[str, Sequence[str]]) -> None:
@@ -81,7 +81,11 @@ class Grammar:
     def statement(
         self, name: str, role: Role, *forms: str, changes: bool = False
     ) -> Callable[[type[T]], type[T]]:
-        """Declare a statement and its forms of syntax, as a decorator of the class of its values."""
+        """Declare a statement, as a decorator of the class of its values.
+
+        ``name`` is its form for the documentation, ``role`` the role that it needs, and ``forms`` are its forms of
+        syntax. ``changes`` is true if the audit log records it.
+        """
 
         def declare(made: type[T]) -> type[T]:
             self.needs[made] = Need(name, role, changes)
@@ -92,21 +96,21 @@ class Grammar:
         return declare
 
     def form(self, syntax: str, made: Callable[..., Any]) -> None:
-        """Declare a form of syntax. ``made`` gets the values by their names, and returns the statement."""
+        """Add a form of syntax. ``made`` gets the parsed values as keyword arguments, and returns the statement."""
         words = _WORDS.findall(syntax)
         for first in words[0].split("|"):
             self._forms.setdefault(first, []).append((words, made))
 
     def call(self, syntax: str, function: Callable[..., Any], *arguments: object) -> None:
-        """Declare a form of syntax whose statement is a function. A call of the statement calls ``function``.
+        """Add a form of syntax whose parse result is a function that carries the statement out by calling ``function``.
 
-        The function gets ``arguments``, then the arguments of the call, then the values by their names.
+        ``function`` gets ``arguments``, then the arguments of the call, then the parsed values as keyword arguments.
         """
         self.form(syntax, functools.partial(functools.partial, function, *arguments))
 
     @property
     def beginnings(self) -> Collection[str]:
-        """The words with which the declared statements begin."""
+        """The first words of the declared statements."""
         return self._forms.keys()
 
     def seconds(self, first: str) -> set[str]:
@@ -114,7 +118,7 @@ class Grammar:
         return {word for words, _ in self._forms.get(first, ()) for word in _seconds(words)}
 
     def parse(self, text: str, now: datetime | None = None) -> Any:
-        """Parse a statement that begins as a declared one, and return its values.
+        """Parse a statement whose first word is in :attr:`beginnings`, and return the object that its form makes.
 
         ``now`` is the value of NOW(), a local time without a time zone. Raises SqlError, for a wrong syntax at the
         first token that no form allows.
@@ -167,7 +171,7 @@ class Grammar:
 
 
 def _seconds(words: Sequence[str]) -> list[str]:
-    """Return the words that can follow the first word of a form."""
+    """Return the words that can follow the first word of a form of syntax."""
     if words[1] != "[":
         return words[1].rpartition(":")[2].split("|")
     end = words.index("]")

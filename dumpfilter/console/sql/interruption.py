@@ -1,4 +1,4 @@
-"""The signal that interrupts the running statement, for code that knows nothing of sessions."""
+"""The signal that interrupts the running statement, for code that has no access to the session."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Interrupt(threading.Event):
         self._callbacks: list[Callable[[], None]] = []
 
     def set(self) -> None:
-        """End the statement."""
+        """Set the signal, and call the callbacks of :meth:`calling`."""
         super().set()
         for callback in list(self._callbacks):
             callback()
 
     @contextmanager
     def calling(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Call a function, from any thread, when the signal is set while the ``with`` block runs."""
+        """Call ``callback`` in the thread that sets the signal, if that happens while the ``with`` block runs."""
         self._callbacks.append(callback)
         try:
             yield
@@ -47,7 +47,7 @@ _running: ContextVar[Interrupt | None] = ContextVar("running_statement", default
 
 @contextmanager
 def interruptible(interrupt: Interrupt) -> Iterator[None]:
-    """Make ``interrupt`` the signal of the statement that the calling thread carries out inside the ``with`` block."""
+    """Make ``interrupt`` the signal of the calling thread's statement inside the ``with`` block."""
     token = _running.set(interrupt)
     try:
         yield
@@ -56,21 +56,21 @@ def interruptible(interrupt: Interrupt) -> Iterator[None]:
 
 
 def running_interrupt() -> Interrupt:
-    """Return the signal of the statement that the calling thread carries out, or a signal that nobody sets."""
+    """Return the signal of the calling thread's statement, or a new signal that nobody sets outside a statement."""
     return _running.get() or Interrupt()
 
 
 class Turns(threading.local):
-    """The pauses of each thread that calculates for a statement."""
+    """The times at which each thread that computes for a statement pauses."""
 
     _end = 0.0
-    """The time at which other threads are to run, seconds of the monotonic clock."""
+    """The time of the next pause (``time.monotonic``), seconds."""
 
     def pause(self) -> None:
-        """Let other threads run for half a millisecond, after each millisecond of the calling thread.
+        """Sleep for half a millisecond if the thread has computed for a millisecond, so that other threads can run.
 
-        A thread that calculates without pauses takes the interpreter's lock again as soon as another thread releases
-        the lock, such as for sending. A thread that passes a commit on releases the lock several times, and waits each
+        A thread that computes without pauses takes the interpreter's lock again as soon as another thread releases the
+        lock, such as for sending. A thread that passes a commit on releases the lock several times, and waits each
         time.
         """
         if time.monotonic() >= self._end:
@@ -82,9 +82,9 @@ turns = Turns()
 
 
 def check_interrupted() -> None:
-    """Raise SqlError 1317 if the statement that the calling thread carries out has been interrupted.
+    """Raise SqlError 1317 if the calling thread's statement has been interrupted.
 
-    Loops that may run for long call this function, so that KILL and the end of the process end them, and that other
+    Loops that may run for long call this function, so that KILL and the end of the process end them, and so that other
     threads run meanwhile.
     """
     turns.pause()
@@ -94,7 +94,9 @@ def check_interrupted() -> None:
 
 
 def acquire(semaphore: threading.Semaphore, interrupt: Interrupt, seconds: float = math.inf) -> None:
-    """Wait for a semaphore. Raises SqlError if the statement is interrupted or the time is over."""
+    """Wait for a semaphore for at most ``seconds``. Raises SqlError 1317 if ``interrupt`` is set, and 3024 after the
+    timeout.
+    """
     deadline = time.monotonic() + seconds
     while not semaphore.acquire(timeout=_POLL_SECONDS):
         if interrupt.is_set():

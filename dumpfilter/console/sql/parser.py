@@ -15,7 +15,7 @@ _OTHERS = {
     "STOP": ("GROUP_REPLICATION",),
     "RESET": ("BINARY", "MASTER", "PERSIST", "QUERY"),
 }
-"""The second words of statements that are not about replication, by the first word."""
+"""The second words of statements with these first words that are not about replication."""
 
 
 def parse_statement(text: str, now: datetime | None = None) -> Command:

@@ -1,7 +1,7 @@
-"""The reading of plain values: literals, variables, and SELECTs of nothing else.
+"""A fast parser for plain values (literals, variables, function calls with literals) and for SELECTs of nothing else.
 
-Clients and replicas send such statements when they connect. Reading takes one pass over the tokens, and stops at the
-first token that is no part of a plain value.
+Clients and replicas send such statements when they connect. Parsing takes one pass over the tokens, and stops at the
+first token that is not part of a plain value.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from dumpfilter.console.sql.server_errors import SqlError
 Value = str | int | None
 
 _MOST_ITEMS = 200
-"""The most items of a plain SELECT. JDBC's drivers ask for 20 variables."""
+"""The limit of the items of a plain SELECT. JDBC's drivers ask for 20 variables."""
 _MOST_DIGITS = 18
 _SCOPES = ("global", "session", "local")
 
 
 class Kind(enum.Enum):
-    """The kinds of plain values."""
+    """The forms of a plain value."""
 
     LITERAL = enum.auto()
     SYSTEM_VARIABLE = enum.auto()
     USER_VARIABLE = enum.auto()
     CALL = enum.auto()
-    """The call of a function, whose arguments are literals."""
+    """A call of a function whose arguments are literals."""
 
 
 class Plain(NamedTuple):
-    """A plain value."""
+    """A plain value: a literal, a variable, or a call of a function with literals."""
 
     kind: Kind
     name: str = ""
@@ -43,7 +43,7 @@ class Plain(NamedTuple):
 
 
 class Item(NamedTuple):
-    """One item of a plain SELECT."""
+    """One item of the select list of a plain SELECT."""
 
     plain: Plain
     column: str
@@ -51,7 +51,7 @@ class Item(NamedTuple):
 
 
 def plain_value(text: str) -> Plain | None:
-    """Return the plain value that a text is, or None.
+    """Parse a text that is one plain value (see :class:`Plain`). Return None for any other text.
 
     >>> plain_value("-7").value
     -7
@@ -68,7 +68,7 @@ def plain_value(text: str) -> Plain | None:
 
 
 def plain_select(text: str) -> list[Item] | None:
-    """Return the items of a SELECT of plain values, or None for any other statement.
+    """Return the items of a SELECT of plain values only, or None for any other statement.
 
     >>> [item.column for item in plain_select("SELECT @@version AS v, DATABASE() LIMIT 1")]
     ['v', 'DATABASE()']
@@ -94,7 +94,7 @@ class _Reader(Cursor):
     """A cursor that reads plain values. Its methods raise SqlError for anything else."""
 
     _end = 0
-    """The end of the token that was consumed last."""
+    """The offset of the end of the last consumed token, characters."""
 
     def advance(self) -> Token:
         token = super().advance()

@@ -1,4 +1,4 @@
-"""The answer to a client's statement: either OK or rows with typed columns, and in both cases warnings."""
+"""The result of a client's statement: either OK or rows with typed columns, in both cases with warnings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def as_shown(time: datetime) -> str:
-    """Return a time as a text, in the form in which a server shows a TIMESTAMP(6) column.
+    """Return the text of a time as a server shows it in a TIMESTAMP(6) column.
 
     A time with a time zone is converted to the machine's time zone, as a server with ``time_zone = SYSTEM`` does.
 
@@ -22,7 +22,7 @@ def as_shown(time: datetime) -> str:
 
 
 def text_of(value: object) -> str:
-    """Return a value of a row as a text, in the form in which a server sends the value to clients.
+    """Return the text of a row's value as a server sends it to clients.
 
     >>> text_of(1e3), text_of(0.1), text_of(True), text_of(datetime(2026, 1, 2))
     ('1000', '0.1', '1', '2026-01-02 00:00:00.000000')
@@ -72,7 +72,10 @@ class Note:
 
 @dataclass(frozen=True)
 class Result:
-    """The answer to one statement. An answer without columns is sent as an OK packet, not as a result set."""
+    """The answer to one statement. An answer without columns is sent as an OK packet, not as a result set.
+
+    ``affected`` is the number of affected rows, and ``notes`` are the warnings for SHOW WARNINGS.
+    """
 
     columns: Sequence[Column] = ()
     rows: Sequence[Sequence[Any]] = ()
@@ -86,7 +89,7 @@ OK = Result()
 
 @dataclass(frozen=True)
 class Table:
-    """The columns and rows of a table that SELECT can read, as they are at this moment."""
+    """The columns and current rows of a table that SELECT can read."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Any]]

@@ -32,7 +32,10 @@ MAX_STATEMENT = 16 << 10
 """The length limit of a statement that sqlglot parses, in characters. It bounds the time and memory of parsing."""
 
 _MOST_TOKENS = 1000
-"""The most tokens of such a statement. The collector stops all threads while it frees the statement's tree."""
+"""The limit of the tokens of a statement that sqlglot parses.
+
+Python's garbage collector stops all threads while it frees the statement's tree.
+"""
 
 FUNCTION_PREFIX = "my_"
 """The prefix under which MySQL's functions are registered in SQLite.
@@ -52,7 +55,7 @@ _NATIVE = frozenset(
         *("FIRST_VALUE", "LAST_VALUE", "NTILE"),
     }
 )
-"""The aggregates and window functions that SQLite calculates as MySQL does."""
+"""The aggregates and window functions that SQLite computes as MySQL does."""
 
 _parsing = threading.Lock()
 """The lock that a thread holds while sqlglot parses or writes SQL.
@@ -78,11 +81,13 @@ class Environment:
     functions: Mapping[str, object] = field(default_factory=dict)
     """The values of functions that depend on the session, such as ``version()``, by their names in lower case."""
     waits: Mapping[str, Callable[..., int | None]] = field(default_factory=dict)
-    """The functions that wait, such as SOURCE_POS_WAIT, by their names in lower case. A wait may raise SqlError."""
+    """The functions that wait for replication, such as SOURCE_POS_WAIT, by their names in lower case. A wait may raise
+    SqlError.
+    """
 
 
 def no_such_table(schema: str, name: str, schemas: Collection[str]) -> SqlError:
-    """Return the error that a server gives for a table that does not exist.
+    """Return the server's error for a table that does not exist.
 
     The error is 1109 in information_schema, 1049 if the schema is not in ``schemas`` either, and 1146 otherwise.
     """
@@ -202,7 +207,7 @@ class Rewriting:
                 node.set(unneeded, None)
 
     def _find_tables(self) -> list[tuple[exp.Table, str]]:
-        """Find the tables that the statement reads, and return their nodes with their schemas."""
+        """Return the syntax nodes of the tables that the statement reads, each with its schema."""
         found: list[tuple[exp.Table, str]] = []
         taken: set[tuple[int, str]] = set()
         common = {cte.alias.lower() for cte in self._tree.find_all(exp.CTE)}
@@ -398,7 +403,7 @@ _REFUSED = (
     ),
     *(exp.MatchAgainst, exp.RegexpLike, exp.Xor),
 )
-"""The expressions that a console refuses. SQLite has no such ones, or means something else by the same spelling."""
+"""The expressions that a console refuses. SQLite lacks them, or gives the same spelling another meaning."""
 _COMPARISONS = (
     *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
     *(exp.In, exp.Between, exp.NullSafeEQ),

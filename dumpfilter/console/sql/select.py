@@ -48,7 +48,7 @@ MAX_HEAP = 128 << 20
 """The limit of SQLite's memory for all SELECTs of the process together, bytes."""
 _MAX_LENGTH = 1 << 20
 _MAX_COLUMNS = 256
-"""The limit of the columns of a table or result. SQLite's library for Python reads a row in one step."""
+"""The limit of the columns of a table or result. Python's sqlite3 reads a whole row in one step."""
 _MAX_LIKE_PATTERN = 128
 """The limit of the length of a LIKE pattern, bytes. The time of LIKE grows with the product of text and pattern."""
 _INSTRUCTIONS_BETWEEN_CHECKS = 100
@@ -185,7 +185,7 @@ def _load(connection: sqlite3.Connection, tables: Mapping[tuple[str, str], Table
 
 
 def quoted(name: str) -> str:
-    """Return a name in backticks."""
+    """Return an identifier in backticks, with backticks inside doubled."""
     return "`" + name.replace("`", "``") + "`"
 
 

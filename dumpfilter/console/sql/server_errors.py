@@ -1,6 +1,6 @@
-"""The errors and warnings that a console sends to its clients.
+"""The errors and warnings that a console sends to its clients, with the names, numbers and texts of MySQL 9.7.
 
-They stand in the table ``server_errors.tsv``. Each has the name, number and text of MySQL 9.7.
+The table ``server_errors.tsv`` lists them.
 
 >>> str(MESSAGES["ER_REPLICA_CHANNEL_DOES_NOT_EXIST"]("ch1"))
 "ERROR 3074 (HY000): Replica channel 'ch1' does not exist."
@@ -103,7 +103,9 @@ _CHECK_THE_MANUAL = (
 
 
 def too_long(most: int) -> SqlError:
-    """Return the error for a statement whose length exceeds a limit, as a server limits its parser's memory."""
+    """Return the error for a statement that is longer than ``most`` characters, as from a server that limits its
+    parser's memory.
+    """
     return MESSAGES["ER_CAPACITY_EXCEEDED"](most, "parser_max_mem_size", "Parser bailed out for this query.")
 
 

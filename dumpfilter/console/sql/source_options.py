@@ -134,7 +134,8 @@ _OPTIONS: Mapping[str, _Option] = MappingProxyType(
 )
 """The options by their names in a statement.
 
-Each entry has the option's name in the ChangeSource command, and the function that parses the option's value.
+Each entry has the option's name in :class:`~dumpfilter.console.sql.commands.ChangeSource`, and the function that parses
+its value.
 """
 
 

@@ -1,4 +1,4 @@
-"""The functions of SELECT that wait for a replica, with their arguments."""
+"""The functions of SELECT that wait for replication, such as WAIT_FOR_EXECUTED_GTID_SET, with their arguments."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ _MISSING: Any = object()
 
 @dataclass(frozen=True)
 class Wait:
-    """A call of a function that waits, with the values of its arguments."""
+    """A call of a function that waits for replication, with the values of its arguments."""
 
     name: str
     """The name of the function in lower case."""
     arguments: tuple[Value, ...]
 
     def argument(self, number: int) -> Value:
-        """Return an argument, or None for one that is missing."""
+        """Return the argument at index ``number``, or None if the call does not have it."""
         return self.arguments[number] if number < len(self.arguments) else None
 
 
 class Waited(NamedTuple):
-    """The end of a wait: the function's value, and the warnings for the client."""
+    """The result of a wait: the function's value (None for NULL), and the warnings for the client."""
 
     value: int | None
     notes: Sequence[Note] = ()
 
 
 def wait_functions(wait: Callable[[Wait], int | None]) -> Mapping[str, Callable[..., int | None]]:
-    """Return the functions that wait, by their names in lower case. Each calls ``wait`` with its arguments."""
+    """Return the functions that wait for replication, by their names in lower case. Each passes its call on to
+    ``wait``.
+    """
 
     def for_position(
         name: str, file: Value, position: Value, timeout: Value = _MISSING, channel: Value = _MISSING
