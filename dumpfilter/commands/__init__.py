@@ -1,4 +1,4 @@
-"""The sub-commands of ``dumpfilter``: a module each, which reads its options, calls one room and prints.
+"""The sub-commands of ``dumpfilter``. Each has a module that reads its options, calls one other package and prints.
 
-Enters: the command line and option files. Leaves: tables, JSON, exit codes. It may import every room.
+Enters: the command line and option files. Leaves: tables, JSON, exit codes. The package may import every other one.
 """

@@ -21,7 +21,7 @@ class BinlogFilterOptions(Settings, panel="Filter"):
     """The filter options of ``dumpfilter binlog``.
 
     They are a replica's options such as ``--replicate-do-db``, a master's such as ``--binlog-do-db``, and the shorter
-    spellings that WL#40 proposes, such as ``--do-db``.
+    spellings of a replica's options such as ``--do-db``, which WL#40 proposes.
     """
 
     rules: Rules = repeated(rule_option(kind, _REWRITE if kind.is_rewrite else "") for kind in RuleKind)
@@ -121,10 +121,10 @@ class BinlogOutputOptions(Settings, panel="Output"):
     target."""
 
     def target_objects(self) -> list[str]:
-        """Return LIKE patterns of the objects that the target has.
+        """Return LIKE patterns for ``db.table`` that match the tables that the target of the printed text has.
 
-        A pattern of ``--target-has`` stays as it is. A server at an address lists its objects. Raises the errors of
-        SourceConnection.
+        A pattern of ``--target-has`` is returned as it is. A server's address is replaced by the names of all its
+        objects. Raises the errors of SourceConnection.
         """
         from dumpfilter.receiver.objects import objects_of
         from dumpfilter.receiver.url import is_source_url
@@ -177,11 +177,11 @@ class BinlogRowOptions(Settings, panel="Rows"):
 
     @property
     def row_events(self) -> bool:
-        """Whether BINLOG statements with the rows are printed."""
+        """Whether the printed text has BINLOG statements, which carry the row events."""
         return self.base64_output is not Base64Output.DECODE_ROWS
 
     def check(self, *, raw: bool) -> None:
-        """Check that a binlog set (``raw``) is written without these options. Raises OptionError."""
+        """Check that none of these options is given together with ``--raw`` (``raw``). Raises OptionError."""
         for name, given in {"--verbose": self.verbose > 0, "--base64-output": not self.row_events}.items():
             if given and raw:
                 raise OptionError(f"{name} is about text and does not go with --raw")

@@ -1,4 +1,4 @@
-"""The sub-commands of ``dumpfilter``, each of which is imported when it is first used."""
+"""The sub-commands of ``dumpfilter``, each of which is imported only when it is used."""
 
 from __future__ import annotations
 
@@ -34,27 +34,29 @@ NAMES = (
     "demo",
     "topology",
 )
-"""The names in the order of ``--help``. ``dumpfilter.commands`` has a module of each name, with ``NAME_command``."""
+"""The sub-commands in the order of ``--help``. Each has a module of its name in ``dumpfilter.commands``, with a
+function ``NAME_command``.
+"""
 
 
 class Dumpfilter(CommandGroup):
-    """The command ``dumpfilter``, whose sub-commands are made when they are first asked for."""
+    """The command ``dumpfilter``. A sub-command is imported when it is first asked for."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands: dict[str, Any] = dict.fromkeys(NAMES)
 
     def get_command(self, ctx: Any, name: str) -> Any:
-        """Return a sub-command, or None for a name that no command has."""
+        """Return the sub-command ``name``, or None if there is no such command."""
         del ctx
         if self.commands.get(name) is None and name in NAMES:
             self.commands[name] = _made(name)
         return self.commands.get(name)
 
     def help_of(self, ctx: Any, name: str) -> tuple[str, str]:
-        """Return the panel and the description of a command, from its source alone.
+        """Return the panel and the description of a command, read from its source without importing it.
 
-        The description is the docstring of the command's function, or of a group's package.
+        The description is the docstring of the command's function. A command without one has an empty description.
         """
         del ctx
         module = find_spec(_module(name))

@@ -1,4 +1,4 @@
-"""The progress bar of a slave."""
+"""The progress bar of a slave that catches up with its master."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STATUS_SECONDS = 2.0
 
 
 class CatchUpBar(FileBar):
-    """A progress bar that shows how much of the master's binlog has been read for a slave."""
+    """A progress bar of the bytes of the master's binlog that have been read for a slave, for each channel."""
 
     def __init__(self, console: Console, *, shown: bool = True) -> None:
         super().__init__(console, shown=shown)
@@ -22,7 +22,9 @@ class CatchUpBar(FileBar):
         """The names and sizes of the master's binlog files, for each replication channel."""
 
     def on_connect(self, channel: str, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
-        """Ask the newly connected master for the sizes of its binlog files. Their sum is the length of the bar."""
+        """Ask the newly connected master for the sizes of its binlog files. Their sum is the length of the channel's
+        bar.
+        """
         if not self.is_shown:
             return
         try:
@@ -32,7 +34,7 @@ class CatchUpBar(FileBar):
         self._files[channel] = [(file.name, file.size) for file in status.files]
 
     def on_chunk(self, channel: str, chunk: pb.Chunk) -> None:
-        """Move the bar to the binlog position at which a received chunk (message with events) ends."""
+        """Move the bar to the binlog position at which a received chunk (a message with events) ends."""
         files = self._files.get(channel)
         if files is not None and not chunk.heartbeat:
             done = bytes_before(files, chunk.file) + chunk.end_position

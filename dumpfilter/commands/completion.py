@@ -1,4 +1,4 @@
-"""The values that a shell completes. The shell runs the command anew for each completion."""
+"""Shell completion of option values. The shell runs the command anew for each completion."""
 
 from __future__ import annotations
 

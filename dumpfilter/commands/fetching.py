@@ -1,4 +1,4 @@
-"""The fetching of a running server's binlog for a command, into a directory that may be temporary."""
+"""Fetching a running server's binlog for a command, into a directory that may be temporary."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 
 def fetch(url: SourceUrl, directory: Path, options: FollowOptions, sync: Sync, terminal: Console) -> None:
-    """Receive a server's binlog into a directory, show the progress, and say where it ends.
+    """Receive a server's binlog into ``directory``, show the progress, and print the position at which the stored
+    binlog ends.
 
-    SIGINT and SIGTERM end the reception between two writes. They are the ordinary end of one that never stops by
-    itself, and else the command exits with the signal's code. Raises DumpfilterError.
+    SIGINT and SIGTERM stop the reception between two writes. With ``--stop-never`` that is the ordinary end. Otherwise
+    the command exits with the signal's code. Raises DumpfilterError.
     """
     from dumpfilter.base.printable import printable
     from dumpfilter.receiver.follow import Follower
@@ -56,7 +57,7 @@ def fetch(url: SourceUrl, directory: Path, options: FollowOptions, sync: Sync, t
 
 
 def _show(progress: Progress, bar: FileBar) -> None:
-    """Move a bar to where the store ends. Without the sizes of the source's files the bar has no length."""
+    """Move the bar to the end of the stored binlog. Without the sizes of the source's files the bar has no length."""
     if not bar.is_shown:
         return
     total = sum(size for _, size in progress.files) or None
@@ -66,9 +67,10 @@ def _show(progress: Progress, bar: FileBar) -> None:
 
 @contextlib.contextmanager
 def local_binlogs(binlogs: Sequence[str], store: Path | None, terminal: Console) -> Iterator[list[str]]:
-    """Yield the paths of a binlog set. What a server's address names is fetched first.
+    """Yield the paths of a binlog set. If ``binlogs`` is a running server's address, its binlog is fetched first.
 
-    The files go to ``store``, or to a directory that is removed at the end of the ``with`` block. Raises OptionError.
+    The files go to ``store``, or with None to a directory that is removed at the end of the ``with`` block. Raises
+    OptionError.
     """
     addresses = [each for each in binlogs if is_source_url(each)]
     if not addresses:
@@ -94,9 +96,10 @@ def local_binlogs(binlogs: Sequence[str], store: Path | None, terminal: Console)
 
 @contextlib.contextmanager
 def _stopping(follower: Follower) -> Iterator[list[int]]:
-    """Stop a follower at SIGINT and SIGTERM while the block runs, and yield the list of the signals that came.
+    """Stop a follower (the reception of a server's binlog) at SIGINT and SIGTERM. Yield the list of the signals
+    received.
 
-    The handlers of before are restored at the end. A second signal has the effect that it had before.
+    The earlier handlers are restored at the first signal, so that a second one has its usual effect, and at the end.
     """
     came: list[int] = []
 

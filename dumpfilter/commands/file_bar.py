@@ -1,4 +1,4 @@
-"""The progress bars of commands that read a server's binlog files one after the other."""
+"""The progress bars of commands that read a server's binlog files one after another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _REDRAW_BYTES = 1 << 20
-"""The bytes after which a bar moves, since drawing takes time."""
+"""The number of bytes after which a bar is redrawn, since drawing takes time."""
 
 
 class FileBar:
@@ -29,7 +29,7 @@ class FileBar:
 
     @property
     def is_shown(self) -> bool:
-        """Whether anybody sees the bars."""
+        """Whether the bars are visible."""
         return not self._bar.disable
 
     def __enter__(self) -> FileBar:
@@ -40,7 +40,9 @@ class FileBar:
         self._bar.stop()
 
     def show(self, channel: str, file: str, done: int, total: int | None) -> None:
-        """Move the bar of a channel to ``done`` bytes, which end in a file. The bar has no length without ``total``."""
+        """Set the bar of ``channel`` to ``done`` of ``total`` bytes, reading ``file``. With ``total`` None the bar has
+        no length.
+        """
         task, before = self._tasks.get(channel, (None, -_REDRAW_BYTES))
         if self._bar.disable or done - before < _REDRAW_BYTES:
             return
@@ -51,7 +53,9 @@ class FileBar:
 
 
 def bytes_before(files: Iterable[tuple[str, int]], name: str) -> int:
-    """Return the bytes of the files before a file. ``files`` are the names and sizes of a server's binlog files.
+    """Return the sum of the sizes of the binlog files before the file ``name``.
+
+    ``files`` are the names and sizes of a server's binlog files.
 
     >>> bytes_before([("bin.999999", 10), ("bin.1000000", 20), ("bin.1000001", 30)], "bin.1000001")
     30

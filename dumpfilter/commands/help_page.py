@@ -13,13 +13,13 @@ from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 WIDEST = 100
-"""The most columns of the page. Longer lines are hard to read."""
+"""The maximum width of the page, columns. Longer lines are hard to read."""
 
 _INDENT = 6
-"""The columns before an option's text."""
+"""The indentation of an option's text, columns."""
 
 _CODE = 4
-"""The spaces with which a line of an example begins, as in Markdown."""
+"""The indentation of an example's line in a docstring, spaces, as in Markdown."""
 
 
 def print_help(command: TyperCommand | TyperGroup, ctx: Any, console: Console) -> None:
@@ -57,7 +57,7 @@ def _print_wrapped(text: Text, indent: int, console: Console) -> None:
 
 
 def _panels(command: TyperCommand | TyperGroup, ctx: Any) -> dict[str, list[Any]]:
-    """Return the parameters to show under the name of their panel: arguments first, then general options."""
+    """Return the parameters to show, by the title of their panel: arguments first, then general options."""
     panels: dict[str, list[Any]] = {"Arguments": [], "Options": []}
     for parameter in command.get_params(ctx):
         if not getattr(parameter, "hidden", False):

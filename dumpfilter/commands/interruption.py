@@ -1,4 +1,4 @@
-"""The end of a job that writes files by Ctrl-C."""
+"""The message at Ctrl-C of a job that writes files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def telling_interruption(progress: Console, output: Path) -> Iterator[None]:
-    """Say at Ctrl-C that ``output`` is as before. The body of the ``with`` statement must leave it so."""
+    """Print at Ctrl-C that the directory ``output`` is unchanged. The body of the ``with`` statement must leave it
+    unchanged.
+    """
     try:
         yield
     except KeyboardInterrupt:

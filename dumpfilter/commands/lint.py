@@ -10,7 +10,7 @@ from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOp
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
 
 FOUND = 4
-"""The exit code when a filter has a warning. Notes alone do not count."""
+"""The exit code when a filter has a warning. Notes alone give 0."""
 
 
 class LintSettings(Settings):

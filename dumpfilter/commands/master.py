@@ -24,7 +24,7 @@ _PORT = 3307
 
 
 class ListenOptions(Settings):
-    """The address at which a master waits for slaves, and the file that tells its port."""
+    """The address at which a master waits for slaves, and the file to which it writes its port."""
 
     host: str = "127.0.0.1"
     """Address to listen on. An address that other machines can reach needs TLS and users, or --insecure."""
@@ -37,9 +37,10 @@ class ListenOptions(Settings):
     """Serve only slaves that show a certificate signed by the CA of --tls-ca (mutual TLS)."""
 
     def port_beside(self, replica_port: int | None) -> int | None:
-        """Return the port for slaves, or None for a master that serves real replicas alone.
+        """Return the port for slaves of dumpfilter, or None for a master that serves real replicas alone.
 
-        Raises OptionError for options of a port that there is not.
+        ``replica_port`` is the port for real replicas, or None. Raises OptionError for options of the port for slaves
+        if there is no such port.
         """
         if self.port is not None or replica_port is None:
             return _PORT if self.port is None else self.port

@@ -11,7 +11,7 @@ from dumpfilter.base.options.settings import Settings
 
 
 class Scheme(enum.StrEnum):
-    """The ways to hash a password. The names of MySQL's authentication plugins are for users of a console."""
+    """The supported password hashes. Those called like MySQL's authentication plugins are for users of a console."""
 
     SCRYPT = "scrypt"
     CACHING_SHA2 = "caching_sha2_password"
@@ -55,7 +55,9 @@ def password_hash_command(given: HashSettings) -> None:
 
 
 def _read(file: Path | None) -> str:
-    """Read a password from a file, the terminal or standard input. Raises OptionError for one that cannot be used."""
+    """Read a password from a file or, with None, from the terminal or standard input. Raises OptionError if it cannot
+    be used.
+    """
     import getpass
     import sys
 

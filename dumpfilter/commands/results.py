@@ -1,4 +1,4 @@
-"""The results of a simulation or an experiment: the files in the output directory, and what the terminal shows."""
+"""Writing the results of a simulation or an experiment to the output directory, and printing them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from dumpfilter.simulation.terminal import print_results
 
 
 def show_results(results: Results, output: Path, progress: Console, *, page: bool, json: bool) -> None:
-    """Write results to a directory, with a page if wanted, and print them as tables or as JSON.
+    """Write results to the directory ``output``, and print them as tables or, with ``json``, as JSON.
 
-    ``progress`` gets the warnings.
+    With ``page`` the directory also gets report.html. Warnings are printed to the console ``progress``.
     """
     write_results(results, output, page=page)
     if json:

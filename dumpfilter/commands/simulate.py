@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class Planned(NamedTuple):
-    """A planned simulation, and where its transactions are from."""
+    """A planned simulation, and the origin of its transactions."""
 
     plan: Plan
     speeds: dict[str, float | None]
-    """The speed at which each recording is replayed."""
+    """The speed at which each recording is replayed, by node; None: as fast as possible."""
     binlogs: dict[str, str]
-    """The binlog set of each origin."""
+    """The binlog set of each origin (a node whose server wrote the binlog), by the node's name."""
 
 
 class Inputs(Settings):
@@ -64,7 +64,7 @@ class Inputs(Settings):
 
 
 class ScenarioOptions(Settings, panel="Scenarios"):
-    """The options that say which scenarios a simulation computes."""
+    """The options for the scenarios (variants, rates, delays, loads) that a simulation computes."""
 
     variant: list[str] | None = setting(
         None, metavar="NAME", show_default=False, autocompletion=complete_variant
@@ -89,7 +89,9 @@ class ScenarioOptions(Settings, panel="Scenarios"):
     """The seed of the links' jitter."""
 
     def options(self, links: Sequence[str]) -> Options:
-        """Return the options of the simulation. ``links`` has the names of all links. Raises OptionError."""
+        """Return the options of the simulation. ``links`` has the names of all links (connections of nodes). Raises
+        OptionError.
+        """
         from dumpfilter.base.options.units import parse_rate, parse_time
         from dumpfilter.simulation import wishes
         from dumpfilter.simulation.hop import Hop
@@ -168,7 +170,10 @@ def simulate_command(
 def read_origins(
     given: Planned, run: Runner, read: JobReadOptions, variants: set[Variant]
 ) -> dict[str, SetTraffic]:
-    """Read the traffic of each origin's binlog set."""
+    """Read the traffic of the binlog set of each origin (a node whose server wrote a binlog), by the node's name.
+
+    ``variants`` are the ways to bring the binlog to the slaves that the simulation compares.
+    """
     from dumpfilter.simulation.results import Variant
     from dumpfilter.spark_jobs.simulation.traffic import TrafficOptions, read_traffic
 

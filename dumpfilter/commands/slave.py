@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MasterOptions(Settings, panel=MASTER_PANEL):
-    """The addresses of a slave's masters, one for each channel, and the password there."""
+    """The addresses of a slave's masters, one for each channel, and the password for them."""
 
     master: list[str] | None = setting(None, metavar="[CHANNEL=]HOST:PORT")
     """Address of the master; with a name before it, of that channel's. Repeatable. Without it the channels are those
@@ -33,9 +33,10 @@ class MasterOptions(Settings, panel=MASTER_PANEL):
     DUMPFILTER_SOURCE_PASSWORD."""
 
     def infos(self, source: SourceOptions, tls: TlsOptions, net_timeout: float) -> list[SourceInfo]:
-        """Return the configuration of one replication channel for each ``--master``. Raises OptionError.
+        """Return the connection settings of one replication channel for each ``--master``. Raises OptionError.
 
-        ``net_timeout`` is ``--replica-net-timeout``, by which an idle connection must not count as lost.
+        ``net_timeout`` is ``--replica-net-timeout``, seconds. The heartbeat period must be shorter, or idle connections
+        would count as lost.
         """
         from dumpfilter.slave.state.infos import SourceInfo
 
@@ -54,7 +55,7 @@ class MasterOptions(Settings, panel=MASTER_PANEL):
 
 
 class SummaryOptions(Settings):
-    """The summary of the target that a slave prints at the end."""
+    """The options for the summary of the applied changes that a slave prints at its end."""
 
     summary: Literal["table", "json", "none"] = "table"
     """The form of the summary at the end."""

@@ -14,7 +14,7 @@ from dumpfilter.commands.option_groups.inputs import BinlogArguments
 
 
 class SplitOutput(Settings):
-    """The directory of a split."""
+    """The output directory of a split."""
 
     output: Path = setting(show_default=False)
     """Directory for the sets. It appears when all sets are complete."""

@@ -53,9 +53,9 @@ def sql_command(asked: ConsoleLogin, given: SqlSettings) -> None:
 
 
 def print_results(login: Login, script: str, format_: Format | None, name: str = "") -> None:
-    """Run a script of statements, and print what they answer.
+    """Run a script of statements, and print their results.
 
-    With a format of None, tables that are too wide for the terminal are printed vertically. ``name`` names the server
+    With ``format_`` None, results are tables, or vertical if too wide for the terminal. ``name`` is the server's name
     in errors. Raises typer.Exit at the first statement that the server refuses.
     """
     from dumpfilter.console.client import StatementFailed, run_statements

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StatusSettings(Settings):
-    """The options of ``dumpfilter status`` beside the address."""
+    """The options of ``dumpfilter status`` besides the address."""
 
     max_lag: str = setting("", metavar="LAG")
     """The largest lag that is no problem: a time (30s, 5min, 1h) or bytes (64M, 500). Without it no lag is one."""
@@ -76,7 +76,7 @@ def status_command(
 
 
 def _question(asked: AskedOptions, source_tls: TlsOptions) -> Callable[[], Record]:
-    """Return the function that asks for the status. Raises OptionError."""
+    """Return the function that reads the status record from the place that the options name. Raises OptionError."""
     directory = asked.relay_dir
     if directory is not None:
         from dumpfilter.commands.server_status.of_directory import relay_directory_status

@@ -1,4 +1,4 @@
-"""The classes of sub-commands and of their groups: the page of ``--help``, and the log of every command."""
+"""The base classes of sub-commands and groups of them. They print ``--help`` and configure the log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SubCommand(HelpPage, TyperCommand):
     """A sub-command of ``dumpfilter``."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Configure the log and run the command. A command with options for the log configures it once more."""
+        """Configure the log and run the command. A command with log options configures the log again itself."""
         logs.configure(otherwise=logs.Level.WARNING, colors=sys.stderr.isatty())
         notice.on_compilation(_tell_of_compilation)
         for parameter in self.params:
@@ -47,13 +47,15 @@ class CommandGroup(HelpPage, TyperGroup):
     """A group of sub-commands, such as ``dumpfilter`` itself."""
 
     def help_of(self, ctx: Any, name: str) -> tuple[str, str]:
-        """Return the panel and the description of a command of the group."""
+        """Return the panel and the description of the group's command ``name``."""
         command: Any = self.get_command(ctx, name)
         return command.rich_help_panel or "Commands", command.help or ""
 
 
 def _check_path(name: str, path: Path) -> None:
-    """Raise OptionError for an address that was given where a path of this machine is wanted."""
+    """Raise OptionError if ``path``, the value of the option ``name``, is an address such as s3a: instead of a local
+    path.
+    """
     from dumpfilter.index.addresses import is_uri, not_here
 
     if is_uri(str(path)):

@@ -11,7 +11,7 @@ import typer
 from dumpfilter.base.errors import OptionError
 
 UNIT = "dumpfilter-master.service"
-"""The name of the unit's file, here and in /etc/systemd/system."""
+"""The name of the unit's file, in this package and in /etc/systemd/system."""
 
 
 def systemd_unit_command() -> None:

@@ -245,10 +245,10 @@ class _Search:
         return RowsEvents(event, layout, start, end, map, data)
 
     def _layout_or_none(self, event: int) -> int:
-        """Return the layout number that a group of equal rows events shares, or -1.
+        """Return the layout number that a group of equal rows events shares, or -1 if there is none.
 
-        It is -1 for an event that cannot be decoded, whose error is kept in ``errors``, and for an event that is found
-        alone because its header is not compared with others.
+        An event that cannot be decoded gets -1, and its error is added to ``errors``. An event whose header is not
+        compared with others gets -1, too, and is added to the result as a single one.
         """
         try:
             if self._events.length[event]:

@@ -1,4 +1,4 @@
-"""The options that name the master or slave whom a command asks."""
+"""The options that name the master or slave that a command asks for its status."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ConsoleLogin(Settings):
 
 
 class AskedOptions(ConsoleLogin):
-    """The address of the master, slave or relay directory, and the logins."""
+    """The address of the master or slave to ask, or the relay directory to read, and the logins."""
 
     master: str = setting("", metavar="HOST:PORT")
     """A master's address for slaves."""
@@ -61,7 +61,7 @@ class AskedOptions(ConsoleLogin):
     """Send the password to a master on another machine even without TLS."""
 
     def check(self) -> None:
-        """Check that the options name one master or one slave. Raises OptionError."""
+        """Check that the options name exactly one master, slave or relay directory. Raises OptionError."""
         asked = [
             bool(self.master or self.console),
             bool(self.slave),

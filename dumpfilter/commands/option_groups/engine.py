@@ -1,5 +1,6 @@
-"""The options that the jobs ``split``, ``bandwidth`` and ``simulate`` have in common: how a job reads the binlogs, and
-the engine that runs its tasks."""
+"""The options that the jobs ``split``, ``bandwidth`` and ``simulate`` have in common: how to read the binlogs, and on
+which engine (threads of this process, or Spark) to run the tasks.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +37,9 @@ class JobReadOptions(Settings):
 
 
 class EngineOptions(Settings, panel=PANEL):
-    """The options of the engine that runs a job: its kind, and for Spark the address of its master, its memory, and the
-    workers' archive."""
+    """The options of the engine that runs a job: local threads or Spark, and for Spark its master, memory and workers'
+    archive.
+    """
 
     engine: Engine | None = setting(None, show_default="spark", rich_help_panel=None)
     """The place of the work: local is threads of this process, spark is Apache Spark, which needs Java 17 or newer."""
@@ -53,9 +55,9 @@ class EngineOptions(Settings, panel=PANEL):
     """A setting of Spark, such as spark.executorEnv.NAME=VALUE, a worker's variable. Repeatable."""
 
     def runner(self, progress: Console, *, default: Engine) -> AbstractContextManager[Runner]:
-        """Return what runs the job's tasks, as a context manager that ends Spark.
+        """Return the runner of the job's tasks, as a context manager that stops Spark at its end.
 
-        ``default`` is the engine that runs the job if the user named none. ``progress`` shows the progress. Raises
+        ``default`` is the engine if the user named none. ``progress`` is the console for the progress bar. Raises
         OptionError for an option of Spark with the local engine, and SparkMissing when Spark cannot start here.
         """
         if (self.engine or default) == "spark":
@@ -75,7 +77,7 @@ class EngineOptions(Settings, panel=PANEL):
 
 
 class LocalEngineOptions(EngineOptions):
-    """The options of the engine, for commands that use threads of this process unless the user asks for Spark."""
+    """The options of the engine for commands whose default engine is local."""
 
     engine: Engine | None = setting(None, show_default="local", rich_help_panel=None)
     """The place of the work: local is threads of this process, spark is Apache Spark, which needs Java 17 or newer."""

@@ -1,4 +1,4 @@
-"""The inputs of commands: the binlog set, files or a running server's address, and the slaves with their filters."""
+"""The inputs of commands: the binlog set (files or a running server's address), and the slaves with their filters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class OptionalBinlogArguments(Settings):
-    """The binlog set of a command that can do without one."""
+    """The binlog set of a command that does not always need one."""
 
     binlogs: list[str] | None = setting(None, metavar="BINLOGS", is_argument=True)
     """The binlog set: its index file, its directory, or the files one by one, also as s3a:, hdfs: and file:
@@ -22,12 +22,14 @@ class OptionalBinlogArguments(Settings):
     files are temporary."""
 
     def source(self) -> list[str]:
-        """Return the set as the argument for ``BinlogSet.open``. A server's set is fetched first."""
+        """Return the paths of the set, as an argument for ``BinlogSet.open``. A running server's binlog is fetched
+        first.
+        """
         return fetched(self.binlogs or [], self.store)
 
 
 class BinlogArguments(OptionalBinlogArguments):
-    """The binlog set that a command reads, which may be on another file system, or that of a running server."""
+    """The binlog set that a command reads. It may be on a remote file system, or be fetched from a running server."""
 
     binlogs: list[str] = setting(metavar="BINLOGS", show_default=False, is_argument=True)
     """The binlog set: its index file, its directory, or the files one by one, also as s3a:, hdfs: and file:
@@ -35,14 +37,14 @@ class BinlogArguments(OptionalBinlogArguments):
 
 
 class VerifyOptions(Settings):
-    """The check with which a command reads a binlog set."""
+    """Whether checksums are verified while a command reads a binlog set."""
 
     verify_checksum: bool = True
     """Verify the events' checksums."""
 
 
 class SlaveSetOptions(Settings):
-    """The slaves of files, and those that the command line describes."""
+    """The slaves that files and the command line describe, with their filters."""
 
     slaves: list[Path] | None = setting(None, metavar="FILE", show_default=False)
     """Slaves and their filters: a TOML file, or a replica's own my.cnf. Repeatable."""
@@ -51,20 +53,22 @@ class SlaveSetOptions(Settings):
 
     @property
     def is_what_if(self) -> bool:
-        """Whether the command line describes a slave. Such a question deserves an answer at once."""
+        """Whether the command line itself describes a slave (``--slave``). Such a run should be quick, so that it needs
+        no Spark.
+        """
         return bool(self.slave)
 
     def definitions(self) -> list[SlaveDefinition]:
-        """Return the slaves. Raises OptionError."""
+        """Return the slaves of ``--slaves`` and ``--slave``. Raises OptionError."""
         from dumpfilter.topology.slave_options import slaves_of
 
         return slaves_of(self.slaves or [], self.slave or [])
 
 
 def fetched(binlogs: list[str], store: Path | None) -> list[str]:
-    """Return the paths of a binlog set. A running server's set is fetched first.
+    """Return the paths of a binlog set. If ``binlogs`` is a running server's address, its binlog is fetched first.
 
-    Temporary files are removed at the end of the command. Raises OptionError.
+    The files are kept in ``store``. With None they are temporary, until the end of the command. Raises OptionError.
     """
     from dumpfilter.receiver.url import is_source_url
 

@@ -21,9 +21,9 @@ _RANDOM_BYTES = 18
 
 
 def make_password(path: Path) -> bool:
-    """Make a file with a random password, unless the file exists. Return whether the file was made.
+    """Create a file with a random password, unless the file exists. Return whether the file was created.
 
-    Only the owner can read the new file. Raises OptionError for a file that cannot be made.
+    Only the owner can read the new file. Raises OptionError for a file that cannot be created.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -62,8 +62,8 @@ def parse_address(option: str, value: str) -> tuple[str, int]:
 def parse_masters(masters: Sequence[str], channel: str) -> list[tuple[str, str, int]]:
     """Parse the values ``[CHANNEL=]HOST:PORT`` of ``--master``, and return channel, host and port of each.
 
-    ``channel`` is the name for a value without one. Raises OptionError for another form, and for two masters of one
-    channel.
+    ``channel`` is the channel of a value that names none. Raises OptionError for another form, and for two masters of
+    one channel.
 
     >>> parse_masters(["127.0.0.1:3307", "m2=[::1]:3308"], "")
     [('', '127.0.0.1', 3307), ('m2', '::1', 3308)]

@@ -1,4 +1,4 @@
-"""The options by which operators watch a process: the endpoint of its metrics, and its log."""
+"""The options for monitoring a process: the endpoint of its metrics, and its log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LogOptions(Settings, panel="Log"):
-    """The format of a process's log on standard error, and the least level of its lines."""
+    """The format of a process's log on standard error, and the lowest level of its lines."""
 
     log_format: Format | None = setting(None, show_default=Format.TEXT.value)
     """The form of the log: text for people, or json with one object a line for programs."""
@@ -27,7 +27,7 @@ class LogOptions(Settings, panel="Log"):
 
 
 class MetricsOptions(Settings, panel="Metrics"):
-    """The address of the metrics' HTTP endpoint, and the file that tells its port."""
+    """The address of the metrics' HTTP endpoint, and the file to which its port is written."""
 
     metrics_port: int | None = setting(None, min=0, max=65535)
     """Port at which Prometheus reads metrics; 0 takes a free one. Without this option there are none."""
@@ -41,9 +41,8 @@ class MetricsOptions(Settings, panel="Metrics"):
     slaves, channels and users."""
 
     def metrics(self, tls: TlsSource | None) -> MetricsEndpoint | None:
-        """Return the endpoint's settings, or None without ``--metrics-port``.
-
-        ``tls`` are the settings of the process's TLS files.
+        """Return the endpoint's settings, or None without ``--metrics-port``. ``tls`` is the process's certificate, or
+        None.
         """
         from dumpfilter.console.metrics.endpoint import MetricsEndpoint
 
@@ -59,4 +58,4 @@ class MetricsOptions(Settings, panel="Metrics"):
 
 
 class MonitoringOptions(MetricsOptions, LogOptions):
-    """The endpoint of a process's metrics, and the form of its log."""
+    """The endpoint of a process's metrics, and the format of its log."""

@@ -32,7 +32,7 @@ SERVER_OPTIONS = frozenset(kind.option for kind in SERVER_RULE_KINDS) | frozense
         "skip-replica-start",
     ]
 )
-"""The options that dumpfilter takes from a server's section of ``my.cnf``, because they mean the same for both.
+"""The options that dumpfilter takes from a server's section of ``my.cnf``, because they mean the same for dumpfilter.
 
 Options such as ``port`` and ``user`` are not among them, because in that section they are about the server itself.
 """
@@ -77,7 +77,7 @@ class OptionFileCommand(SubCommand):
 
     @property
     def options(self) -> OptionNames:
-        """The names of this command's options, by which the reader of option files knows what a file may set."""
+        """The names of this command's options, which tell the reader of option files which of them a file may set."""
         switches = {
             _name(each): (each.opts[:1], each.secondary_opts[:1])
             for each in self._parameters

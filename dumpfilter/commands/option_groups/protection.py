@@ -39,7 +39,7 @@ class ProtectionOptions(Settings, panel=TLS_PANEL):
     def tls(self, *, for_grpc: bool = False) -> ReloadingTls | None:
         """Return the TLS settings of the files, or None without ``--tls-cert`` and ``--tls-key``.
 
-        With ``for_grpc`` the key must be of a kind that gRPC can use. Raises OptionError for files that cannot be used.
+        With ``for_grpc`` the key must be of a type that gRPC can use. Raises OptionError for files that cannot be used.
         """
         if self.tls_cert is None and self.tls_key is None:
             return None
@@ -57,10 +57,11 @@ class ProtectionOptions(Settings, panel=TLS_PANEL):
         tls: TlsSource | None,
         **more: Any,
     ) -> T | None:
-        """Return the settings of a port with this protection, or None without a port.
+        """Return the settings of a listening port with this protection, or None if ``port`` is None.
 
-        ``made`` is the class of the settings, :class:`~dumpfilter.base.security.endpoint.Endpoint` or one made from it.
-        ``tls`` are the settings of the files of these options. ``more`` are members of the class.
+        ``made`` is the class of the settings: :class:`~dumpfilter.base.security.endpoint.Endpoint` or a subclass.
+        ``tls`` is the certificate from the files of these options, or None. ``more`` are further arguments of the
+        class.
         """
         if port is None:
             return None
@@ -70,21 +71,21 @@ class ProtectionOptions(Settings, panel=TLS_PANEL):
 
 
 class Listener(NamedTuple):
-    """An address on which a command listens."""
+    """An address on which a command listens, and the option that sets it."""
 
     option: str
     host: str
     port: int | None
-    """None without the option, and 0 for any free port."""
+    """The TCP port; None if the option is not given, and 0 for any free port."""
 
 
 def check_distinct(listeners: Iterable[Listener]) -> None:
-    """Raise OptionError, which names both options, when two of them have the same address.
+    """Raise OptionError, which names both options, when two listeners have the same address and port.
 
     >>> check_distinct([Listener("--port", "::1", 3307), Listener("--console-port", "::1", 3308)])
     >>> check_distinct([Listener("--port", "::1", 3307), Listener("--console-port", "::1", 3307)])
-    Traceback (most recent call last):
-    dumpfilter.base.errors.OptionError: --port and --console-port are both 3307: give each of them a port of its own
+    Traceback (most recent call last): dumpfilter.base.errors.OptionError: --port and --console-port are both 3307: give
+    each of them a port of its own
     """
     earlier: list[Listener] = []
     for listener in listeners:

@@ -1,4 +1,4 @@
-"""The options of filters, one for each kind of rule, such as ``--replicate-do-db``."""
+"""The options of filters, one for each kind of filter rule, such as ``--replicate-do-db``."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ if TYPE_CHECKING:
     from dumpfilter.filter.factory import FilterOptions
 
 Rules = Annotated[Mapping[BaseRuleKind, Sequence[str]], SkipValidation]
-"""The values of the options of rules, for each kind of rule that the user gave."""
+"""The values of the filter options that the user gave, by kind of rule."""
 
 WRITE_PANEL = "Write side"
 
 
 def rule_option(kind: BaseRuleKind, help: str = "", name: str = "") -> Repeated:
-    """Return the option that adds rules of a kind. ``help`` and ``name`` replace the help and name of the kind."""
+    """Return the option for a kind of rule. ``help`` and ``name``, unless empty, replace the kind's own help and name.
+    """
     return Repeated(name or kind.option, kind, help or kind.help, kind.metavar)
 
 
 class SlaveFilterOptions(Settings, panel="Filter"):
-    """The options of a slave's filter: rules such as ``--replicate-do-db``, their semantics, and case of names."""
+    """The options of a slave's filter: rules such as ``--replicate-do-db``, their semantics, and how names compare."""
 
     rules: Rules = repeated(map(rule_option, SLAVE_RULE_KINDS))
     filter_semantics: FilterSemantics = FilterSemantics.CLASSIC
@@ -45,7 +46,10 @@ class SlaveFilterOptions(Settings, panel="Filter"):
     """How names compare: 0 as they are, 1 and 2 without case."""
 
     def channel_filters(self) -> ChannelFilters:
-        """Return the filters of the channels. Raises OptionError for rules that contradict the semantics."""
+        """Return the filters of a slave's channels from rules such as ``ch1:shop``.
+
+        Raises OptionError for a rule that the semantics (``--filter-semantics``) do not have.
+        """
         from dumpfilter.filter.channels import ChannelFilters, split_channel
 
         filters = ChannelFilters()
@@ -57,9 +61,9 @@ class SlaveFilterOptions(Settings, panel="Filter"):
         return filters
 
     def filter_options(self, written: WriteRuleOptions | None = None) -> FilterOptions:
-        """Return the filter that these rules describe, and the rules of the server that writes the binlog.
+        """Return the filter of these rules, together with the rules of the server that writes the binlog.
 
-        Raises OptionError.
+        ``written`` are the latter rules; None: that server has none. Raises OptionError.
         """
         from dumpfilter.filter.factory import FilterOptions
 
@@ -74,7 +78,7 @@ class SlaveFilterOptions(Settings, panel="Filter"):
 
 
 class WriteRuleOptions(Settings, panel=WRITE_PANEL):
-    """The rules by which a server keeps databases out of its binlog, such as ``--binlog-do-db``."""
+    """The rules by which the server that writes a binlog keeps databases out of it, such as ``--binlog-do-db``."""
 
     write_rules: Rules = repeated(map(rule_option, WriteRuleKind))
     binlog_filter_semantics: WriteSemantics = WriteSemantics.SERVER
@@ -90,7 +94,7 @@ _EFFECTIVE = {
 
 
 class MasterRuleOptions(WriteRuleOptions, panel=WRITE_PANEL):
-    """The rules that make a master hide events from all its slaves.
+    """The rules by which a master hides events from all its slaves.
 
     They are ``--binlog-do-db`` and ``--binlog-ignore-db``, or the effective rules ``--binlog-do`` and
     ``--binlog-ignore``, which look at the tables that a statement changes.

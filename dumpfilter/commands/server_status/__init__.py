@@ -1,1 +1,1 @@
-"""The status of a running master or slave, or of a relay directory at rest: ``dumpfilter status``."""
+"""``dumpfilter status``: the status of a running master or slave, or of the relay directory of a stopped slave."""

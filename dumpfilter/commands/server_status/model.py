@@ -1,7 +1,7 @@
-"""The records that ``dumpfilter status`` shows of a master or a slave, and the problems in them.
+"""The records that ``dumpfilter status`` shows of a master or a slave, and the detection of problems in them.
 
-A record has the facts by name, with values that JSON can represent: ``--json`` prints the record as it is. A value is
-None if the asked console, port or directory does not tell the fact. Times are Unix times, seconds.
+A record maps names to values that JSON can represent: ``--json`` prints the record as it is. A value is None if the
+console, port or directory that was asked does not tell it. Times are Unix times, seconds.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class ExitCode(enum.IntEnum):
 
 
 class StatusRefused(DumpfilterError):
-    """The error for a master or console that refuses to tell its status. The text has the cure."""
+    """An error about a master or console that refuses to tell its status. The text says what to do."""
 
 
 class NotOurs(ConnectionLost):
-    """The error for an address at which another program answers than the one that was asked for."""
+    """An error about an address at which another program answers than the expected master or slave of dumpfilter."""
 
 
 _FEW_BYTES = 1024
-"""The size below which a lag in bytes is most probably meant in seconds."""
+"""The size of a lag in bytes below which the user most probably meant seconds."""
 
 
 _TIME = re.compile(r"(s|min|h|d)$", re.IGNORECASE)
@@ -45,7 +45,7 @@ _BYTE = re.compile(r"i?b$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class MaxLag:
-    """The largest lag that is no problem, in bytes or in seconds. The default allows any lag."""
+    """The largest lag that is not a problem, in bytes or in seconds. The default allows any lag."""
 
     nbytes: float = math.inf
     seconds: float = math.inf
@@ -75,22 +75,23 @@ class MaxLag:
         raise OptionError(f"--max-lag: {text!r} is no lag: write a time (30s, 5min, 1h) or bytes (64M)")
 
     def is_odd(self, text: str) -> bool:
-        """Tell whether a lag in bytes, parsed from a bare number, is most probably meant in seconds."""
+        """Tell whether ``text``, which was parsed as bytes because it has no unit, is most probably meant as seconds.
+        """
         return text.isdigit() and 0 < self.nbytes < _FEW_BYTES
 
     def exceeded(self, nbytes: int | None, seconds: float | None) -> bool:
-        """Tell whether a lag is a problem. An unknown lag is none."""
+        """Tell whether a lag exceeds this limit. An unknown lag (None) does not."""
         return (nbytes is not None and nbytes > self.nbytes) or (
             seconds is not None and seconds > self.seconds
         )
 
 
 def master_record(**known: Any) -> Record:
-    """Return the record of a master with the known facts.
+    """Return the record of a master from the known values. Others are None, zero or empty.
 
     ``address`` is the master's address for slaves. ``health`` is SERVING, NOT_SERVING, or empty if nobody asked the
     health service. ``hint`` says why the record is not complete. ``slaves``, ``drains`` and ``drift`` are None if the
-    asker may not know them, and ``source`` if the master follows none.
+    login may not read them. ``source`` is None if the master does not receive its binlog from a running server.
     """
     return {
         "role": "master",
@@ -103,21 +104,24 @@ def master_record(**known: Any) -> Record:
 
 
 def with_files(status: Record, files: Sequence[tuple[str, int]]) -> None:
-    """Add the names and sizes of a binlog set's files to a master's record."""
+    """Add the number and total size of a binlog set's files, and the name and size of the last file, to a master's
+    record.
+    """
     status |= {"files": len(files), "bytes": sum(size for _, size in files)}
     if files:
         status["file"], status["position"] = files[-1]
 
 
 _COUNTS = ("events_", "bytes_", "transactions_")
-"""The beginnings of the names of a slave's counts."""
+"""The prefixes of the names of a slave's counters."""
 
 
 def slave_of_master(facts: Mapping[str, Any], filter_warnings: Sequence[str] = ()) -> Record:
-    """Return the record of a slave from its master's facts, which are those of the table ``dumpfilter.slaves``.
+    """Return the record of a slave from its row of the master's table ``dumpfilter.slaves``.
 
-    ``saved`` is a fraction of the bytes that the master read: dropped bytes minus the bytes of stand-ins for GTIDs.
-    ``saved`` is None before the master has read anything for the slave.
+    ``facts`` has the row's values by column. ``saved`` in the record is a fraction of the bytes that the master read
+    for the slave: dropped bytes, minus those of stand-ins (empty transactions that keep GTIDs). It is None before
+    anything was read.
     """
     counts = {name: value or 0 for name, value in facts.items() if name.startswith(_COUNTS)}
     dropped = counts.get("bytes_dropped", 0)
@@ -137,10 +141,10 @@ def slave_of_master(facts: Mapping[str, Any], filter_warnings: Sequence[str] = (
 
 
 def slave_record(**known: Any) -> Record:
-    """Return the record of a slave with the known facts.
+    """Return the record of a slave from the known values. Others are None or empty.
 
-    ``running`` tells whether a slave answers at the console, or works in the relay directory; ``process`` is then the
-    number of the process that has locked the directory.
+    ``running`` tells whether a slave answers at the console, or works in the relay directory. ``process`` is then the
+    id of the process that has locked the directory.
     """
     return {
         "role": "slave",
@@ -154,11 +158,11 @@ def slave_record(**known: Any) -> Record:
 
 
 def channel_record(**known: Any) -> Record:
-    """Return the record of a slave's channel with the known facts.
+    """Return the record of a slave's channel from the known values. Others are None, zero or empty.
 
     ``io_running`` and ``sql_running`` are those of SHOW REPLICA STATUS. ``last_io_error`` and ``last_sql_error`` are
-    the newest errors at all, even if the thread runs again; only the relay directory tells them. ``lag_bytes`` are the
-    bytes of the relay log that are not applied. ``unusable`` is the error of a state file that cannot be used.
+    the newest errors, even if the thread runs again; only the relay directory tells them. ``lag_bytes`` is the number
+    of bytes of the relay log that are not applied yet. ``unusable`` is the error of a state file that cannot be used.
     """
     return {
         **dict.fromkeys(("channel", "source", "filter_on", "io_error", "sql_error"), ""),
@@ -176,7 +180,9 @@ def channel_record(**known: Any) -> Record:
 
 
 def judge(status: Record, most: MaxLag) -> list[str]:
-    """Return the problems of a master or slave as sentences, and note them in its record."""
+    """Return the problems of a master or slave as sentences, and store them in its record. ``most`` is the limit of a
+    lag.
+    """
     problems = _problems_of_master if status["role"] == "master" else _problems_of_slave
     status["problems"] = list(problems(status, most))
     found: list[str] = status["problems"]
@@ -203,7 +209,7 @@ def _problems_of_master(status: Record, most: MaxLag) -> Iterator[str]:
 
 
 def _absence(slave: Record) -> str | None:
-    """Return why the absence of a slave is a problem, or None when it is none."""
+    """Return why the absence of a master's slave is a problem, or None if it is not one."""
     if slave["drained"]:
         return None
     name, user = name_of_slave(slave), slave["user"]
@@ -244,18 +250,18 @@ def _problems_of_slave(status: Record, most: MaxLag) -> Iterator[str]:
 
 
 def name_of_slave(slave: Record) -> str:
-    """Return the name of a master's slave for people."""
+    """Return the description of a master's slave for messages, such as "slave 101 on channel c"."""
     channel = f" on channel {slave['channel']}" if slave["channel"] else ""
     return f"slave {slave['server_id']}{channel}"
 
 
 def name_of_channel(channel: Record) -> str:
-    """Return the name of a slave's channel for people."""
+    """Return the description of a slave's channel for messages."""
     return f"channel {channel['channel']}" if channel["channel"] else "the default channel"
 
 
 def _lag(lagging: Record) -> str:
-    """Return the lag of a slave or channel as far as it is known."""
+    """Return the known parts of the lag of a slave or channel, such as "1,024 bytes, 3.0 s"; empty if none is known."""
     nbytes, seconds = lagging["lag_bytes"], lagging["lag_seconds"]
     parts = [] if nbytes is None else [f"{nbytes:,} bytes"]
     return ", ".join(parts if seconds is None else [*parts, f"{seconds:.1f} s"])

@@ -1,4 +1,4 @@
-"""The status of a running master or slave by its console."""
+"""The status of a running master or slave, read from its console."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 Rows = list[dict[str, Any]]
 
 _VERSION = re.compile(r"dumpfilter (\d\S*), ")
-"""The beginning of a console's version_comment, such as ``dumpfilter 0.2.0, master``."""
+"""The pattern of the beginning of a console's version_comment, such as ``dumpfilter 0.2.0, master``."""
 
 
 def master_status(source: Source | None, console: Login | None) -> Record:
-    """Ask a master. Without a user and a console the status only has what everybody may know.
+    """Return the record of a running master. Without a user and a console it has only what everybody may know.
 
-    ``source`` is the connection to the port for slaves; None: ask the console only. Raises ConnectionLost when nothing
-    answers, TlsError when TLS is missing, and StatusRefused for a wrong password.
+    ``source`` is the connection to the master's port for slaves, or None. ``console`` is the login at its console, or
+    None. Raises ConnectionLost when nothing answers, TlsError when TLS is missing, and StatusRefused for a wrong
+    password.
     """
     status = master_record()
     if source is not None:
@@ -93,14 +94,14 @@ _COLUMNS = {
     "retrieved_gtids": "Retrieved_Gtid_Set",
     "executed_gtids": "Executed_Gtid_Set",
 }
-"""The facts about a channel that SHOW REPLICA STATUS tells, with its columns."""
+"""The members of a channel's record that come from SHOW REPLICA STATUS, with their columns there."""
 
 _NO_COUNTERS = ("lag_bytes", "lag_seconds")
-"""The numbers of ``dumpfilter.channels`` that are no counts since the channel's first start."""
+"""The integer columns of ``dumpfilter.channels`` that are not counters since the channel's first start."""
 
 
 def slave_status(login: Login) -> Record:
-    """Ask a running slave. Raises ConnectionLost, NotOurs or StatusRefused."""
+    """Return the record of a running slave. Raises ConnectionLost, NotOurs or StatusRefused."""
     version, ((variables, *_), rows, counts, hits) = _ask(
         login,
         "slave",

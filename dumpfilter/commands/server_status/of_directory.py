@@ -1,4 +1,4 @@
-"""The status of a slave by the files of its relay directory, whether the slave runs or not."""
+"""The status of a slave, read from the files of its relay directory, whether the slave runs or not."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from dumpfilter.slave.state.infos import CountersInfo, MasterInfo, RelayLogInfo,
 
 
 def relay_directory_status(directory: Path) -> Record:
-    """Read a relay directory, without changing anything, whether a slave runs there or not.
+    """Return the record of the slave to which a relay directory belongs. Nothing is changed, and the slave may be
+    running.
 
-    Raises OptionError for a directory that is no slave's. A file that cannot be used is a problem in the status.
+    Raises OptionError if the directory is not a slave's. A file that cannot be used is a problem in the record.
     """
     names = ("auto.cnf", SourceInfo.NAME, MasterInfo.NAME)
     if not any((directory / name).exists() for name in names):
@@ -83,7 +84,7 @@ def _uuid(directory: Path) -> str:
 
 
 def _process(directory: Path) -> int | None:
-    """Return the number of the process that has locked the relay directory, or None. 0 stands for an unknown number."""
+    """Return the id of the process that has locked the relay directory; None if none has, 0 if the id is unknown."""
     try:
         lock = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

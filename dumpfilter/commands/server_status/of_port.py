@@ -1,4 +1,4 @@
-"""The status of a running master by its port for slaves: by gRPC's health service, and by the call Status."""
+"""The status of a running master, read from its gRPC port for slaves: the health service, and the call Status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
 SECONDS = 10.0
-"""The longest wait for an answer of a master, seconds."""
+"""The time limit of a master's answer, seconds."""
 
 _LOGIN_OR_CONSOLE = (
     "the master tells strangers its health only; for the slaves and the binlog give --console with the address of the "
@@ -31,9 +31,10 @@ _LOGIN_OR_CONSOLE = (
 
 
 def ask_port(status: Record, source: Source, *, whole: bool) -> None:
-    """Add the master's health to its record, and with ``whole`` what the replication user may know.
+    """Add the master's health to its record and, with ``whole``, the status that the replication user may read.
 
-    Raises ConnectionLost when nothing answers, TlsError when TLS is missing, and StatusRefused for a wrong password.
+    ``source`` is the connection to the master's port for slaves. Raises ConnectionLost when nothing answers, TlsError
+    when TLS is missing, and StatusRefused for a wrong password.
     """
     status["address"] = source.info.address
     try:
@@ -91,7 +92,7 @@ def _take(status: Record, answer: pb.StatusResponse) -> None:
 
 
 _TIMES = {"registered_at", "last_seen_at"}
-"""The times of a slave, which the console tells as text."""
+"""The members of a slave that are times, which the console tells as text."""
 
 _FACTS = [
     field.name
@@ -110,7 +111,7 @@ def _slave(slave: pb.Slave, files: list[tuple[str, int]]) -> Record:
 
 
 def lag_after(files: list[tuple[str, int]], file: str, position: int) -> int | None:
-    """Return the bytes of a binlog set after a place. None if the set does not have the file.
+    """Return the number of bytes of a binlog set after a position. None if the set does not have the file.
 
     ``files`` are the names and sizes of the set's files in their order.
 

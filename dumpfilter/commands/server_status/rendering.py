@@ -1,4 +1,4 @@
-"""The printing of a master's or slave's record as tables for people."""
+"""The printing of a status record of a master or slave as tables."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from dumpfilter.base.printable import printable
 from dumpfilter.commands.server_status.model import Record, name_of_channel, name_of_slave
 
 _LONGEST = 500
-"""The length at which a value is cut on the terminal, characters. GTID sets can be long; --json has them whole."""
+"""The length to which a value is cut on the terminal, characters. GTID sets can be long; --json prints them whole."""
 
 _ANY_WIDTH = 1 << 20
-"""A width in which every table fits, characters."""
+"""A console width in which every table fits, characters."""
 
 
 def render_status(status: Record, console: Console) -> None:
-    """Print a status: a table of facts, a table of slaves or of each channel, and the problems."""
+    """Print a status record: a table of values, a table of slaves or of each channel, and the problems."""
     if status["role"] == "master":
         _render_master(status, console)
     else:
@@ -69,7 +69,7 @@ def _render_master(status: Record, console: Console) -> None:
 
 
 def _numbers(slaves: Sequence[Record]) -> str:
-    """Return the number of slaves, and how many of them are in each state."""
+    """Return the number of slaves, followed by the number of slaves in each state."""
     states = Counter(one["state"] for one in slaves if one["state"])
     each = ", ".join(f"{count} {state}" for state, count in states.items())
     return f"{len(slaves)} ({each})" if states else "0"
@@ -86,7 +86,7 @@ def _place(record: Record, prefix: str = "") -> str:
 
 
 def _shown(name: str, value: Any) -> str:
-    """Return a fact of a record as people read it. The end of the name tells the unit."""
+    """Return the text for a value of a record. The suffix of its name, such as ``_at``, tells the unit."""
     match value:
         case None | "":
             return ""
@@ -116,7 +116,7 @@ _SLAVE: Mapping[str, str | Callable[[Record], str]] = {
     "saved": "saved",
     "undecided": "events_undecided",
 }
-"""The columns of the table of slaves, each with the name of its fact or the function that makes the cell."""
+"""The columns of the table of slaves, each with the record's member or the function that makes the cell."""
 
 _NUMERIC = ("id", "lag bytes", "lag s", "sent", "dropped", "for GTIDs", "saved", "undecided")
 """The columns that are aligned to the right."""
@@ -152,7 +152,7 @@ _TOLD_BEFORE = {
     *("channel", "source", "io_running", "sql_running", "counters"),
     *(f"{name}_{part}" for name in _PLACES for part in ("file", "position")),
 }
-"""The facts of a channel that have rows of their own, in another form than the rest."""
+"""The members of a channel's record that have rows in another form, and are not printed with the rest."""
 
 
 _WORDS = {"io": "I/O", "sql": "SQL", "gtids": "GTIDs"}
@@ -189,10 +189,10 @@ def _print_rows(
     rows: Sequence[Sequence[str]],
     numbers: Sequence[str] = (),
 ) -> None:
-    """Print rows as a table, or each row as a block of its own where the table is wider than the terminal.
+    """Print rows as a table, or each row as a block of lines if the table is wider than the terminal.
 
-    People copy numbers and positions, so no value is cropped. A pipe has a width only where COLUMNS gives the width.
-    Without COLUMNS, a pipe gets the whole table.
+    People copy numbers and positions, so no value is cropped. A pipe has a width only if COLUMNS is set. Otherwise a
+    pipe gets the whole table.
     """
     used = [at for at in range(len(heads)) if any(row[at] for row in rows)]
     whole = table(

@@ -5,9 +5,9 @@ A master's and a slave's console have one method for each class that they carry 
 :mod:`dumpfilter.console.sql.grammar` reads the syntax. A command only holds the values that the statement contains, and
 does not check that a channel or file exists.
 
-The grammar is that of MySQL 9.7 (``sql_yacc.yy``). Three things are added: the older words MASTER and SLAVE, MariaDB
-10.11's forms with a connection name (``STOP SLAVE 'name'``), and filter options such as ``REPLICATE-DO-DB`` (proposed
-by WL#2387) and ``DO`` (WL#2516).
+The grammar is that of MySQL 9.7 (``sql_yacc.yy``). The older words MASTER and SLAVE are added, and MariaDB 10.11's
+forms with a connection name (``STOP SLAVE 'name'``). Filter options are added, too, such as ``REPLICATE-DO-DB``
+(proposed by WL#2387) and ``DO`` (WL#2516).
 
 In all commands, a ``channel`` of None means that the statement has no FOR CHANNEL clause. The default channel is "".
 ``old`` is true for a statement with the older words SLAVE or MASTER. The result then has the older column names.
