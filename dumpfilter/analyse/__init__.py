@@ -1,5 +1,5 @@
-"""Answers about binlogs for people: inspect, explain, lint, the text of binlog, and what pages and tables share.
+"""Analyses of binlogs for people: inspect, explain, lint, the printed text of binlog, and the common parts of reports.
 
-Enters: a binlog set and filters. Leaves: results as values, their tables, texts and pages. It imports the core, from
-base to dump, and the console's SQL, whose words a printed statement must quote.
+Enters: a binlog set and filters. Leaves: results as values, their tables, texts and pages. The package imports the
+core, from base to dump, and the console's SQL, whose reserved words a printed statement must quote.
 """

@@ -78,10 +78,10 @@ class Filters:
         return cls(options.slave_filter(written_by), options.write_filter(written_by))
 
     def decide(self, subject: Subject) -> Decision:
-        """Return the decision about a table's row events or about a statement, with the rule behind it.
+        """Return the decision about a subject (a table's row events, or a statement), with the rule behind it.
 
-        The subject is that table or statement. Rules like ``--binlog-do-db`` come first. The slave's filter decides
-        what these rules let pass.
+        Rules like ``--binlog-do-db`` come first. The slave's filter decides about the events that these rules let into
+        the binlog.
         """
         if self.write is not None and self.write.is_on:
             written = self.write.decide(subject)
@@ -90,7 +90,9 @@ class Filters:
         return self.slave.decide(subject)
 
     def flags(self, subjects: Subjects) -> TableFlags:
-        """Return the decisions of both filters as numbers (table flags), in the form that the dump thread needs."""
+        """Return the verdicts of both filters as table flags (one uint32 for each table and statement), as the dump
+        thread needs them.
+        """
         return TableFlags(self.slave, subjects, write_filter=self.write)
 
 
@@ -124,20 +126,21 @@ class ExplainedSet:
     counts: Counts = field(default_factory=Counts)
     """The numbers of events and bytes that a dump of the whole set would read, send and drop."""
     warnings: list[FilterWarning] = field(default_factory=list)
-    """The rules of the slave's filter that do not do what they seem to do."""
+    """Warnings about rules of the slave's filter that do not do what they seem to do."""
 
 
 @dataclass(frozen=True)
 class ExplainedEvent:
-    """One event, its binlog file and position, and the reason why it is sent or dropped.
+    """One event, its binlog file and byte offset, and the reason why it is sent or dropped.
 
-    ``decision`` is None for an event that no rule decides, such as Rotate or BEGIN.
+    ``decision`` is None for an event that no rule decides, such as Rotate or BEGIN. ``subject`` is the table or
+    statement that a rule decides about, or None.
     """
 
     file: str
     position: int
     inside: int | None
-    """For an event inside a compressed transaction, its offset in the uncompressed bytes; None for other events.
+    """The byte offset of an event inside the uncompressed payload of a compressed transaction; None for other events.
 
     ``position`` is then the position of the Transaction_payload event that holds the transaction.
     """
@@ -152,10 +155,10 @@ class ExplainedEvent:
 def explain_set(
     binlogs: BinlogSet, filters: Filters | ReplicationFilter, *, verify: bool = True
 ) -> ExplainedSet:
-    """Explain what the filters do with each table and each kind of statement in a binlog set.
+    """Explain what the filters do with each table and each type of statement in a binlog set.
 
     The function runs the dump thread without sending anything. ``verify`` tells whether checksums of events are
-    verified. Raises BinlogError where the set is damaged.
+    verified. Raises BinlogError if the set is damaged.
 
     >>> from importlib import resources
     >>> from dumpfilter.filter import Filter
@@ -198,8 +201,10 @@ def explain_set(
 
 
 _UNMAPPED, _XA_END, _SUBJECTS = range(R.ENDS, R.ENDS + 3)
-"""The groups of events that follow the roles: rows without a table map, ends of XA transactions, and then the events of
-each table or statement, by its number."""
+"""The keys of groups of events that come after the roles: rows without a table map, and ends of XA transactions.
+
+``_SUBJECTS`` plus a number is the key of the events of the table or statement with this number.
+"""
 
 _REASONS = {**BY_ROLE, _UNMAPPED: UNMAPPED, _XA_END: XA_END}
 
@@ -290,7 +295,7 @@ _FRAME = re.compile(
     r"\s*(BEGIN|START\s+TRANSACTION|COMMIT|ROLLBACK|SAVEPOINT|RELEASE\s+SAVEPOINT|XA)\b", re.IGNORECASE
 )
 _MOST_CHOICES = 5
-"""The most tables of one UPDATE for which every combination of updated tables is explained.
+"""The limit of tables of one UPDATE for which every combination of updated tables is explained.
 
 The limit bounds the work, because n tables have 2**n - 1 combinations.
 """

@@ -17,7 +17,7 @@ from dumpfilter.filter import Decision, Step, Verdict
 from dumpfilter.index.subjects import Subject, TableSubject
 
 _MOST_TABLES = 3
-"""The most tables of one statement that a table cell of the output names."""
+"""The number of tables of one statement that a cell of the output names."""
 
 _NOT_WRITTEN = "not written"
 
@@ -38,7 +38,7 @@ def by_write_side(decision: Decision, filters: Filters) -> bool:
 
 
 def describe(subject: Subject) -> str:
-    """Return a table or statement in a few words, for a table cell of the output.
+    """Return a short description of a table or statement, for a cell of the output.
 
     >>> describe(TableSubject("shop", "orders"))
     'rows of shop.orders'
@@ -50,7 +50,7 @@ def describe(subject: Subject) -> str:
 
 
 def _text(text: str) -> Text:
-    """Return a text for the terminal with unprintable characters escaped, which names in a binlog may have."""
+    """Return a text for the terminal, with the unprintable characters that names in a binlog may have escaped."""
     return Text(visible(text))
 
 
@@ -212,7 +212,7 @@ def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: i
 
 
 def print_events(events: Iterable[ExplainedEvent], filters: Filters, console: Console) -> None:
-    """Print one line for each event as soon as the event is explained. In a pipe tabs separate the columns."""
+    """Print one line for each event as soon as the event is explained. In a pipe, tabs separate the columns."""
     separator = "  " if console.is_terminal else "\t"
     for event in events:
         what = "" if event.subject is None else describe(event.subject)
@@ -292,7 +292,7 @@ def _print_rules(filters: Filters, console: Console) -> None:
 
 
 def _print_table(console: Console, title: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Print a table on a terminal, or lines with tabs between the columns into a pipe."""
+    """Print a table on a terminal, or tab-separated lines into a pipe."""
     if console.is_terminal:
         console.print(table(heads, rows, title=title, numbers=("events", "bytes")))
         return

@@ -1,1 +1,1 @@
-"""The figures about a binlog set that ``dumpfilter inspect`` prints."""
+"""The statistics of a binlog set that ``dumpfilter inspect`` prints."""

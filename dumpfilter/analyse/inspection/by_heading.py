@@ -1,4 +1,7 @@
-"""Bytes and events of a binlog set by table and time, counted in bounded memory."""
+"""Bytes and events of a binlog set by heading (the table or schema under which reports count) and time.
+
+The memory is bounded, whatever the number of tables and timestamps.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +26,25 @@ from dumpfilter.index.subjects import Subjects
 Ints = npt.NDArray[np.int64]
 
 MOST_SUMS = 1 << 16
-"""The most sums, one for each heading and period with traffic. When there are more, the periods become longer."""
+"""The limit of sums, one for each heading (table or schema) and period with traffic. Beyond it, the periods become
+longer.
+"""
 
 _MOST_CONDITIONS = 1 << 16
-"""The most sets of tables that a tally remembers. Another tally takes its heading, so that the memory is bounded."""
+"""The limit of conditions (sets of tables) of one tally (the counter of bytes), which is replaced at the limit."""
 
 _SEGMENTS = 16
-"""The segments after which the counts of the tally are added to the sums."""
+"""The number of segments (at most 4 MiB of events each) after which the counts of the tally are added to the sums."""
 
 
 class Volume(NamedTuple):
-    """An amount of events."""
+    """A number of events and their bytes."""
 
     events: int
     bytes: int
-    """The bytes in the files. An event of a compressed transaction has its share of the compressed bytes."""
+    """The bytes in the files. An event of a compressed transaction counts with its share of the compressed bytes."""
     uncompressed: int
-    """The bytes without compression."""
+    """The bytes that the events would have without compression."""
 
     def plus(self, other: Volume) -> Volume:
         return Volume(*(a + b for a, b in zip(self, other, strict=True)))
@@ -53,10 +58,10 @@ NOTHING = Volume(0, 0, 0)
 
 @dataclass(frozen=True)
 class HeadingSums:
-    """The traffic of each heading in each period."""
+    """The traffic of each heading (the table or schema under which reports count events) in each period."""
 
     seconds: int
-    """The length of a period."""
+    """The length of a period, seconds."""
     headings: list[Heading]
     heading: Ints
     """For each sum, the index of its heading in ``headings``."""
@@ -72,14 +77,14 @@ class HeadingSums:
         return {one: Volume(*row) for one, row in zip(self.headings, totals.tolist(), strict=True)}
 
     def in_periods(self, seconds: int) -> HeadingSums:
-        """Return the sums in periods of another length, which is a multiple of the present one."""
+        """Return the sums in longer periods of ``seconds``, a multiple of the present length."""
         return _summed(replace(self, seconds=seconds, period=self.period // (seconds // self.seconds)))
 
 
 class ByHeading:
-    """Counts the events of a binlog set by heading and period, segment by segment.
+    """A counter of the events of a binlog set by heading (table or schema) and period, fed segment by segment.
 
-    With ``period`` the periods have this length in seconds. Without, they are as long as :data:`MOST_SUMS` demands.
+    ``period`` is the length of the periods, seconds. With None they become as long as :data:`MOST_SUMS` demands.
     """
 
     def __init__(self, subjects: Subjects, sources: SourceNumbers, period: int | None = None) -> None:
@@ -96,7 +101,7 @@ class ByHeading:
         return Tally(self._subjects, self._sources, filters=(), bucket_seconds=self._found.seconds)
 
     def add(self, segment: Segment, flat: FlatEvents, read: ReadAt) -> None:
-        """Count the events of the next segment."""
+        """Count the events of the next segment. ``flat`` has its events, and ``read`` reads its file."""
         saved = flat.size - flat.stored
         if self._saved is None and saved.any():
             self._saved = self._new_tally()
@@ -139,13 +144,13 @@ class ByHeading:
 
 
 def _summed(parts: HeadingSums) -> HeadingSums:
-    """Add up the sums with the same heading and period."""
+    """Merge the sums that have the same heading and period."""
     rows = added_up(np.column_stack([parts.heading, parts.period, parts.volume]), keys=2)
     return replace(parts, heading=rows[:, 0], period=rows[:, 1], volume=rows[:, 2:])
 
 
 def _flat_segment(segment: Segment, flat: FlatEvents, size: Ints) -> Segment:
-    """Return a segment with the events of compressed transactions in their headings, and with these sizes."""
+    """Return a segment in which the events inside compressed transactions replace these, with the given sizes."""
     role = flat.role.copy()
     last = (
         np.append(np.flatnonzero(np.diff(flat.event)), len(flat.event) - 1) if len(flat.event) else flat.event
@@ -167,12 +172,14 @@ def _flat_segment(segment: Segment, flat: FlatEvents, size: Ints) -> Segment:
 
 
 MOST_PERIODS = 32
-"""The most periods with traffic, unless the user chooses the length."""
+"""The limit of periods with traffic, unless the user chooses the length of a period."""
 
 
 @dataclass(frozen=True)
 class OverTimeOptions:
-    """The choice of bytes over time: by schema or table, and the length of a period, seconds (None: by the span)."""
+    """The choice of bytes over time: by schema or by table, and the length of a period in seconds (None: chosen by the
+    span).
+    """
 
     by: Division
     period: int | None = None
@@ -184,15 +191,17 @@ class OverTime:
 
     by: Division
     seconds: int
-    """The length of a period."""
+    """The length of a period, seconds."""
     names: tuple[str, ...]
     """The names of the schemas or tables, those with most bytes first."""
     periods: dict[int, dict[str, int]]
-    """The bytes by name in each period with traffic, by the period's begin (Unix seconds; 0: without a timestamp)."""
+    """The bytes by name in each period with traffic, by the period's start (Unix seconds; 0: events without a
+    timestamp).
+    """
 
     @classmethod
     def of(cls, sums: HeadingSums, options: OverTimeOptions) -> OverTime:
-        """Return the bytes of a binlog set over time."""
+        """Return the bytes of schemas or tables over time, from the sums of a binlog set."""
         while options.period is None and len(np.unique(sums.period)) > MOST_PERIODS:
             sums = sums.in_periods(wider(sums.seconds))
         labels = [one.name if options.by is Division.TABLE else one.labels[0] for one in sums.headings]
@@ -221,7 +230,7 @@ class OverTime:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures as a dictionary, for output as JSON."""
+        """Return the bytes over time as a dictionary for JSON."""
         return {
             "by": self.by.value,
             "period_seconds": self.seconds,

@@ -1,4 +1,5 @@
-"""The events of a segment in one list, with the events inside compressed transactions in their places."""
+"""The events of a segment as one list, in which the events inside compressed transactions replace those transactions.
+"""
 
 from __future__ import annotations
 
@@ -19,32 +20,33 @@ _T = TypeVar("_T", bound=np.generic)
 
 @dataclass(frozen=True)
 class FlatEvents:
-    """The events of a segment as columns. The events of an opened Transaction_payload event stand in its place."""
+    """The events of a segment as columns. The events inside an opened Transaction_payload event (a payload) replace it.
+    """
 
     event: Ints
-    """The number, within the segment, of the event in the file. Events of one payload have the payload's number."""
+    """The index, within the segment, of the event in the file. Events of one payload have the payload's index."""
     type: npt.NDArray[np.uint8]
     role: npt.NDArray[np.uint8]
-    """The role without the bit :data:`~dumpfilter.binlog.roles.ENDS`."""
+    """The role (how the event travels in a filtered stream), without the bit :data:`~dumpfilter.binlog.roles.ENDS`."""
     subject: npt.NDArray[np.int32]
     size: Ints
-    """The size without compression, bytes."""
+    """The size that the event would have without compression, bytes."""
     stored: Ints
     """The bytes that the event takes in the file. An event of a payload has its share of the payload's bytes.
 
     The shares of one payload add up to its size in the file.
     """
     inside: Ints
-    """For an event of a compressed transaction its offset in the uncompressed bytes; -1 for other events."""
+    """The byte offset of an event inside the uncompressed payload; -1 for events that are not in one."""
     first_of_transaction: Ints
     """For each transaction of the segment, the index of its first event in these columns."""
 
 
 def flat_events(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int) -> FlatEvents:
-    """Return the events of a segment, with those of compressed transactions in their places.
+    """Return the events of a segment, with the events of compressed transactions in place of these.
 
     ``data`` holds the segment's bytes, and begins at file offset ``data_offset``. A compressed transaction without
-    events stays as it is, and so does one that the scan did not open.
+    events stays one event, and so does one that the scan did not open.
     """
     sizes = uncompressed_sizes(
         data, segment.offset - data_offset, segment.size, segment.type, segment.format_description
@@ -77,7 +79,7 @@ def flat_events(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int)
 
 
 def _shares(whole: int, sizes: Ints) -> Ints:
-    """Divide ``whole`` bytes in proportion to ``sizes``. The parts add up to ``whole``."""
+    """Divide ``whole`` bytes in proportion to ``sizes``. The parts sum up to ``whole`` exactly."""
     ends = np.cumsum(sizes)
     total = int(ends[-1])
     # A float holds every product exactly as long as it is below 2**53; beyond that the parts still add up.

@@ -1,4 +1,4 @@
-"""The figures about a binlog set that ``dumpfilter inspect`` prints.
+"""The statistics of a binlog set that ``dumpfilter inspect`` prints.
 
 They are bytes and events by type, schema and table, the largest transactions and statements, and rates over time.
 Compressed transactions are opened. The memory does not depend on the size of the set.
@@ -38,7 +38,7 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 
 NOT_OPENED = "(not opened)"
-"""The text that stands in place of a schema's name for compressed transactions that are too large to open."""
+"""The text in place of a schema's name for compressed transactions that are damaged or too large to open."""
 
 TOP = 10
 """The default of ``--top``: how many tables, transactions and statements are listed."""
@@ -46,18 +46,18 @@ TOP = 10
 
 @dataclass
 class Compression:
-    """The compressed part of a binlog set, and the effect of the compression."""
+    """The amount of compressed events in a binlog set, and the effect of the compression."""
 
     transactions: int = 0
-    """The transactions that MySQL compressed as a whole (Transaction_payload events)."""
+    """The number of transactions that MySQL compressed as a whole (Transaction_payload events)."""
     events: int = 0
-    """The events whose rows or statement MariaDB compressed."""
+    """The number of events whose rows or statement MariaDB compressed."""
     bytes: int = 0
-    """The bytes of these events in the files."""
+    """The bytes of all these compressed transactions and events in the files."""
     uncompressed: int = 0
-    """The bytes of the same events without compression."""
+    """The bytes that they would have without compression."""
     not_opened: int = 0
-    """The compressed transactions that are damaged or too large to open. Their tables are not known."""
+    """The number of compressed transactions that are damaged or too large to open. Their tables are not known."""
 
     @property
     def ratio(self) -> float | None:
@@ -67,7 +67,7 @@ class Compression:
 
 @dataclass
 class Inspection:
-    """The figures about a binlog set. Sizes are in bytes of whole events, and times in Unix seconds."""
+    """The statistics of a binlog set. Sizes are in bytes of whole events, and times in Unix seconds."""
 
     server_version: str
     family: str
@@ -75,9 +75,9 @@ class Inspection:
     events: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The number and the bytes of the events of each type, by the type's name."""
     events_inside: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """The number of the events inside compressed transactions, and their bytes without compression, by type."""
+    """The number of events inside compressed transactions, and their uncompressed bytes, by type."""
     tables: dict[tuple[str, str], Volume] = field(default_factory=dict)
-    """The events of each table, by schema and table, with those of compressed transactions.
+    """The events of each table, by schema and table, including those inside compressed transactions.
 
     :mod:`dumpfilter.analyse.report.headings` says which events count for which table.
     """
@@ -89,23 +89,26 @@ class Inspection:
     largest_statements: list[Large] = field(default_factory=list)
     bucket_seconds: int = 1
     rates: list[Bucket] = field(default_factory=list)
-    """The transactions by the time of their last events, in buckets of ``bucket_seconds``. Empty buckets are left out.
+    """The number and bytes of transactions by the time of their last events, in buckets of ``bucket_seconds``.
 
-    The bucket that starts at 0 has the transactions without a timestamp that come before all timestamps.
+    Empty buckets are left out. The bucket that starts at 0 has the transactions without a timestamp that come before
+    the first timestamp.
     """
     steps_back: int = 0
-    """The number of transactions whose timestamp is lower than the timestamp of the transaction before."""
+    """The number of transactions whose timestamp is lower than that of the previous transaction."""
     largest_step_back: int = 0
-    """The largest difference between such two timestamps, seconds."""
+    """The largest difference between the timestamps of two consecutive transactions of which the later has the lower
+    one, seconds.
+    """
     gtids: str = ""
     purged_gtids: str = ""
     dropped_gtids: str = ""
-    """The GTIDs of transactions that a relay log's master dropped, as the Gap events tell."""
+    """The GTIDs of transactions that a slave's master dropped, from the Gap events of its relay log."""
     first_time: int | None = None
     last_time: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures as a dictionary, for output as JSON."""
+        """Return the statistics as a dictionary for JSON."""
         return {
             "server_version": self.server_version,
             "family": self.family,
@@ -164,10 +167,11 @@ def inspect_set(
     top: int = TOP,
     over_time: OverTimeOptions | None = None,
 ) -> Inspection:
-    """Return the figures of a binlog set, from a scan of all its files. Raises BinlogError for a damaged file.
+    """Scan all files of a binlog set, and return its statistics. Raises BinlogError for a damaged file.
 
-    Without ``verify`` the checksums are not checked. ``progress`` is a terminal on which a bar shows the progress.
-    ``top`` is the number of large transactions and statements to find. ``over_time`` asks for bytes in periods.
+    Without ``verify`` the checksums are not checked. ``progress`` is the console for a progress bar; None: no bar.
+    ``top`` is the number of large transactions and statements to find. ``over_time`` asks for bytes over time; None:
+    none.
     """
     names = binlogs.names
     with binlogs.file(names[0]) as first:
@@ -188,9 +192,10 @@ def inspect_set(
 
 
 class Inspector:
-    """Computes the figures of a binlog set, segment by segment, and writes them into ``found``.
+    """Computes the statistics of a binlog set, segment by segment, and writes them into ``found``.
 
-    ``top`` is the number of large transactions and statements to find. ``over_time`` asks for bytes in periods.
+    ``top`` is the number of large transactions and statements to find. ``over_time`` asks for bytes over time; None:
+    none.
     """
 
     def __init__(self, found: Inspection, top: int = TOP, over_time: OverTimeOptions | None = None) -> None:
@@ -210,7 +215,7 @@ class Inspector:
         """The bytes of the open transaction in earlier segments."""
 
     def add(self, reader: SegmentReader, segment: Segment) -> None:
-        """Count the events of the next segment."""
+        """Count the events of the next segment. ``reader`` gives the segment's bytes."""
         found = self._found
         flat = flat_events(segment, reader.data, reader.data_offset)
         self._add_types(segment, flat)
@@ -274,7 +279,9 @@ class Inspector:
         compression.uncompressed += int(flat.size[packed].sum())
 
     def finish(self, binlogs: BinlogSet | None = None) -> None:
-        """Write the sums into the result. The texts of large statements are read from ``binlogs``, if it is given."""
+        """Write the sums into the result. The texts of large statements are read from ``binlogs``; with None they stay
+        empty.
+        """
         found, sums = self._found, self._by_heading.sums()
         found.gtids, found.dropped_gtids = str(self._gtids), str(self._dropped)
         found.events = _by_name(self._by_type)
@@ -323,7 +330,7 @@ def _announced_size(reader: SegmentReader, segment: Segment, event: int) -> int:
 
 
 def _by_name(sums: npt.NDArray[np.int64]) -> dict[str, tuple[int, int]]:
-    """Return the number and bytes of each event type that occurs, by its name, with the most bytes first."""
+    """Return the number and bytes of each event type that occurs, by the type's name, with the most bytes first."""
     return {
         event_name(kind): (int(sums[0, kind]), int(sums[1, kind]))
         for kind in sorted(np.flatnonzero(sums[0]).tolist(), key=lambda k: -int(sums[1, k]))
@@ -331,7 +338,7 @@ def _by_name(sums: npt.NDArray[np.int64]) -> dict[str, tuple[int, int]]:
 
 
 def _counted(types: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the number and the bytes of the events of each type."""
+    """Return the number and the bytes of events by type, as an array of shape (2, 256)."""
     return np.stack([np.bincount(types, minlength=256), sums(types.astype(np.int64), sizes, 256)])
 
 

@@ -38,7 +38,7 @@ _IS_END: npt.NDArray[np.bool_] = np.array([role in _ENDS_STATEMENT for role in r
 
 
 _MOST_TABLES = 100
-"""The most tables that the JSON lists for one large transaction or statement."""
+"""The limit of table names in the JSON of one large transaction or statement."""
 
 
 @dataclass
@@ -47,31 +47,36 @@ class Large:
 
     file: str
     position: int
-    """The position of the first event in the file. For a statement of a compressed transaction it is the position of
-    the Transaction_payload event."""
+    """The byte offset of the first event in the file.
+
+    For a statement of a compressed transaction it is the offset of the Transaction_payload event.
+    """
     gtid: str
     """The transaction's GTID; empty without a GTID."""
     time: int
     """The timestamp of the last event, Unix seconds; 0 for none."""
     bytes: int
-    """The bytes in the file. A part of a compressed transaction has its share of the compressed bytes."""
+    """The bytes in the file. A part of a compressed transaction counts with its share of the compressed bytes."""
     uncompressed: int
     events: int
     inside: int
-    """For a part of a compressed transaction, the offset of the first event in the uncompressed bytes; otherwise -1."""
+    """For a part of a compressed transaction, the byte offset of its first event in the uncompressed payload; otherwise
+    -1.
+    """
     of_subjects: dict[int, int]
-    """The bytes without compression of each subject (table or statement), by the subject's number."""
+    """The uncompressed bytes of each subject (table, or statement with its tables), by the subject's number."""
     changes: set[str]
-    """The kinds of change of the rows events: insert, update, delete."""
+    """The changes that the rows events make: insert, update, delete."""
     tables: list[str] = field(default_factory=list)
-    """The names of the tables and schemas, ``schema.table``, those with most bytes first."""
+    """The names ``schema.table`` of the changed tables, or of schemas if the tables are unknown, with most bytes first.
+    """
     kinds: list[str] = field(default_factory=list)
     """The kinds of the statements, such as INSERT, and the changes of the rows events, such as "insert rows"."""
     text: str = ""
     """The beginning of a statement's text; empty for a transaction, and where the binlog has no text."""
 
     def add(self, other: Large) -> None:
-        """Add the part that lies in the next segment."""
+        """Add ``other``, the continuation of this transaction or statement in the next segment."""
         self.time = other.time or self.time
         self.uncompressed += other.uncompressed
         self.bytes += other.bytes
@@ -81,7 +86,10 @@ class Large:
             self.of_subjects[number] = self.of_subjects.get(number, 0) + size
 
     def name_tables(self, subjects: Subjects) -> None:
-        """Find the names of the tables and the kinds of statement. Sets of subjects are left out."""
+        """Set ``tables`` and ``kinds`` from the numbers of the subjects (tables and statements).
+
+        A subject that stands for a set of tables is left out.
+        """
         sizes: dict[Subject, int] = {}
         for number, size in self.of_subjects.items():
             if subjects.members(number) is None:
@@ -92,7 +100,7 @@ class Large:
         self.kinds = [*dict.fromkeys(kinds), *(f"{change} rows" for change in sorted(self.changes))]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the members of the JSON."""
+        """Return the object as a dictionary for JSON."""
         return {
             "file": self.file,
             "position": self.position,
@@ -109,7 +117,9 @@ class Large:
 
 
 def _names(subject: Subject) -> list[str]:
-    """Return the names of the tables that a subject changes; without known tables the names of its schemas."""
+    """Return the names of the tables that a subject (a table or statement) changes, or of its schemas if these are
+    unknown.
+    """
     named = [".".join(filter(None, table)) for table in subject.tables()]
     return named or list(subject.schemas())
 
@@ -125,9 +135,10 @@ class _Top:
         """The transaction or statement that goes on in the next segment."""
 
     def add(self, sizes: Ints, describe: Callable[[int], Large], *, goes_on: bool, is_open: bool) -> None:
-        """Look at the transactions or statements of a segment, of which one with a size below 0 does not count.
+        """Consider the transactions or statements of a segment, whose sizes are ``sizes``. Negative sizes are ignored.
 
-        ``goes_on`` tells whether the first one continues the open one, and ``is_open`` whether the last one is open.
+        ``describe`` returns the object at an index. ``goes_on`` tells whether the first one continues the last one of
+        the previous segment, and ``is_open`` whether the last one continues in the next segment.
         """
         if not goes_on:
             self.open = None
@@ -147,7 +158,7 @@ class _Top:
 
     @property
     def _least(self) -> int:
-        """The size that another object must exceed to be kept."""
+        """The size that another object must exceed to be among the largest."""
         return self._heap[0][0] if len(self._heap) >= self._most else -1
 
     def _candidates(self, sizes: Ints) -> list[int]:
@@ -157,14 +168,14 @@ class _Top:
         return [int(one) for one in found]
 
     def largest(self) -> list[Large]:
-        """Return the kept objects, the largest first, and the earlier of two equal ones first."""
+        """Return the kept objects, largest first. Of two equal ones the earlier comes first."""
         return [one for _, _, one in sorted(self._heap, key=lambda entry: (-entry[0], -entry[1]))]
 
 
 class Largest:
-    """Finds the largest transactions and statements, segment by segment.
+    """Finds the largest transactions and statements by uncompressed size, segment by segment.
 
-    The sizes are those without compression. ``most`` is the number of objects to keep of each sort.
+    ``most`` is the number of transactions, and of statements, to keep. ``sources`` translate the GTIDs in segments.
     """
 
     def __init__(self, most: int, sources: SourceNumbers) -> None:
@@ -172,7 +183,9 @@ class Largest:
         self.transactions, self.statements = _Top(most), _Top(most)
 
     def add(self, segment: Segment, flat: FlatEvents) -> None:
-        """Look at the next segment. ``flat`` has its events with those of compressed transactions."""
+        """Consider the transactions and statements of the next segment. ``flat`` has its events, also of compressed
+        transactions.
+        """
         if not len(flat.event):
             return
         first, end = flat.first_of_transaction, np.append(flat.first_of_transaction[1:], len(flat.event))
@@ -242,11 +255,11 @@ _CHANGES = {int(kind): kind.kind.change for kind in EventType if kind.kind.chang
 
 
 LONGEST = 1000
-"""The most characters of a statement's text to return."""
+"""The length to which a statement's text is cut, characters."""
 
 
 def statement_text(binlogs: BinlogSet, one: Large) -> str:
-    """Return the beginning of the text of a statement; empty if the binlog has no text of the statement.
+    """Return the beginning of the text of the large statement ``one``; empty if the binlog has no text of it.
 
     Rows events have a text if the server writes Rows_query or Annotate_rows events.
     """
@@ -265,7 +278,8 @@ def statement_text(binlogs: BinlogSet, one: Large) -> str:
 
 
 def _text(kind: int, body: bytes | memoryview, fd: FormatDescription) -> str | None:
-    """Return the text of an event, empty if no text can follow, and None if later events can have the text."""
+    """Return the statement's text in an event. Empty: there is none for the statement. None: a later event may have it.
+    """
     if kind in STATEMENTS:
         return decode_statement_event(EventType(kind), body, fd).text
     if kind == EventType.ROWS_QUERY:
@@ -277,7 +291,7 @@ def _text(kind: int, body: bytes | memoryview, fd: FormatDescription) -> str | N
 
 
 def _events(file: BinlogFile, one: Large, fd: FormatDescription) -> Iterator[tuple[int, bytes | memoryview]]:
-    """Yield the types and bodies of the events from the first event of a large statement on."""
+    """Yield the types and bodies of the events from the first event of the large statement ``one`` on."""
     position = one.position
     while True:
         header = EventHeader.unpack(file.read(position, HEADER_LENGTH))

@@ -10,14 +10,14 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 
 MOST_BUCKETS = 2048
-"""The most buckets with traffic. When there are more, each bucket becomes twice as wide."""
+"""The limit of buckets with traffic. Beyond it, each bucket becomes twice as wide."""
 
 _MAIN_SHARE = 0.95
-"""The share of the transactions that the main span holds at least."""
+"""The minimum fraction of the transactions that lie in the main span."""
 _NEAR = 0.05
-"""A bucket belongs to the main span if the empty time between is at most this share of the span."""
+"""The limit of the empty time before a bucket, as a fraction of the main span, for the bucket to join the span."""
 _MUCH = 2
-"""How many times the whole span must exceed the main span before the rest counts as stray."""
+"""The factor by which the whole span must exceed the main span before the rest counts as stray."""
 
 
 class Bucket(NamedTuple):
@@ -31,7 +31,7 @@ class Bucket(NamedTuple):
 
 
 class Rates:
-    """Counts bytes and transactions by time, in buckets that become wider as the time span grows.
+    """A counter of bytes and transactions by time, in buckets that become wider as the time span grows.
 
     Only buckets with traffic take memory. A stray timestamp, years off, therefore costs one bucket and no precision.
     """
@@ -47,9 +47,9 @@ class Rates:
         self._last: int | None = None
 
     def add(self, times: Ints, sizes: Ints) -> None:
-        """Count transactions in the order of the binlog, with their times and bytes.
+        """Count transactions in the order of the binlog, with their times (Unix seconds) and sizes (bytes).
 
-        A time of 0 stands for no timestamp. Such a transaction counts at the time of the one before.
+        A time of 0 means no timestamp. Such a transaction counts at the time of the previous one.
         """
         if not len(times):
             return
@@ -93,10 +93,11 @@ def _filled(times: Ints, last: int | None) -> Ints:
 
 
 def main_span(buckets: list[Bucket]) -> tuple[int, int]:
-    """Return the first index and the index after the last of the buckets that a picture should show.
+    """Return the first index, and the index after the last, of the buckets that a chart should show.
 
-    A few transactions can have timestamps far from all others, for example after ``SET timestamp``. A picture of the
-    whole span would then show two thin lines. The result leaves such stray buckets out, and is otherwise everything.
+    A few transactions can have timestamps far from all others, for example after ``SET timestamp``. A chart of the
+    whole span would then show two thin lines. Such stray buckets are left out; without any, all buckets are in the
+    result.
 
     >>> main_span([Bucket(0, 9, 1), *(Bucket(10**9 + k, 9, 50) for k in range(60))])
     (1, 61)

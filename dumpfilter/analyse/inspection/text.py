@@ -1,4 +1,4 @@
-"""The figures about a binlog set as tables on a terminal of 80 columns or more."""
+"""Printing of the statistics of a binlog set as tables, for terminals of 80 columns or more."""
 
 from __future__ import annotations
 
@@ -19,35 +19,33 @@ from dumpfilter.analyse.report.text import human_bytes, shorten, utc
 from dumpfilter.base.printable import printable, visible
 
 _BARS = " ▁▂▃▄▅▆▇█"
-"""The characters of a line that shows rates, by height."""
+"""The characters that draw rates as a line of bars, by height."""
 
 _WIDTH = 64
-"""The most characters of a line that shows rates. With its heading such a line fits into 80 columns."""
+"""The maximum number of bars in a line of rates. With its heading the line fits into 80 columns."""
 
 _NICE = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)
-"""The spans that one column of a line prefers to stand for, seconds."""
+"""The preferred durations that one bar of a line stands for, seconds."""
 
 _NOTED_STEP = 60
-"""The seconds by which a timestamp must go back to be mentioned. Transactions in parallel make smaller steps."""
+"""The minimum decrease of timestamps that is mentioned, seconds. Parallel transactions cause smaller ones."""
 
 _TEXT_SHOWN = 38
-"""The most characters of a statement's text to show. A GTID of MySQL above the text has as many or more."""
+"""The length to which a statement's text is cut, characters. A GTID of MySQL, in the line above, has at least as many.
+"""
 
 _NAME_SHOWN = 16
-"""The most characters of a name at the head of a column of bytes over time."""
+"""The length to which the head of a column of bytes over time is cut, characters."""
 
 _BYTES_SHOWN = 8
-"""The characters of a number of bytes, such as "1023 KiB"."""
+"""The width of a number of bytes, such as "1023 KiB", characters."""
 
 _TABLES_SHOWN = 3
-"""The most tables to name for one large transaction or statement."""
+"""The number of tables that are named for one large transaction or statement."""
 
 
 def render_inspection(found: Inspection, console: Console, *, top: int = TOP) -> None:
-    """Print the figures of a binlog set as tables on a terminal.
-
-    ``top`` is the most tables, transactions and statements to list.
-    """
+    """Print the statistics of a binlog set as tables. ``top`` limits the listed tables, transactions and statements."""
     total = sum(size for _, size in found.files)
     console.print(f"[bold]{_files(found)}, {total:,} bytes, written by {found.server_version}")
     if found.first_time is not None and found.last_time is not None:
@@ -154,7 +152,9 @@ def _print_large(console: Console, title: str, objects: list[Large], *, compress
 
 
 def _print_over_time(console: Console, found: OverTime, top: int) -> None:
-    """Print a row for each period. As many names have a column as fit, and the last column has the others."""
+    """Print a table with a row for each period. The largest names have a column each, as many as fit; the last sums the
+    others.
+    """
     room = console.width - sum(
         2 + width for width in (len("2026-11-22 10:00:00"), _BYTES_SHOWN, _BYTES_SHOWN)
     )
@@ -227,7 +227,7 @@ def _percent(size: int, total: int) -> str:
 
 
 def _span(seconds: int) -> str:
-    """Return a number of seconds in its two largest units.
+    """Return a duration in its two largest units.
 
     >>> _span(1), _span(90), _span(86400), _span(795_322_463)
     ('1 s', '1 min 30 s', '1 d', '9205 d 2 h')

@@ -1,1 +1,1 @@
-"""Warnings about a filter: rules that match nothing, that another rule makes void, or that surprise on real binlogs."""
+"""Lint of filters: rules that match nothing, that other rules make ineffective, or that surprise on real binlogs."""

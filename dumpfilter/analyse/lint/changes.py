@@ -1,7 +1,8 @@
-"""The statements that a filter decides otherwise than the rows of the tables that they change.
+"""The check for statements that a filter decides differently from row events of the tables that they change.
 
-Rules for databases look at the current database of a statement, and at the table's database of rows. One decision holds
-for all tables of a statement. So a statement may be dropped although rows of its tables pass, and the reverse.
+Rules for databases look at the default database of a statement, but at the table's database of row events. One decision
+holds for all tables of a statement. So a statement may be dropped although row events of its tables are sent, or vice
+versa.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ _CURE_OF_VIEWS = "Give a view the same rule as its tables, since rules look at t
 
 
 def changed_otherwise(rule_filter: ReplicationFilter, event: SetEvent, world: World[C]) -> Iterator[Item]:
-    """Yield the tables of a statement whose rows the filter decides otherwise. ``world`` knows the views."""
+    """Yield a fault for each table of a statement for whose row events the filter decides differently.
+
+    ``world`` is the model of a replica's objects, which knows the tables behind views.
+    """
     statement = event.subject
     assert isinstance(statement, Statement)
     if statement.kind in _NOT_JUDGED or statement.kind.is_database or event.facts.temporary:

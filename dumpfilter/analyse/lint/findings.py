@@ -1,4 +1,4 @@
-"""The warnings of lint: a code, the rules, the fault, the cure, and the events that show the fault."""
+"""The warnings of lint: a code, the rules, the fault, the remedy, and the events that show the fault."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dumpfilter.filter.rules import Rule
 
 
 class Level(enum.StrEnum):
-    """The weight of a warning."""
+    """The severity of a warning."""
 
     WARNING = "warning"
     """The filter most probably does something that its author does not want."""
     NOTE = "note"
-    """The rule does nothing in this set. The author may have wanted that."""
+    """The rule has no effect on this binlog set, which the author may have intended."""
 
 
 class Code(enum.Enum):
-    """The kinds of warning. The value is the name in the output and in docs/lint.md, with the level."""
+    """The kinds of warning. A value has the name in the output and in docs/lint.md, and the level."""
 
     COMMA = ("comma", Level.WARNING)
     QUOTES = ("quotes", Level.WARNING)
@@ -59,12 +59,12 @@ class Code(enum.Enum):
 
 @dataclass(frozen=True)
 class Evidence:
-    """An event of the set that shows a fault. The fields are the members in JSON, in their order."""
+    """An event of the binlog set that shows a fault. The fields are the members in JSON, in their order."""
 
     file: str
     position: int
     inside: int | None = field(default=None, kw_only=True)
-    """For an event inside a compressed transaction, its offset in the uncompressed bytes; None for other events.
+    """The byte offset of an event inside the uncompressed payload of a compressed transaction; None for other events.
 
     ``position`` is then the position of the Transaction_payload event.
     """
@@ -86,17 +86,18 @@ class FilterWarning:
     what: str
     """The fault, in a sentence."""
     cure: str
-    """The change that removes the fault, in a sentence."""
+    """The change of the filter or the server that removes the fault, in a sentence."""
     evidence: tuple[Evidence, ...] = ()
-    """Events that show the fault. Empty when no event shows it, or when only the names of the set are known."""
+    """Events that show the fault. Empty when no event does, or when only the names of tables and databases are known.
+    """
     names: tuple[str, ...] = ()
-    """The tables, databases or other objects that the fault concerns."""
+    """The tables, databases or other objects that the fault is about."""
     errors: tuple[int, ...] = ()
-    """The errors of which one stops a replica. Empty for a fault that need not stop a replica."""
+    """The numbers of the errors, one of which stops a replica. Empty for a fault that need not stop a replica."""
 
     @property
     def level(self) -> Level:
-        """The weight of the warning, which follows from its code."""
+        """The severity of the warning, which follows from its code."""
         return self.code.level
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The pass over a binlog set that gathers what lint must know about the set."""
+"""The pass over a binlog set that collects the events and names from which lint judges filters."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.index.subjects import Subjects, TableSubject
 
 MOST_EVENTS = 100_000
-"""The most events of a set that lint looks at, which limits its memory. Later events are left out."""
+"""The limit of the collected events, which bounds the memory. Later events are left out."""
 
 _MOST_REPEATED = 3
-"""How often lint looks at a change of definitions with the same text, such as a nightly CREATE of one table."""
+"""The number of times that a definition with the same text, such as a nightly CREATE of one table, is collected."""
 
 _MOST_TEXTS = 1 << 16
-"""The most texts of statements that the pass remembers, to find the repeated ones."""
+"""The limit of statements that are remembered to find repeated ones."""
 
 _LONGEST_TEXT = 90
-"""The characters of a statement that a warning shows."""
+"""The length to which a statement is cut in a warning, characters."""
 
 _MOST_XA = 1000
-"""The most different XA transactions that lint looks at."""
+"""The limit of the collected distinct XA transactions."""
 
 _MOST_FUNCTIONS = 1000
-"""The most stored functions whose names lint looks for in statements."""
+"""The limit of stored functions whose calls are searched for in statements."""
 
 _NOT_DEFINING = CHANGING_DATA | {StatementKind.MAINTENANCE, StatementKind.FLUSH, StatementKind.SET}
-"""The kinds of statement that change no definition. Of other kinds lint looks at each statement."""
+"""The kinds of statement that change no definition. Statements of all other kinds are collected."""
 _WORDS = (b"SELECT", b"JOIN", b"USING", b"TABLE", b"DUPLICATE", b"REPLACE")
-"""The words of which a statement has one when it reads a table that it does not change, or replaces rows."""
+"""The words one of which a statement has if it reads a table that it does not change, or replaces rows."""
 
 Progress = Callable[[int], None]
-"""A function that is told the number of bytes of each segment that the pass has read."""
+"""A function that is called with the number of bytes of each segment (some MiB of a binlog file) that was read."""
 
 
 def gather(binlogs: BinlogSet, *, verify: bool = True, progress: Progress | None = None) -> SetKnowledge:
-    """Read a binlog set once, and return what lint must know about the set.
+    """Read a binlog set once, and return the events and names from which lint judges filters.
 
-    ``verify`` tells whether checksums of events are verified. Raises BinlogError where the set is damaged.
+    ``verify`` tells whether checksums of events are verified. Raises BinlogError if the set is damaged.
 
     >>> from importlib import resources
     >>> found = gather(BinlogSet.open(resources.files("dumpfilter.testbed.demo") / "recording"))
@@ -74,9 +74,9 @@ def gather(binlogs: BinlogSet, *, verify: bool = True, progress: Progress | None
 
 
 def gather_with_bar(binlogs: BinlogSet, console: Console, *, verify: bool = True) -> SetKnowledge:
-    """Return what lint must know about a binlog set. A bar shows the progress where ``console`` is a terminal.
+    """Read a binlog set as :func:`gather` does, with a progress bar if ``console`` is a terminal.
 
-    Raises BinlogError where the set is damaged.
+    Raises BinlogError if the set is damaged.
     """
     with byte_bar(console) as bar:
         task = bar.add_task("reading", total=sum(map(binlogs.size, binlogs.names)))
@@ -84,7 +84,8 @@ def gather_with_bar(binlogs: BinlogSet, console: Console, *, verify: bool = True
 
 
 class Gatherer:
-    """The pass's state: the subjects that the pass has met since the last change of their tables' definitions."""
+    """The state of the pass: among others, the tables and statements met since their tables' definitions last changed.
+    """
 
     def __init__(self, subjects: Subjects) -> None:
         self.knowledge = SetKnowledge()
@@ -106,7 +107,7 @@ class Gatherer:
         self._xa: set[int] = set()
 
     def add(self, segment: Segment, reader: SegmentReader) -> None:
-        """Take the events of the next segment. The reader must have just read the segment."""
+        """Collect from the events of the next segment. The reader must have just read the segment."""
         text = _Texts(segment, reader)
         for number in np.flatnonzero(self._interesting(segment)).tolist():
             if number in segment.payloads:
@@ -118,7 +119,7 @@ class Gatherer:
                 self._add(segment, number, text)
 
     def _interesting(self, segment: Segment) -> npt.NDArray[np.bool_]:
-        """Return which events may tell something: all statements, and the first events of tables in the segment."""
+        """Return which events of a segment are examined: all statements, and the first row events of each table."""
         kind = segment.role & R.ROLE_MASK
         wanted = (kind == R.STATEMENT) & (segment.subject >= 0)
         for payload in segment.payloads:
@@ -172,7 +173,7 @@ class Gatherer:
             self._keep(owner, event)
 
     def _follow(self, event: SetEvent) -> None:
-        """Note the views and stored functions of the set."""
+        """Remember the views and stored functions that a statement defines."""
         facts = event.facts
         if facts.thing is Thing.FUNCTION:
             self._function_changes += 1
@@ -184,7 +185,7 @@ class Gatherer:
                 self._views[view] = list(_named(event, facts.body.tables))
 
     def _is_repeated(self, owner: int, query: QueryEvent) -> bool:
-        """Tell whether the set has had a change of definitions with this text often enough."""
+        """Tell whether a change of definitions with this text has been collected often enough."""
         if len(self._repeated) > _MOST_TEXTS:
             self._repeated.clear()
         key = hash((owner, query.text))
@@ -200,7 +201,7 @@ class Gatherer:
                 self._of_table.setdefault(behind, set()).add(owner)
 
     def _behind(self, table: tuple[str, str]) -> set[tuple[str, str]]:
-        """Return a name with the names of the tables and views behind it."""
+        """Return a table's or view's name together with the names of all tables and views behind it."""
         found, waiting = {table}, [table]
         while waiting:
             inner = set(self._views.get(waiting.pop(), ())) - found
@@ -209,7 +210,10 @@ class Gatherer:
         return found
 
     def _forget(self, event: SetEvent) -> None:
-        """Let the next event of each subject count again whose table this statement makes, changes or removes."""
+        """Collect the next event of each subject again whose table this statement creates, alters or drops.
+
+        A subject is a table, or a statement with its tables, that a filter decides about.
+        """
         subject = event.subject
         assert isinstance(subject, Statement)
         if subject.kind.is_database:
@@ -235,7 +239,7 @@ class Gatherer:
 
 
 class _Texts:
-    """The texts and places of a segment's events."""
+    """The bytes, statements and positions of a segment's events."""
 
     def __init__(self, segment: Segment, reader: SegmentReader) -> None:
         self.segment = segment
@@ -243,12 +247,12 @@ class _Texts:
         self._reader = reader
 
     def event(self, number: int) -> bytes:
-        """Return the bytes of an event."""
+        """Return the bytes of the event at index ``number``."""
         start = int(self.segment.offset[number]) - self._reader.data_offset
         return self._reader.data[start : start + int(self.segment.size[number])].tobytes()
 
     def has_word(self, number: int, *words: bytes) -> bool:
-        """Tell whether a statement has one of the words in its text, in any case."""
+        """Tell whether the text of the statement at index ``number`` contains one of the words, in any case."""
         if not words:
             return False
         if EventType(int(self.segment.type[number])).kind.compressed:
@@ -259,7 +263,7 @@ class _Texts:
         return any(word in text for word in words)
 
     def query(self, number: int) -> QueryEvent | None:
-        """Return the decoded statement of an event; None when the statement cannot be decoded."""
+        """Return the decoded statement at index ``number``; None when it cannot be decoded."""
         try:
             kind = EventType(int(self.segment.type[number]))
             return decode_statement_event(kind, self.fd.body(self.event(number)), self.fd)
@@ -267,12 +271,14 @@ class _Texts:
             return None
 
     def evidence(self, number: int, text: str) -> Evidence:
-        """Return the place of an event, with a text that describes the event."""
+        """Return the event at index ``number`` as evidence, with the text that describes it."""
         return Evidence(self.segment.file, int(self.segment.offset[number]), text)
 
 
 class _InnerTexts(_Texts):
-    """The texts and places of the events in a compressed transaction. The transaction is opened when a text is read."""
+    """The bytes, statements and positions of the events in a compressed transaction, which is opened when they are
+    needed.
+    """
 
     def __init__(self, outer: _Texts, number: int, inner: Segment) -> None:
         self.segment = inner
@@ -293,7 +299,7 @@ class _InnerTexts(_Texts):
 
 
 def _tables(event: SetEvent) -> Iterator[tuple[str, str]]:
-    """Yield the tables that an event names, as database and name."""
+    """Yield the tables that an event names, as database and table."""
     subject = event.subject
     if isinstance(subject, TableSubject):
         yield subject.database, subject.table
@@ -309,7 +315,7 @@ def _named(event: SetEvent, names: Iterable[TableName]) -> Iterator[tuple[str, s
 
 
 def _shown(query: QueryEvent) -> str:
-    """Return a statement in one line, cut to a length that a warning can show, after its current database."""
+    """Return a statement in one line with its default database, cut to the length that a warning shows."""
     text = query.text if not query.db else f"use `{query.db.replace('`', '``')}`; {query.text}"
     line = " ".join(text[: 4 * _LONGEST_TEXT].split())
     return line if len(line) <= _LONGEST_TEXT else f"{line[: _LONGEST_TEXT - 1]}…"

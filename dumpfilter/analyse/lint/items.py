@@ -1,4 +1,4 @@
-"""Items: single faults, before those alike are joined to one warning that lists several tables."""
+"""Items: single faults, before equal ones are joined to one warning that lists several tables."""
 
 from __future__ import annotations
 
@@ -10,36 +10,38 @@ from dumpfilter.analyse.lint.knowledge import SetEvent
 from dumpfilter.filter.rules import Rule
 
 _MOST_NAMES = 3
-"""The most tables that a warning names."""
+"""The number of tables that a warning names."""
 
 _MOST_RULES = 3
-"""The most rules that a warning names."""
+"""The number of rules that a warning names."""
 
 _MOST_EVIDENCE = 2
-"""The number of events after which a warning shows no further item."""
+"""The number of events from which a warning shows no events of further items."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One fault. Items with the same code, rules, text and cure become one warning."""
+    """One fault of a filter. Items with the same code, rules, text and remedy become one warning."""
 
     code: Code
     rules: tuple[Rule, ...]
     what: str
-    """The fault in a sentence, with ``{names}`` in the place of the names that the fault concerns."""
+    """The fault in a sentence. ``{names}`` stands for the names that the fault concerns."""
     cure: str
     name: str = ""
-    """The table or database that the fault concerns, for ``{names}``."""
+    """The table or database that the fault concerns, which replaces ``{names}``."""
     events: tuple[SetEvent, ...] = ()
     """The events that show the fault. The cause comes first."""
     errors: tuple[int, ...] = ()
-    """The errors of which one stops the replica at the last event. Empty for a fault that may change data only."""
+    """The numbers of the errors, one of which stops the replica at the last event. Empty for a fault that may only
+    change data.
+    """
     is_sure: bool = False
-    """Whether a replica surely stops. If false, this depends on data."""
+    """Whether a replica certainly stops. If False, this depends on data."""
 
 
 def joined(items: Iterable[Item]) -> Iterator[FilterWarning]:
-    """Yield a warning for all items alike, in the order of the first of them."""
+    """Yield one warning for each group of equal items, in the order of their first items."""
     groups: dict[tuple[Code, tuple[Rule, ...], str, str], list[Item]] = {}
     for item in items:
         groups.setdefault((item.code, item.rules, item.what, item.cure), []).append(item)
@@ -57,7 +59,7 @@ def joined(items: Iterable[Item]) -> Iterator[FilterWarning]:
 
 
 def listed(names: list[str]) -> str:
-    """Return names as a list in a sentence, of which the first few are shown.
+    """Return names as a list in a sentence, with only the first few of many.
 
     >>> listed(["a", "b"]), listed(["a", "b", "c", "d", "e"])
     ('a, b', 'a, b, c and 2 more')
@@ -68,12 +70,12 @@ def listed(names: list[str]) -> str:
 
 
 def few(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Return the first of many rules, so that a warning does not name hundreds."""
+    """Return the first few of many rules, so that a warning does not name hundreds."""
     return tuple(rules)[:_MOST_RULES]
 
 
 def _evidence(group: list[Item]) -> tuple[Evidence, ...]:
-    """Return the events of the first items. Every item shows all its events or none."""
+    """Return the events of the first items. For each item all its events or none are included."""
     found: dict[Evidence, None] = {}
     for item in group:
         if len(found) < _MOST_EVIDENCE:

@@ -1,4 +1,4 @@
-"""The facts about a binlog set by which lint judges a filter: names, and the events that make or need tables."""
+"""The data about a binlog set from which lint judges a filter: names, and the events that make or need tables."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ NO_FACTS = StatementFacts(StatementKind.OTHER)
 
 @dataclass(frozen=True)
 class SetEvent:
-    """An event of the set that lint looks at: the first event of a subject, or a change of definitions.
+    """An event of the set that lint examines: the first event of a subject, or a change of definitions.
 
-    A subject is the table or statement about which a filter decides. After each change of a table's definition the
-    next event of each subject with this table is listed again.
+    A subject is the table or statement that a filter decides about. After each change of a table's definition the next
+    event of each subject with this table is listed again.
     """
 
     subject: Subject
     evidence: Evidence | None = None
-    """The place and the text of the event. None when only the subjects of the set are known."""
+    """The position and the text of the event. None when only the names of tables and statements are known."""
     facts: StatementFacts = NO_FACTS
     session: int = 0
-    """The session's id on the server that ran the statement. Temporary tables belong to it."""
+    """The connection id (thread id) of the session that ran the statement. Temporary tables belong to it."""
 
 
 @dataclass
 class SetKnowledge:
-    """The facts about a binlog set by which lint judges any number of filters."""
+    """The data about a binlog set from which lint judges any number of filters."""
 
     events: list[SetEvent] = field(default_factory=list)
-    """The events that lint looks at, in the order of the set."""
+    """The events that lint examines, in binlog order."""
     databases: dict[str, SetEvent] = field(default_factory=dict)
-    """The databases that events name or that statements have as current database, with their first event."""
+    """The databases that events name, or that are default databases of statements, each with its first event."""
     tables: dict[tuple[str, str], SetEvent] = field(default_factory=dict)
-    """The tables and views that events name, as database and name, with their first event."""
+    """The tables and views that events name, as database and table, each with its first event."""
     xa_transactions: list[tuple[tuple[Subject, ...], Evidence | None]] = field(default_factory=list)
-    """The different lists of subjects that XA transactions of the set have."""
+    """The distinct lists of subjects (tables and statements) of the set's XA transactions, each with an example."""
     is_ordered: bool = True
-    """Whether the events have their order and their effects. Without these, tables cannot be followed."""
+    """Whether the events are in binlog order, with what they define. Otherwise definitions cannot be followed."""
     is_whole: bool = True
-    """Whether all events of the set were seen. If false, a name that is missing here may still be in the set."""
+    """Whether all events of the set were read. If False, a name that is missing here may still occur in the set."""
 
     def name(self, event: SetEvent) -> None:
-        """Add the names of an event to the databases and tables of the set."""
+        """Add the databases and tables that an event names."""
         subject = event.subject
         if isinstance(subject, TableSubject):
             self._name(subject.database, subject.table, event)
@@ -70,7 +70,10 @@ class SetKnowledge:
 
 
 def knowledge_of(subjects: Iterable[Subject], *, is_whole: bool = True) -> SetKnowledge:
-    """Return the knowledge that the subjects of a set give: names and statements, without places and order."""
+    """Return the knowledge from the subjects (tables and statements) of a set alone, without positions and order.
+
+    ``is_whole`` tells whether the subjects are all of the set's.
+    """
     found = SetKnowledge(is_ordered=False, is_whole=is_whole)
     for subject in subjects:
         event = SetEvent(subject)

@@ -1,4 +1,4 @@
-"""Lint: the warnings about a filter, for the binlog set that the filter is meant for."""
+"""The entry point of lint: the warnings about a filter for a given binlog set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dumpfilter.filter.base import FilterAround
 
 
 def lint(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> list[FilterWarning]:
-    """Return the warnings about a filter, for the set that ``knowledge`` describes. Notes come last.
+    """Return the warnings about a filter, for the binlog set that ``knowledge`` describes. Notes come last.
 
     >>> from dumpfilter.filter import Filter
     >>> from dumpfilter.analyse.lint.knowledge import knowledge_of
@@ -25,8 +25,8 @@ def lint(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> list[Filter
     >>> known = knowledge_of([TableSubject("shop", "orders"), TableSubject("hr", "emp")])
     >>> for warning in lint(Filter.from_options(["--replicate-do-db=shop,hr", "--replicate-do-db=shop"]), known):
     ...     print(warning)
-    comma: --replicate-do-db=shop,hr: no database 'shop,hr' in this set: a comma does not separate names. \
-Did you mean --replicate-do-db=shop --replicate-do-db=hr?
+    comma: --replicate-do-db=shop,hr: no database 'shop,hr' in this set: a comma does not separate names. \ Did you mean
+    --replicate-do-db=shop --replicate-do-db=hr?
     """
     items: list[Item] = []
     remembering = RememberingFilter(rule_filter)
@@ -43,7 +43,7 @@ Did you mean --replicate-do-db=shop --replicate-do-db=hr?
 
 
 def dropped_xa(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> Iterator[Item]:
-    """Yield the XA transactions of which the filter drops everything."""
+    """Yield a fault for each XA transaction of which the filter drops everything."""
     if rule_filter.names.family == "mysql":
         stop = "stops with error 3898"
     else:
@@ -62,7 +62,7 @@ def dropped_xa(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> Itera
 
 
 class RememberingFilter(FilterAround):
-    """A filter that asks another filter once about each table and statement, since lint asks several times."""
+    """A filter that caches the decisions of another filter, since lint needs each several times."""
 
     def __init__(self, inner: ReplicationFilter) -> None:
         super().__init__(inner)

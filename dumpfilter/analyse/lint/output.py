@@ -1,4 +1,4 @@
-"""The output of warnings: text for people, dictionaries for JSON, and one line for a log."""
+"""The output of lint's warnings: text for people, dictionaries for JSON, and one line for a log."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ _STYLES = {Level.WARNING: "bold yellow", Level.NOTE: "bold cyan"}
 
 
 def print_warnings(warnings: Sequence[FilterWarning], console: Console) -> None:
-    """Print warnings, each with its cure and the events that show it. Sentences are wrapped.
+    """Print warnings, each with its remedy and the events that show it. Sentences are wrapped.
 
-    Rules and events are wrapped on a terminal only, so that other programs find an event in one line.
-
-    Warnings with the same rules and the same cure share a head and the cure.
+    Rules and events are wrapped on a terminal only, so that other programs find an event in one line. Warnings with the
+    same rules and the same remedy share a headline and the remedy.
     """
     groups: dict[tuple[Level, tuple[Rule, ...], str], list[FilterWarning]] = {}
     for warning in warnings:
@@ -62,7 +61,7 @@ def print_briefly(warnings: Sequence[FilterWarning], console: Console) -> None:
 
 
 def warning_line(warning: FilterWarning) -> str:
-    """Return a warning in one line, with its first event, for a log or a list of warnings."""
+    """Return a warning as one line, with its first event, for a log or a list of warnings."""
     shown = f" ({warning.evidence[0]})" if warning.evidence else ""
     return f"{warning}{shown}"
 

@@ -1,4 +1,4 @@
-"""The reasons and cures of a decision about a statement, in words."""
+"""The reason of a filter's decision about a statement, and the remedy, as texts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ _RULES = {
     Step.DB_NO_WILD_DO: (RuleKind.WILD_DO_TABLE,),
     Step.NO_TABLE_RULES: (RuleKind.DO_DB, RuleKind.IGNORE_DB),
 }
-"""The kinds of rule that lead to a decision in which no single rule matches."""
+"""The kinds of rule behind each decision in which no single rule matches."""
 
 
 def rules_of(rule_filter: ReplicationFilter, decision: Decision) -> tuple[Rule, ...]:
-    """Return the rules that lead to a decision: the rule that matched, or all rules that did not match."""
+    """Return the rules behind a decision: the rule that matched, or else the first few of the rules that did not match.
+    """
     if decision.rule is not None:
         return (decision.rule,)
     kinds = _RULES.get(decision.step, ())
@@ -55,7 +56,7 @@ def reason_of(decision: Decision, statement: Statement) -> str:
 
 
 def cure_of(rule_filter: ReplicationFilter, decision: Decision) -> str:
-    """Return advice for a user: the rules that judge a statement by its tables instead of its current database."""
+    """Return advice for the user: the rules that judge a statement by its tables instead of its default database."""
     if decision.step in (Step.NO_DO_DB, Step.DO_DB):
         rules = [rule for rule in rule_filter.rules if rule.kind is RuleKind.DO_DB]
         return f"Use {wild_rules(RuleKind.WILD_DO_TABLE, rules)} instead of the do-db rules"
@@ -71,7 +72,7 @@ def cure_of(rule_filter: ReplicationFilter, decision: Decision) -> str:
 
 
 def database_cure(rule_filter: ReplicationFilter, decision: Decision, database: str) -> str:
-    """Return the change of the filter that lets CREATE DATABASE pass, and still drops the tables of the database.
+    """Return the change of the filter that lets CREATE DATABASE pass and still drops the tables of the database.
 
     CREATE DATABASE hr is compared as the text "hr.", which "hr._%" does not match.
     """
@@ -89,7 +90,7 @@ def database_cure(rule_filter: ReplicationFilter, decision: Decision, database: 
 
 
 def wild_rules(kind: RuleKind, rules: Iterable[Rule]) -> str:
-    """Return wild rules for all tables of the databases that the first of some rules name."""
+    """Return options of the wild rule ``kind`` for all tables of the databases that the first few ``rules`` name."""
     return " ".join(f"--{kind.option}={escaped(rule.value)}.%" for rule in few(rules))
 
 

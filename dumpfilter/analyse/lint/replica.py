@@ -1,7 +1,7 @@
-"""The walk through a set with the world of a replica: events that pass the filter and cannot work there.
+"""The simulation of a replica with a filter: events that pass the filter and cannot work on the replica.
 
 A statement runs again on the replica. Its triggers and stored functions run there, too, and its subqueries read the
-replica's tables. Only objects that the set itself makes are followed. Nothing is claimed about others.
+replica's tables. Only objects that the binlog set itself creates are followed. Nothing is claimed about others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dumpfilter.index.subjects import TableSubject
 K, F = StatementKind, FaultKind
 
 _COPYING = CHANGING_ROWS | {K.CREATE_TABLE_SELECT}
-"""The kinds of statement whose rows depend on the tables that they read."""
+"""The kinds of statement that write rows which depend on the tables that the statement reads."""
 
 _CURE_OF_READS = "Let the tables that a statement reads pass, too, or use binlog_format=ROW on the source"
 _CURE_OF_CODE = "Give both tables the same rule, or use binlog_format=ROW on the source"
@@ -41,7 +41,7 @@ _ERRORS: dict[Thing, tuple[int, ...]] = {
     Thing.ACCOUNT: (1396, 1133, 1410, 1141, 1269, 3523, 1959),
     Thing.GRANT: (1141, 1147, 1403, 1269),
 }
-"""The errors of a replica that lacks an object, the usual one first."""
+"""The errors of a replica that lacks an object, by type of object. The usual error comes first."""
 
 _ERRORS_OF_LEFT: dict[Thing, tuple[int, ...]] = {
     Thing.DATABASE: (1007,),
@@ -51,13 +51,18 @@ _ERRORS_OF_LEFT: dict[Thing, tuple[int, ...]] = {
     Thing.EVENT: (1537,),
     Thing.ACCOUNT: (1396,),
 }
-"""The errors of a replica that still has an object which a statement makes, the usual one first."""
+"""The errors of a replica that still has an object which a statement creates, by type of object. The usual one comes
+first.
+"""
 
 _ERRORS_OF_KEYS = {F.PARENT: (1824, 1005), F.CHILD: (3730, 1451), F.PARENT_ROWS: (1452,)}
 _ERRORS_OF_KINDS = _ERRORS_OF_KEYS | {F.TWICE: (1066,), F.STALE: (1062, 1032, 1677, 13146)}
 
 _WORDS = {K.VIEW: "VIEW", K.SEQUENCE: "SEQUENCE", K.ROUTINE: "", K.EVENT: "EVENT", K.ACCOUNT: "USER"}
-"""The words for the kinds of statement that have several verbs. ROUTINE is a PROCEDURE or FUNCTION."""
+"""The word after the verb (such as CREATE) for kinds of statement that have several verbs.
+
+A ROUTINE is a PROCEDURE or FUNCTION.
+"""
 
 
 class Cause(NamedTuple):
@@ -68,18 +73,18 @@ class Cause(NamedTuple):
 
     @property
     def statement(self) -> Statement:
-        """The subject of the event."""
+        """The statement that the filter decides about."""
         assert isinstance(self.event.subject, Statement)
         return self.event.subject
 
     @property
     def passes(self) -> bool:
-        """Whether the statement surely passes."""
+        """Whether the filter certainly sends the statement."""
         return self.decision.verdict is Verdict.EXECUTE
 
     @property
     def verb(self) -> str:
-        """The words with which the statement begins, such as CREATE VIEW."""
+        """The first words of the statement, such as CREATE VIEW."""
         facts, kind = self.event.facts, self.statement.kind
         if facts.verb is None or kind not in _WORDS:
             return kind.value
@@ -88,16 +93,18 @@ class Cause(NamedTuple):
 
 @dataclass
 class ReplicaWalk:
-    """A walk through the events of a set, with the world of a replica that has a filter."""
+    """A pass over the events of a binlog set that models the objects of a replica with a filter."""
 
     rule_filter: ReplicationFilter
     _shown: set[int] = field(default_factory=set)
-    """The identities (``id``) of the events that reported faults show."""
+    """The identities (``id``) of the events that are shown as evidence of reported faults."""
     _missing: set[str] = field(default_factory=set)
-    """The tables that the replica lacks, as reported."""
+    """The tables that the replica lacks, as far as they were reported."""
 
     def walk(self, knowledge: SetKnowledge) -> Iterator[Item]:
-        """Yield the faults of a set in its order, and then the statements that are decided otherwise than rows."""
+        """Yield the faults of a set in binlog order, and then the statements that are decided differently from row
+        events.
+        """
         rule_filter = self.rule_filter
         if not rule_filter.rules:
             return
@@ -123,7 +130,11 @@ class ReplicaWalk:
                 yield item
 
     def _decide(self, event: SetEvent, statement: Statement) -> Decision:
-        """Return the decision about a statement. DROP TRIGGER is decided by the trigger's table, if the set tells."""
+        """Return the decision about a statement.
+
+        DROP TRIGGER does not name a table, so that its trigger's table is decided about instead, if the binlog set
+        tells it.
+        """
         decision = self.rule_filter.decide_statement(statement)
         trigger = event.facts.names
         if decision.verdict is not Verdict.UNDECIDED or statement.kind is not K.DROP_TRIGGER or not trigger:
@@ -240,7 +251,9 @@ class ReplicaWalk:
         )
 
     def _runs(self, use: Use[Cause], cause: Cause) -> Iterator[Item]:
-        """Yield the fault of stored code that changes a table, if the statement that runs the code fares otherwise."""
+        """Yield the fault of stored code (a trigger or function) that changes a table, if the filter treats table and
+        code differently.
+        """
         absent = next((one for one in use.chain if not one.cause.decision.verdict.passes), None)
         if absent is not None and absent.on is None and cause.passes:
             return  # The world tells that the replica lacks a routine.
@@ -310,7 +323,7 @@ _TEMPORARY = (
 
 
 def _what(fault: Fault[Cause], verb: str, event: SetEvent) -> str:
-    """Return the text of a fault that a dropped statement causes."""
+    """Return the text of a fault that a dropped statement causes. ``verb`` has the first words of that statement."""
     thing = fault.ref.replica[0]
     dropped = "{verb} of {names} is dropped, and "
     if fault.is_temporary and fault.kind is F.LEFT:
@@ -365,7 +378,10 @@ def _errors(fault: Fault[Cause]) -> tuple[int, ...]:
 
 
 def _runs_what(code: Stored[Cause], *, runs: bool, passes: bool) -> str:
-    """Return the fault of stored code. If the statement ``passes`` and the code runs not, its trigger is dropped."""
+    """Return the text of a fault of stored code (a trigger or function).
+
+    ``runs`` tells whether the code runs on the replica, and ``passes`` whether the statement that calls it is sent.
+    """
     runs_code = "calls a stored function" if code.on is None else "fires a trigger"
     of_code = "function's" if code.on is None else "trigger's"
     if runs:

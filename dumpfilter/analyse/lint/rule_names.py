@@ -1,4 +1,5 @@
-"""The names in rules: rules that match nothing in the set, with the probable reason, and rules that match too much."""
+"""The check of names in rules: rules that match nothing in the binlog set, with the probable reason, or match too much.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +19,13 @@ from dumpfilter.filter.rules import BaseRuleKind, ValueForm
 Name = tuple[str, str]
 
 _CLOSE = 0.75
-"""How alike two names are (0 to 1, difflib's ratio) when lint takes one of them for a misspelling of the other."""
+"""The similarity of two names (0 to 1, difflib's ratio) from which lint takes one for a misspelling of the other."""
 
 _MOST_COMPARED = 5000
-"""The most names of the set that lint compares with a rule, to find a misspelling."""
+"""The limit of names that lint compares with a rule to find a misspelling."""
 
 _MOST_COMPARISONS = 500_000
-"""The most comparisons of a rule with a name of the set. Later rules of a filter are left out."""
+"""The limit of comparisons of rules with names of the set. Later rules of a filter are left out."""
 
 _QUOTES = "'\"`´‘’“” \t"
 _OF_TABLES: dict[BaseRuleKind, RuleKind] = {
@@ -37,14 +38,15 @@ _WITH_PATTERNS: dict[BaseRuleKind, RuleKind] = {
     RuleKind.DO_TABLE: RuleKind.WILD_DO_TABLE,
     RuleKind.IGNORE_TABLE: RuleKind.WILD_IGNORE_TABLE,
 }
-"""The kinds of rule with patterns that can stand for rules of other kinds."""
+"""The kind of rule with patterns that can replace each kind of rule without patterns."""
 _TABLE_FORMS = (ValueForm.TABLE, ValueForm.WILD_TABLE)
 _ESCAPED_OR_ANY = re.compile(r"(\\.)|_", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class RuleNames:
-    """The names of a set as a filter's rules see them, after rewriting."""
+    """The names of databases and tables in a binlog set, as a filter's rules see them after ``--replicate-rewrite-db``.
+    """
 
     databases: dict[str, SetEvent]
     tables: dict[Name, SetEvent]
@@ -53,7 +55,7 @@ class RuleNames:
 
 
 class RuleAlone:
-    """One rule of a filter, which is asked about names as if it were the only rule."""
+    """One rule of a filter, evaluated as if it were the only rule."""
 
     def __init__(self, rule_filter: Filter, rule: Rule) -> None:
         self._filter = Filter([rule], names=rule_filter.names)
@@ -81,8 +83,8 @@ def odd_names(
 ) -> Iterator[Item]:
     """Yield the faults in the names of a classic filter's rules.
 
-    The rules ``deciding`` decide something in the set. When only a part of the set is known, a rule without a match is
-    a fault only if its value is no likely name.
+    ``deciding`` are the rules that decide something in the set. If only a part of the set is known, a rule without a
+    match is a fault only if its value is an unlikely name.
     """
     unused, notes = compared([rule for rule in rule_filter.rules if rule not in deciding], names)
     yield from notes
@@ -102,7 +104,7 @@ def odd_names(
 
 
 def names_of(rule_filter: Filter, knowledge: SetKnowledge) -> RuleNames:
-    """Return the names of a set as the rules of a filter see them."""
+    """Return the names of a binlog set as the rules of a filter see them, after ``--replicate-rewrite-db``."""
     databases: dict[str, SetEvent] = {}
     tables: dict[Name, SetEvent] = {}
     sources: dict[str, SetEvent] = {}
@@ -138,9 +140,10 @@ def _no_match(rule_filter: Filter, rule: Rule, names: RuleNames) -> Item:
 def _reasons(
     rule_filter: Filter, rule: Rule, value: str, known: dict[str, SetEvent], names: RuleNames
 ) -> Iterator[tuple[Code, str, str, SetEvent | None]]:
-    """Yield the probable reasons for which a rule matches nothing, the most probable one first.
+    """Yield the probable reasons why a rule matches nothing, the most probable one first.
 
-    A reason has a code, the fault and the cure in words, and an event with the name that was meant.
+    ``value`` is the rule's value, and ``known`` are the names that the rule could match. A reason has a code, the fault
+    and the remedy as texts, and an event with the name that was probably meant.
     """
     kind = rule.kind
     is_wild = kind.form is ValueForm.WILD_TABLE
@@ -202,7 +205,7 @@ def _reasons(
 
 
 def _unlikely(rule: Rule) -> Iterator[Item]:
-    """Yield the faults of a rule's value that show without a set: characters that hardly any name has."""
+    """Yield the faults of a rule's value that are visible without a binlog set: characters that hardly any name has."""
     value, kind = rule.value, rule.kind
     is_wild = kind.form is ValueForm.WILD_TABLE
     if "," in value:
@@ -223,7 +226,10 @@ def _unlikely(rule: Rule) -> Iterator[Item]:
 
 
 def closest(value: str, known: Iterable[str]) -> str | None:
-    """Return the name of which ``value`` is probably a misspelling. Each side of a dot must be alike by itself."""
+    """Return the known name of which ``value`` is probably a misspelling, or None.
+
+    The parts on each side of a dot are compared separately.
+    """
     best, found = _CLOSE, None
     parts = [likeness_to(part) for part in value.split(".")]
     for name in islice(known, _MOST_COMPARED):
@@ -236,7 +242,9 @@ def closest(value: str, known: Iterable[str]) -> str | None:
 
 
 def likeness_to(name: str) -> Callable[[str], float]:
-    """Return a function that tells how alike another name is: difflib's ratio, or 0 if it is below :data:`_CLOSE`."""
+    """Return a function that returns the similarity of another name: difflib's ratio, or 0 if it is below
+    :data:`_CLOSE`.
+    """
     matcher = difflib.SequenceMatcher(None, b=name)
 
     @functools.cache
@@ -255,9 +263,10 @@ def _option(rule: Rule, value: str) -> str:
 
 
 def compared(rules: list[Rule], names: RuleNames) -> tuple[list[Rule], list[Item]]:
-    """Return as many of the rules as lint compares with all names of the set, to bound its time.
+    """Return the first rules, as many as lint can compare with all names of the set in bounded time.
 
-    The second list has a note for each rule that is left out. The notes are alike, so that they become one warning.
+    The second list has a note for each rule that is left out. The notes have equal texts, so that they become one
+    warning.
     """
     most = max(1, _MOST_COMPARISONS // (len(names.tables) + len(names.databases) + 1))
     notes = [
@@ -275,7 +284,7 @@ def compared(rules: list[Rule], names: RuleNames) -> tuple[list[Rule], list[Item
 
 
 def merged_tables(rule_filter: Filter, knowledge: SetKnowledge) -> Iterator[Item]:
-    """Yield the tables of different databases that rewrite rules make one table of the replica."""
+    """Yield a fault for tables of different databases that rewrite rules map to one table of the replica."""
     rules = few(rule for rule in rule_filter.rules if rule.kind is RuleKind.REWRITE_DB)
     if not rules:
         return
@@ -320,10 +329,10 @@ def _underscores(rule_filter: Filter, rule: Rule, names: RuleNames) -> Iterator[
 
 
 def shown(event: SetEvent | None) -> tuple[SetEvent, ...]:
-    """Return the events of an item: the one event, or none."""
+    """Return the event as a tuple for :attr:`Item.events`, empty for None."""
     return () if event is None else (event,)
 
 
 def spelled(rule_filter: ReplicationFilter, name: Name) -> Name:
-    """Return a table's name in lower case where the replica has lower_case_table_names, and else as it is."""
+    """Return a table's name as the replica compares it: in lower case if it has lower_case_table_names."""
     return (name[0].lower(), name[1].lower()) if rule_filter.names.lower_case_table_names else name

@@ -1,4 +1,4 @@
-"""The rules that another rule makes void: the server never asks them, or asks another rule first."""
+"""The check for rules without effect: the server never evaluates them, or another rule decides first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dumpfilter.filter.rules import ValueForm
 from dumpfilter.index.subjects import Subject, TableSubject, numbers_on_tables
 
 _MOST_DECISIONS = 300_000
-"""The most decisions for the search of rules without an effect. No search is made where more are needed."""
+"""The limit of decisions in the search for rules without an effect. If more are needed, the search is omitted."""
 
 _DO = (RuleKind.DO_DB, RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE)
 _TABLE_DO = (RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE)
@@ -23,7 +23,7 @@ _BY_DATABASE = (Step.NO_DO_DB, Step.IGNORE_DB)
 
 
 Decisions = dict[Subject, Decision]
-"""The decision of a filter about each table and statement of a set."""
+"""The decision of a filter about each table and statement of a binlog set."""
 
 
 def decisions_of(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> Decisions:
@@ -36,7 +36,9 @@ def decisions_of(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> Dec
 def void_rules(
     rule_filter: Filter, knowledge: SetKnowledge, names: RuleNames, decisions: Decisions
 ) -> Iterator[Item]:
-    """Yield the rules of a classic filter that other rules make void, and the filter that lets nothing pass."""
+    """Yield a fault for each rule of a classic filter that other rules make ineffective, and for a filter that drops
+    everything.
+    """
     yield from _unasked(rule_filter, names)
     deciding = {decision.rule for decision in decisions.values()}
     undecided, notes = compared(
@@ -68,7 +70,9 @@ def _unasked(rule_filter: Filter, names: RuleNames) -> Iterator[Item]:
 
 
 def _preceded(rule_filter: Filter, rule: Rule, names: RuleNames) -> Iterator[Item]:
-    """Yield the fault of a table rule that matches names of the set and decides about none of them."""
+    """Yield the fault of a table rule that matches names of the set but never decides, because another rule decides
+    first.
+    """
     alone = RuleAlone(rule_filter, rule)
     matched = [name for name in names.tables if alone.matches_table(name)]
     if not matched:
@@ -122,7 +126,7 @@ def _blocked(rule_filter: Filter, rule: Rule, matched: list[Name], names: RuleNa
 
 
 def _without_effect(rule_filter: Filter, decisions: Decisions, deciding: set[Rule | None]) -> Iterator[Item]:
-    """Yield the rules without which every event of the set is decided alike, although they decide some events."""
+    """Yield a fault for each rule whose removal would change no decision, although it decides about some events."""
     has_table_do = any(rule.kind in _TABLE_DO for rule in rule_filter.rules)
     candidates = [
         rule

@@ -1,4 +1,5 @@
-"""The text of runs of events: Table_map events, rows events, and the frames of transactions.
+"""The text of runs of events: Table_map events, rows events, and the frames (BEGIN, COMMIT and similar) of
+transactions.
 
 A *run* is consecutive events whose text follows from their bytes alone. The text of a run is made of cells, as the
 texts of row images are, so that one compiled function writes all of it. As in ``mysqlbinlog``, the events of one
@@ -58,14 +59,14 @@ for a client that does not know DELIMITER."""
 TYPE_AT = 4
 """The offset of an event's type in its header."""
 _PIECE = 1 << 20
-"""The size of the pieces of text that are written, bytes."""
+"""The size of the pieces in which text is written, bytes."""
 _SPOOLED = 16 << 20
-"""The most bytes of a statement's rows that stay in memory while the statement waits. More go to a temporary file."""
+"""The limit of a waiting statement's rows in memory, bytes. More go to a temporary file."""
 _MOST_TEXT = 1 << 18
-"""The size of the texts around numbers at which they are forgotten, bytes."""
+"""The size of the cached texts around numbers at which the cache is cleared, bytes."""
 
 _IN_STATEMENT = frozenset({T.TABLE_MAP, T.ROWS_QUERY, T.ANNOTATE_ROWS, *ROWS})
-"""The events of a statement's rows, before whose end nothing else stands."""
+"""The event types that belong to a statement logged as rows. No other event stands before the statement's end."""
 IS_ROWS: npt.NDArray[np.bool_] = np.isin(np.arange(256), [*ROWS])
 _CLOSES: npt.NDArray[np.bool_] = ~np.isin(np.arange(256), [*_IN_STATEMENT])
 _IS_PRE_GA: npt.NDArray[np.bool_] = np.array([is_pre_ga(kind) for kind in range(256)])
@@ -82,17 +83,18 @@ _STYLES = [
     Style(Form.CHECKSUM),
     *(Style(Form.BASE64, around=(begin, end, b"")) for end in (b"", _END) for begin in (b"", _BEGIN)),
 ]
-"""The columns of the cells before those of rows. Events in base64 have four, by what stands around them."""
+"""The styles of the columns that precede those of rows. Events in base64 have four, by what is printed around them."""
 _HEAD_CELLS, _TAIL_CELLS = 4, 9
 _HEAD, _ENCODED, _ROWS = range(3)
 _SECTIONS = 3
-"""The sections of a statement's text: the lines about events, the events in base64, the rows."""
+"""The number of sections of a statement's text."""
 
 
 class Shape(NamedTuple):
-    """The text of an event behind its header: texts, and between them the numbers that the event has at some places.
+    """The text of an event after its header, with placeholders for numbers that are taken from the event's bytes.
 
-    There is one text more than places. A place has an offset in the event and a length, bytes.
+    The text consists of ``texts`` with one number between each two of them. Each of ``places`` has the byte offset in
+    the event and the length of a number.
     """
 
     texts: Sequence[bytes]
@@ -102,9 +104,9 @@ class Shape(NamedTuple):
 def shape(
     kind: int, text: str | bytes = b"", after: bytes = b"", places: Sequence[tuple[int, int]] = ()
 ) -> Shape:
-    """Return the shape of an event with a text in its first line, and with lines ``after`` this line.
+    """Return the shape (text with placeholders for numbers) of an event, with ``text`` in its first line.
 
-    The text has a zero byte for each of the numbers at ``places``, and so have the lines.
+    ``after`` has the lines after the first one. In both, a zero byte stands for each of the numbers at ``places``.
     """
     raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     if not places:
@@ -116,7 +118,7 @@ def shape(
 
 
 class Place(NamedTuple):
-    """The place of an event among the bytes of several events."""
+    """One event among the bytes ``raw`` of several events. It begins at ``at`` and ends at ``end``."""
 
     kind: int
     raw: bytes
@@ -124,7 +126,7 @@ class Place(NamedTuple):
     body_end: int
     end: int
     offset: int
-    """The event's offset in its file."""
+    """The event's byte offset in its file."""
 
     @property
     def body(self) -> bytes:
@@ -132,17 +134,19 @@ class Place(NamedTuple):
         return self.raw[self.at + HEADER_LENGTH : self.body_end]
 
     def event(self, fd: FormatDescription) -> Event:
-        """Return the event itself."""
+        """Return the event as an object. ``fd`` is its format description event."""
         return Event(self.offset, EventHeader.unpack(self.raw, self.at), self.raw[self.at : self.end], fd)
 
 
 TextOf = Callable[[Place], bytes | tuple[object, Callable[[], Shape]]]
-"""A function that returns the text of an event behind its header, or the key of its shape and a function that makes
-the shape."""
+"""A function that returns the text of an event after its header.
+
+It may instead return the key of the event's :class:`Shape` and a function that makes the shape.
+"""
 
 
 class _Table(NamedTuple):
-    """A table of a Table_map event, with the name that the text gives it."""
+    """A table of a Table_map event, with the name that is printed."""
 
     map: TableMap
     is_renamed: bool
@@ -150,13 +154,14 @@ class _Table(NamedTuple):
 
 
 class EventTexts:
-    """The texts of events, which are collected and then made together.
+    """The printer of events whose text is collected and then made together.
 
     Parameters:
         write: gets the text.
-        verbosity: how much of the rows is printed as comments.
+        verbosity: how much of the rows is printed as comments: 0 nothing, 1 the rows, 2 the rows with their types.
         row_events: whether BINLOG statements are printed.
-        as_they_are: whether BINLOG statements have the events' bytes. False: the checksums are not known to be right.
+        as_they_are: whether BINLOG statements have the events' original bytes. False: checksums may be wrong, and are
+            computed anew.
         rewrite_db: returns the name on the target of a database.
         refusal: returns a comment on why the rows of a table cannot run on the target; empty if they can. The table has
             its name on the target.
@@ -195,9 +200,9 @@ class EventTexts:
         """The sections of a statement that has not ended, without the section that is printed."""
 
     def add(self, kept: KeptEvents, text_of: TextOf) -> None:
-        """Collect the texts of events.
+        """Collect events. ``text_of`` returns the text of each.
 
-        Raises BinlogError with file and position, after the text of the events before has been printed.
+        Raises BinlogError with file and position, after the text of the previous events has been printed.
         """
         batch = self._batch
         if batch is None or batch.fd is not kept.fd or batch.file != kept.file or batch.size > _PIECE:
@@ -286,7 +291,7 @@ class EventTexts:
         return found
 
     def _encode(self, batch: _Batch, k: int, kind: int, table: _Table | None, raw: bytes) -> None:
-        """Note an event for a BINLOG statement, which has the event uncompressed and with the names on the target."""
+        """Add an event to the BINLOG statement, uncompressed and with the database's name on the target."""
         fd = batch.fd
         batch.encoded.append(k)
         is_changed = kind in _COMPRESSED if table is None else table.is_renamed
@@ -312,7 +317,7 @@ class EventTexts:
         )
 
     def print(self) -> None:
-        """Print the text of the events collected. Raises BinlogError as :meth:`add` does."""
+        """Print the text of the collected events. Raises BinlogError as :meth:`add` does."""
         batch, self._batch = self._batch, None
         if batch is None or not batch.shape:
             return
@@ -337,7 +342,7 @@ class EventTexts:
             raise wrong
 
     def finish(self) -> None:
-        """Print all that was collected, also the text of a statement that has no end."""
+        """Print everything that was collected, also the text of a statement that has no end."""
         self.print()
         self._reason = b""
         self._finder.forget_maps()
@@ -382,7 +387,7 @@ class EventTexts:
                 self._waiting[section].write(piece)
 
     def _cells(self, batch: _Batch) -> tuple[_Cells, Bytes]:
-        """Return the cells of the text, and the data in which they lie."""
+        """Return the cells (values) of the text, and the data to which their offsets refer."""
         data, start, size = batch.events()
         offset = batch.offsets()
         kind = data[start + TYPE_AT]
@@ -422,7 +427,8 @@ class EventTexts:
     def _rows(
         self, batch: _Batch, data: Bytes, start: Int64, size: Int64, kind: Bytes, offset: Int64
     ) -> tuple[Bytes, FoundRows, Int64]:
-        """Return the data with the rows, the rows, and the number of cells of each event."""
+        """Return the data with the rows (uncompressed rows appended), the rows, and the number of cells of each event.
+        """
         count = np.zeros(start.size, np.int64)
         try:
             found = self._finder.find(
@@ -450,8 +456,8 @@ class EventTexts:
     ) -> tuple[tuple[Int64, Int64, Int64], Int64]:
         """Return the cells of the lines about the events, and their number for each event.
 
-        In the data in which cells lie, the offsets of the events lie at the last entry of ``own_at``, and the texts
-        behind them.
+        In the data to which cells refer, the events' file offsets begin at the last entry of ``own_at``. The fixed
+        texts follow them.
         """
         count = start.size
         offsets_at = int(own_at[-1])
@@ -490,7 +496,7 @@ class EventTexts:
 
 
 class _Texts:
-    """Texts in one array of bytes, each at one place."""
+    """Distinct texts in one array of bytes, each stored once."""
 
     def __init__(self) -> None:
         self.raw = bytearray()
@@ -499,7 +505,7 @@ class _Texts:
         self._arrays: Int64 = np.empty((0, 0), np.int64)
 
     def place(self, text: bytes) -> tuple[int, int]:
-        """Return the place of a text."""
+        """Return the offset and length of a text, which is stored if it is new."""
         place = self._places.get(text)
         if place is None:
             place = self._places[text] = len(self.raw), len(text)
@@ -507,7 +513,7 @@ class _Texts:
         return place
 
     def add(self, one: Shape) -> int:
-        """Add a shape, and return its number."""
+        """Store a shape (text with placeholders for numbers), and return its number."""
         cells = [*self.place(one.texts[0])]
         for text, place in zip(one.texts[1:], one.places, strict=True):
             cells += (*place, *self.place(text))
@@ -515,14 +521,14 @@ class _Texts:
         return len(self._shapes) - 1
 
     def shapes(self) -> Int64:
-        """Return the cells of all shapes: texts and numbers in turns, each with its begin and length, 0 for none."""
+        """Return the cells of all shapes: texts and numbers alternating, each with offset and length, 0 for none."""
         if len(self._arrays) < len(self._shapes):
             self._arrays = np.array(self._shapes, np.int64)
         return self._arrays
 
 
 class _EventError(Exception):
-    """An error about one event of a batch."""
+    """An error about the event at index ``event`` of a batch."""
 
     def __init__(self, event: int, error: BinlogError) -> None:
         self.event, self.error = event, error
@@ -530,12 +536,13 @@ class _EventError(Exception):
 
 
 class _Cells(NamedTuple):
-    """The cells of a batch, in the order of the text, and the number of the first cell of each section."""
+    """The cells of a batch, in the order of the text, and the index of the first cell of each section."""
 
     places: tuple[Int64, Int64, Int64]
     section: Int64
     unit: Int64
-    """The first cell of each event's part of a section, and the event."""
+    """The index of the first cell of each event's part of a section. ``event`` has the index of the event of each part.
+    """
     event: Int64
 
     @property
@@ -544,16 +551,16 @@ class _Cells(NamedTuple):
         return self.section.size // _SECTIONS
 
     def first(self, group: int, section: int = 0) -> int:
-        """Return the number of the first cell of a section."""
+        """Return the index of the first cell of a section of the statement ``group``."""
         return int(self.section[group * _SECTIONS + section])
 
     def event_of(self, cell: int) -> int:
-        """Return the event of a cell."""
+        """Return the index of the event to which the cell ``cell`` belongs."""
         return int(self.event[np.searchsorted(self.unit, cell, "right") - 1])
 
 
 class _Batch:
-    """Events whose text is made together, with what the text says about each."""
+    """Events whose text is made together, and the text of each."""
 
     def __init__(self, file: str, fd: FormatDescription, *, is_new: bool) -> None:
         self.file, self.fd = file, fd
@@ -578,24 +585,24 @@ class _Batch:
         """Whether the rows of the statement that waits turn out not to run."""
 
     def take(self, kept: KeptEvents) -> None:
-        """Take the bytes and places of events. The caller adds the events."""
+        """Add the bytes and offsets of events. The caller adds the events' shapes."""
         self._kept.append(kept)
         self.size += kept.data.size
 
     def close(self) -> None:
-        """End a statement behind the last event."""
+        """End a statement after the last event."""
         here = len(self.shape)
         if here > (self.closed[-1] if self.closed else 0) or (not self.closed and not self._is_new):
             self.closed.append(here)
         self._open = len(self.encoded)
 
     def leave_out(self) -> None:
-        """Leave out the Table_map events of the statement."""
+        """Omit the Table_map events of the current statement from its BINLOG statement."""
         del self.encoded[self._open :]
         self.drops_waiting = self.drops_waiting or not self.closed
 
     def cut(self, count: int) -> None:
-        """Forget all events but the first ``count``."""
+        """Discard all events except the first ``count``."""
         del self.shape[count:]
         self.encoded = [k for k in self.encoded if k < count]
         self.closed = [end for end in self.closed if end <= count]
@@ -604,11 +611,11 @@ class _Batch:
                 del some[k]
 
     def offsets(self) -> Int64:
-        """Return the offset of each event in its file."""
+        """Return the byte offset of each event in its file."""
         return np.concatenate([kept.offset for kept in self._kept])[: len(self.shape)]
 
     def events(self) -> tuple[Bytes, Int64, Int64]:
-        """Return the bytes of the events, and the begin and size of each."""
+        """Return the bytes of the events, and the offset and size of each."""
         behind = np.cumsum([0, *(kept.data.size for kept in self._kept)]).tolist()
         count = len(self.shape)
         data = (
@@ -618,12 +625,14 @@ class _Batch:
         return data, start[:count], np.concatenate([kept.size for kept in self._kept])[:count]
 
     def groups(self) -> Int64:
-        """Return the number of each event's statement."""
+        """Return the index of each event's statement in the batch."""
         ends = np.array(self.closed, np.int64)
         return np.searchsorted(ends, np.arange(len(self.shape)), "right").astype(np.int64)
 
     def columns(self) -> Int64:
-        """Return the column of each event in base64."""
+        """Return the column (style) of each event in base64, which depends on whether it begins or ends a BINLOG
+        statement.
+        """
         of = self.groups()[self.encoded]
         is_whole = (of < len(self.closed)) & ((of > 0) | self._is_new)
         begins, ends = np.diff(of, prepend=-1) != 0, np.diff(of, append=-1) != 0
@@ -632,7 +641,9 @@ class _Batch:
 
 
 def _arranged(group: Int64, sections: list[tuple[Int64, Int64, Int64, Int64]]) -> _Cells:
-    """Return the cells of all sections in the order of the text. Each section has its cells' number for each event."""
+    """Return the cells of all sections in the order of the text. The last array of a section has the number of cells by
+    event.
+    """
     groups = int(group[-1]) + 1
     keys = np.concatenate([group * _SECTIONS + section for section in range(len(sections))])
     counts = np.concatenate([section[3] for section in sections])

@@ -1,4 +1,4 @@
-"""The text for Gap events, with which a slave's relay log tells what the master dropped."""
+"""The text for Gap events, by which a slave's relay log records what the master dropped."""
 
 from __future__ import annotations
 

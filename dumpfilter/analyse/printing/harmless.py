@@ -1,4 +1,4 @@
-"""The form in which a statement is printed, so that the filter's work never stops the client that runs the text.
+"""The form in which a statement is printed, so that a filter's gaps never stop the client that runs the text.
 
 A filter may drop a CREATE TABLE and pass a statement that needs the table. A replica would stop there with an error. A
 client that runs text would stop, too, and never run the rest. Therefore a statement that must fail, because the target
@@ -27,30 +27,30 @@ K, F = StatementKind, FaultKind
 
 @dataclass(frozen=True)
 class Form:
-    """The form in which a statement is printed."""
+    """The form in which a statement is printed: unchanged, changed, or as a comment."""
 
     reason: str = ""
-    """The reason for which the statement is printed as a comment; empty for a statement that is to run."""
+    """The reason why the statement is printed as a comment; empty for a statement that is to run."""
     text: bytes | None = None
-    """The statement's changed text; None for the text as it is."""
+    """The statement's changed text; None for the unchanged text."""
     before: tuple[bytes, ...] = ()
-    """Statements to print before the statement."""
+    """Statements to print before this statement."""
 
 
 AS_IT_IS = Form()
 _UNDECIDED = Form("the filter cannot decide about this statement")
 _TABLES_ONLY = frozenset({K.MAINTENANCE, K.FLUSH})
 _IF_EXISTS_OF_ACCOUNTS = {"mysql": (5, 7), "mariadb": (10, 1)}
-"""The first versions that know DROP USER IF EXISTS."""
+"""The first server versions that know DROP USER IF EXISTS, by family."""
 
 
 class Harmless:
-    """Chooses the form of each printed statement, and follows the objects that the target then has.
+    """Chooses the form of each printed statement, and follows which objects the target then has.
 
     The caller passes every statement that may define an object in the binlog's order, also those that the filter drops.
 
     Parameters:
-        world: the objects of the target, which the form of each statement changes.
+        world: the model of the target's objects (databases, tables, routines …), which the printed statements update.
         family: the family of the server that wrote the binlog.
         version: the version of this server, major and minor.
         mode: the form of statements that would fail.
@@ -86,7 +86,7 @@ class Harmless:
         """The options of each database behind its name in CREATE DATABASE."""
 
     def dropped(self, query: QueryEvent) -> None:
-        """Follow a statement that the filter drops."""
+        """Update the model of the target's objects for a statement that the filter drops."""
         if query.is_committed_later:
             return
         facts = self._facts(query)
@@ -96,13 +96,19 @@ class Harmless:
             self._lost |= {key for key in self._changed(facts, query) if self.world.has(key) is not False}
 
     def run_before(self, query: QueryEvent) -> None:
-        """Follow a statement that passes the filter and that is not printed, since the text begins later."""
+        """Update the model for a statement that passes the filter but is not printed, since the printed range begins
+        later.
+        """
         facts = self._facts(query)
         if facts.verb is not None and not query.is_committed_later:
             self._follow(facts, query, runs=True)
 
     def form(self, query: QueryEvent, flags: int, *, undecided: bool) -> Form:
-        """Return the form of a statement that passes the filter. ``flags`` are those of the event's header."""
+        """Return the form of a statement that passes the filter.
+
+        ``flags`` are those of the event's header. ``undecided`` tells that the filter cannot decide about the
+        statement.
+        """
         facts = self._facts(query)
         if query.is_committed_later:
             facts = StatementFacts(facts.kind)
@@ -121,10 +127,10 @@ class Harmless:
         return form
 
     def decides(self, query: QueryEvent) -> bool:
-        """Tell whether the set decides about a statement about which the filter cannot decide.
+        """Tell whether the binlog set decides about a statement that the filter cannot decide about.
 
-        DROP TRIGGER names no table, so that the filter cannot ask its rules. The set's CREATE TRIGGER names the table,
-        and the filter has passed or dropped the CREATE TRIGGER.
+        DROP TRIGGER names no table, so that the filter cannot evaluate its rules. The set's CREATE TRIGGER names the
+        table, and the filter has passed or dropped the CREATE TRIGGER.
         """
         facts = self._facts(query)
         if facts.thing is not Thing.TRIGGER or facts.verb is not Verb.DROP:
@@ -136,12 +142,14 @@ class Harmless:
         )
 
     def missing_table(self, database: str, table: str) -> Key | None:
-        """Return the table of row events, under its name on the target, if the target is known to lack it."""
+        """Return the key of a table of row events if the target is known to lack it, else None. The name is that on the
+        target.
+        """
         key = self._key(Thing.TABLE, database, table)
         return key if self.world.has(key) is False else None
 
     def changes_rows(self, database: str, table: str) -> None:
-        """Note printed row events of a table, under its name on the target."""
+        """Record that row events of a table are printed. The name is that on the target."""
         self._note_changed({self._key(Thing.TABLE, database, table)})
 
     def _facts(self, query: QueryEvent) -> StatementFacts:
@@ -181,7 +189,9 @@ class Harmless:
         return form
 
     def _fault(self, facts: StatementFacts, query: QueryEvent) -> Form:
-        """Return the form of a comment if the target lacks an object, or has one that a statement makes again."""
+        """Return the form "comment" if the target lacks an object that a statement needs, or has one that the statement
+        creates.
+        """
         faults = self.world.faults(facts, query.db, query.thread_id)
         for fault in sorted(faults, key=lambda fault: fault.ref.replica[0] is Thing.GRANT):
             key = fault.ref.replica
@@ -245,7 +255,7 @@ class Harmless:
     # The databases that objects are made in.
 
     def _with_database(self, query: QueryEvent, flags: int, form: Form, facts: StatementFacts) -> Form:
-        """Add CREATE DATABASE for databases that the target lacks and that the statement needs."""
+        """Add CREATE DATABASE to ``form`` for databases that the target lacks and that the statement needs."""
         place = self.world.place(query.db)
         names: list[TableName] = []
         if facts.thing not in (Thing.ACCOUNT, Thing.GRANT, Thing.DATABASE):
@@ -282,7 +292,7 @@ class Harmless:
             self.world.follow(facts, query.db, query.thread_id, query, passes=runs)
 
     def _follow_lost(self, facts: StatementFacts, query: QueryEvent) -> None:
-        """Follow the tables whose changes were dropped. A table without rows has lost none."""
+        """Update the set of tables of which changes were dropped. A new or dropped table has lost none."""
         assert self._rows_ok is not None
         for old, new in self.world.renamed(facts, query.db):
             is_lost = old.replica in self._lost
@@ -296,9 +306,9 @@ class Harmless:
 
 
 def _behind(query: QueryEvent, name: str, start: int, family: Family) -> bytes:
-    """Return the bytes of a statement behind a name, which stands at ``start`` of the text or later.
+    """Return the bytes of a statement after the name ``name``, which occurs at character ``start`` or later.
 
-    Nothing is returned where the place in the bytes is not known, because the text has another encoding than UTF-8.
+    The result is empty if the position in the bytes is unknown, because the text has another encoding than UTF-8.
     """
     for token in tokens(query.text, dialect=BINLOG[family]):
         if token.start >= start and token.is_name and token.value == name:

@@ -13,8 +13,8 @@ from dumpfilter.binlog.context_events import LoadBlock
 class LoadFiles:
     """A writer of the data files of LOAD DATA statements. Each statement gets a new file ``SQL_LOAD-<file id>-<n>``.
 
-    The writer makes ``directory`` together with the first file. With None it makes a temporary directory, and nobody
-    removes this directory, since the printed statements name the files in it.
+    The writer creates ``directory`` together with the first file. With None it creates a temporary directory, which is
+    never removed, since the printed statements name the files in it.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -54,7 +54,8 @@ class LoadFiles:
         return path
 
     def take(self, file_id: int) -> Path:
-        """Return the path of a complete data file for its LOAD DATA statement, and forget the file's number.
+        """Return the path of a complete data file for its LOAD DATA statement. The file's number may then be used
+        again.
 
         Raises BinlogCorrupt for a file without a first block.
         """

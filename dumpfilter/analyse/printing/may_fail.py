@@ -6,11 +6,12 @@ import enum
 
 
 class MayFail(enum.StrEnum):
-    """The form of printed statements that fail on the target because of the filter, or that are undecided."""
+    """How statements are printed that fail on the target because of the filter, or that the filter cannot decide about.
+    """
 
     SAFE = "safe"
-    """A comment where the statement must fail. IF EXISTS where the binlog set does not tell about an object."""
+    """A comment if the statement must fail. IF EXISTS if the binlog set does not tell whether the object exists."""
     PRINT = "print"
     """The statement as it is in the binlog."""
     COMMENT = "comment"
-    """A comment, also for every statement about which the filter cannot decide."""
+    """A comment, also for every statement that the filter cannot decide about."""

@@ -36,7 +36,7 @@ from dumpfilter.index.fileset import BinlogSet
 
 _BUFFER = 1 << 16
 _MOST_NAMES = 10
-"""The most tables that a warning names."""
+"""The number of tables that a warning names."""
 _POSITION = re.compile(r"\d+")
 _DATETIME = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ](\d{1,2}):(\d{1,2}):(\d{1,2}))?")
 
@@ -161,8 +161,8 @@ def write_binlog(
     """Write the events that pass the filter as new binlogs: ``<base>.000001`` … and ``<base>.index`` in ``output``.
 
     An empty ``base`` stands for the name of the source's files. With ``tables_info`` every Query event gets the names
-    of its statement's tables, as WL#40 proposes. Raises BinlogError, OptionError, GtidError and OutputError, and then
-    leaves no new files.
+    of its statement's tables, a format that servers do not read. Raises BinlogError, OptionError, GtidError and
+    OutputError, and then leaves no new files.
     """
     work = _Work(binlogs, options, log)
     base = base or binlogs.names[0].rpartition(".")[0] or binlogs.names[0]
@@ -216,11 +216,11 @@ class _Work:
         }
 
     def taken(self, progress: Callable[[int], None]) -> PassOptions:
-        """Return the options of the pass through the set. ``progress`` is called with the bytes just read."""
+        """Return the options of the pass through the set. ``progress`` is called with the number of bytes just read."""
         return {**self._taken, "progress": progress}
 
     def rows_ok(self, database: str, table: str) -> bool:
-        """Tell whether the filters pass row events of a table, which has its name on the source."""
+        """Tell whether the filters pass row events of a table, whose name is that on the source."""
         return self.rules.rows_ok(database, table) and self.also.rows_ok(database, table)
 
     def warn(self, text: str) -> None:
@@ -236,7 +236,7 @@ class _Work:
 
     @contextmanager
     def progress(self, what: str, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
-        """Show a progress bar on a terminal.
+        """Show a progress bar on a terminal, unless ``quiet``.
 
         The context's value is a function that takes the number of bytes just read.
         """

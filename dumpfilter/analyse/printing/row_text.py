@@ -1,6 +1,6 @@
 """Printing of row images as pseudo-SQL, as ``mysqlbinlog -v`` and ``mariadb-binlog -v`` print them.
 
-All lines are comments (``### …``). With a verbosity of 2 each value has its column's type and metadata behind it. The
+All lines are comments (``### …``). With a verbosity of 2 each value is followed by its column's type and metadata. The
 text follows ``print_verbose_one_row`` and ``log_event_print_value`` of ``sql/log_event.cc`` of both servers.
 """
 
@@ -24,7 +24,7 @@ from dumpfilter.binlog.rows.texts import ByteMap, Form, Style
 from dumpfilter.binlog.rows_events import RowsHeader, TableMap
 
 TYPES = 2
-"""The verbosity from which on each value has its column's type and metadata behind it."""
+"""The verbosity from which on each value is followed by its column's type and metadata."""
 
 _CHANGES_LINE = "\n###      "
 """The text between the lines of a JSON value's changes."""
@@ -62,7 +62,7 @@ _TYPE_NAMES = {
     T.VAR_STRING: "VARSTRING({metadata})",
     T.VARCHAR_COMPRESSED: "VARSTRING({metadata}) COMPRESSED",
 }
-"""The names of the types of columns behind values, by type. Those of ENUM and the BLOB types depend on the metadata."""
+"""The names of column types that are printed after values. Those of ENUM and the BLOB types depend on the metadata."""
 
 _BLOB_NAMES = {
     1: "TINYBLOB/TINYTEXT",
@@ -76,9 +76,9 @@ _ENUM_NAMES = {1: "ENUM(1 byte)", 2: "ENUM(2 bytes)"}
 def row_layouts(
     verbosity: int, rewrite_db: Callable[[str], str], styles: Sequence[Style] = ()
 ) -> LayoutTable:
-    """Return the layouts of printed row images. ``verbosity`` is 1, or 2 for types behind the values.
+    """Return the layouts of printed row images. ``verbosity`` is 1, or 2 for types after the values.
 
-    ``rewrite_db`` returns the name of a database in the text. ``styles`` are those of columns before all others.
+    ``rewrite_db`` returns the printed name of a database. ``styles`` are those of columns that precede all others.
     """
 
     def described(table: TableMap, family: Family) -> Table:
@@ -108,14 +108,16 @@ def row_layouts(
 
 
 def _heads(table: Table, rows: RowsHeader) -> tuple[bytes, bytes]:
-    """Return the lines before the images of a row before and after the change."""
+    """Return the lines before a row's image before the change, and before its image after the change."""
     name = (quoted_name(table.database) + b"." + quoted_name(table.name)).translate(_ONE_LINE)
     first = _extra_line(rows) + _HEADS[rows.kind] % name
     return first, b"### SET\n" if rows.kind == "update" else first
 
 
 _ONE_LINE = bytes.maketrans(b"\n\r\0", b"   ")
-"""A line end in a table's name would end the comment, and the client would run the rest as a statement."""
+"""The translation that replaces line ends in a table's name, which would end the comment and let the client run the
+rest.
+"""
 
 _HEADS = {
     "insert": b"### INSERT INTO %s\n### SET\n",

@@ -73,7 +73,9 @@ class Session:
         ]
 
     def charset(self, collation: int) -> str | None:
-        """Return the name of a collation's character set in the server's version, or None for an unknown collation."""
+        """Return the name that the server's version uses for a collation's character set; None for an unknown
+        collation.
+        """
         name = charset_name(collation, self.family)
         return None if name is None else self.own_name(name)
 
@@ -127,7 +129,7 @@ class Session:
         return lines
 
     def is_new_thread(self, thread_id: int) -> bool:
-        """Tell whether a statement has another thread id than the statement before, and remember the id."""
+        """Tell whether a statement has another thread id than the previous statement, and remember the id."""
         return self._changed("pseudo_thread_id", thread_id)
 
     def _use(self, query: QueryEvent, header: EventHeader, database: str) -> list[bytes]:

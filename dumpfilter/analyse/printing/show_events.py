@@ -28,10 +28,10 @@ COLUMNS = (
 )
 
 MOST_ROWS = 100_000
-"""The most events that one statement shows. The limit bounds memory, since all rows of an answer are in memory."""
+"""The limit of events that one statement shows. It bounds memory, since all rows of an answer are in memory."""
 
 MOST_INFO = 16 << 20
-"""The most characters in the column Info of one answer. The limit bounds memory, too."""
+"""The limit of characters in the column Info of one answer. It bounds memory, too."""
 
 _MAX_INFO = 1 << 20
 """The number of characters to which the column Info is cut.
@@ -45,7 +45,7 @@ def show_events(
 ) -> Result:
     """Return the rows of ``SHOW BINLOG EVENTS IN path FROM position LIMIT offset, count``.
 
-    ``count`` None stands for a statement without LIMIT. At most :data:`MOST_ROWS` events are shown, with a warning when
+    ``count`` None means a statement without LIMIT. At most :data:`MOST_ROWS` events are shown, with a warning when
     there are more. The answer ends before an incomplete event at the end of the file. Raises SqlError
     (ER_ERROR_WHEN_EXECUTING_COMMAND) for a position at which no event begins, and for a damaged file.
     """
@@ -70,7 +70,8 @@ def show_events(
 
 
 def no_events(reason: str, statement: str = "SHOW BINLOG EVENTS") -> SqlError:
-    """Return the error with which servers answer SHOW BINLOG EVENTS that cannot show events.
+    """Return the error with which servers answer a SHOW BINLOG EVENTS that they cannot carry out, with the given
+    reason.
 
     The error is ER_ERROR_WHEN_EXECUTING_COMMAND. The servers cut a long reason, and so does the error.
     """

@@ -49,7 +49,7 @@ _FRAMES = (b"SAVEPOINT ", b"ROLLBACK ", b"RELEASE SAVEPOINT ", b"XA ")
 _AUTOMATIC = b"/*!50616 SET @@SESSION.GTID_NEXT= 'AUTOMATIC'*/"
 _ENDS_OF_TRANSACTIONS = frozenset({b"BEGIN", b"COMMIT"})
 _IS_ALONE: npt.NDArray[np.bool_] = np.isin(np.arange(256), [T.FORMAT_DESCRIPTION, T.TRANSACTION_PAYLOAD])
-"""The events after which, or before which, the format of events changes."""
+"""The event types that are printed separately, because the format of events changes before or after them."""
 
 # The offsets of fields in events: of a Query event, of MySQL's GTID events with times, and of MariaDB's GTID event.
 _DB_LENGTH_AT, _STATUS_AT = HEADER_LENGTH + 8, HEADER_LENGTH + QUERY_HEADER_LENGTH
@@ -65,18 +65,20 @@ class TextPrinter:
     Parameters:
         write: a function that gets the text as bytes, because statements stay in their clients' character sets.
         load_files: the writer of the data files of LOAD DATA statements.
-        rules: the filter, which renames databases (``--replicate-rewrite-db``).
+        rules: the filter, which renames databases (``--replicate-rewrite-db``). None: no filter.
         skip_gtids: print GTIDs as comments. False: print ``SET @@SESSION.GTID_NEXT``, or MariaDB's ``gtid_seq_no``,
             ``gtid_domain_id`` and ``server_id``.
         warn: a function that gets a warning, with file and position, when the printed text cannot repeat an event.
         may_fail: the form of statements that would fail on the target because of the filter, or that are undecided.
-        target_has: LIKE patterns of ``db.table`` for what the target has, although the filter drops its CREATE.
-        verbosity: how much of the rows is printed as comments: 0 nothing, 1 the rows, 2 the rows with their types.
-        row_events: whether BINLOG statements with the rows are printed. Without them the text does not repeat the rows.
+        target_has: LIKE patterns of ``db.table`` for tables that the target has, although the filter drops their
+            CREATE.
+        kinds: the filter by kinds of statement. The target is expected to have the effects of the kinds that it drops.
+            None: no such filter.
         rows_ok: tells whether the filter passes row events of a table, by its name on the source. Callers give it when
             rules are about databases, since then the filter may drop some changes of a table and pass others.
+        verbosity: how much of the rows is printed as comments: 0 nothing, 1 the rows, 2 the rows with their types.
+        row_events: whether BINLOG statements with the rows are printed. Without them the text does not repeat the rows.
         is_verified: whether the checksums of the events are known to be right.
-        kinds: the filter by kinds of statement. The target is expected to have the effects of the kinds that it drops.
     """
 
     def __init__(
@@ -143,7 +145,7 @@ class TextPrinter:
 
     @property
     def comments(self) -> int:
-        """The number of statements, and of rows events, that are comments since they would fail."""
+        """The number of statements and rows events that were printed as comments because they would fail."""
         return self._comments + self._texts.refused
 
     @property
@@ -176,7 +178,9 @@ class TextPrinter:
         self._print(self._taken())
 
     def left_out(self, statement: PassedStatement) -> None:
-        """Follow a statement that is not printed. Raises BinlogError with file and position."""
+        """Update the model of the target's objects for a statement that is not printed. Raises BinlogError with file
+        and position.
+        """
         if self._harmless is None:
             return
         try:
@@ -197,10 +201,10 @@ class TextPrinter:
         self._texts.print()
 
     def events(self, kept: KeptEvents) -> None:
-        """Print complete events, some of them perhaps with a later call.
+        """Print complete events. The text of some may be printed only at a later call or :meth:`flush`.
 
-        Their format description event is the file's, even when they are that event. Raises BinlogError with file and
-        position, and OutputError.
+        Each event's format description event is the file's, even when it is that event itself. Raises BinlogError with
+        file and position, and OutputError.
         """
         alone = np.flatnonzero(_IS_ALONE[kept.data[kept.start + TYPE_AT]])
         bounds = np.unique(np.concatenate(([0], alone, alone + 1, [kept.start.size]))).tolist()
@@ -208,7 +212,7 @@ class TextPrinter:
             self._events(kept.part(first, last))
 
     def flush(self) -> None:
-        """Print the text of all events but the rows of a statement that has not ended."""
+        """Print the text of all events so far, except the rows of a statement that has not ended."""
         self._texts.print()
 
     def _events(self, kept: KeptEvents) -> None:
@@ -232,7 +236,7 @@ class TextPrinter:
             self._texts.finish()
 
     def _taken(self) -> bytes:
-        """Return the text that the methods for single events have written, and forget it."""
+        """Return the text that the methods for single events have collected, and clear it."""
         text = b"".join(self._written)
         self._written.clear()
         return text
@@ -329,7 +333,9 @@ class TextPrinter:
             self._setting(_AUTOMATIC)
 
     def _refusal(self, database: str, table: str) -> bytes:
-        """Return the comment on why the rows of a table cannot run on the target, or note that they run."""
+        """Return the comment on why the rows of a table cannot run on the target. If they can, record them and return
+        nothing.
+        """
         missing = None if self._harmless is None else self._harmless.missing_table(database, table)
         if missing is not None:
             self._comment(
@@ -414,10 +420,10 @@ class TextPrinter:
             self._take_gtid()
 
     def _xa_frame(self, query: QueryEvent) -> bool:
-        """Handle a statement of an XA transaction, and tell whether it is not to be printed as usual.
+        """Handle a statement that begins or ends an XA transaction. Return True if the caller must not print it.
 
-        Servers roll back a prepared transaction without any change, and then refuse its XA COMMIT. An XA transaction
-        is therefore not begun before its first statement that runs.
+        Servers roll back a prepared transaction without any change, and then refuse its XA COMMIT. An XA transaction is
+        therefore not begun before its first statement that runs.
         """
         raw = bytes(query.raw)
         word = raw[:10].upper()
@@ -609,7 +615,8 @@ def _pieces(
 
 
 def _status(event: Event) -> bytes | None:
-    """Return the error code and the status variables of a Query event in the usual format, as its bytes."""
+    """Return the bytes of the error code, status length and status variables of a Query event; None for other formats.
+    """
     if event.type != T.QUERY or event.fd.post_header_length(T.QUERY) != QUERY_HEADER_LENGTH:
         return None
     end = _STATUS_AT + int.from_bytes(event.raw[_STATUS_AT - 2 : _STATUS_AT], "little")
@@ -621,7 +628,10 @@ def _xid_shape() -> Shape:
 
 
 def _frame_shape(word: bytes, is_new_thread: bool) -> Shape:
-    """Return the shape of a BEGIN or COMMIT that ran with the settings of the statement before."""
+    """Return the shape (text with placeholders for numbers) of a BEGIN or COMMIT with unchanged session settings.
+
+    ``is_new_thread`` tells that the thread id differs from that of the previous statement.
+    """
     settings = [b"SET TIMESTAMP=\0", *([b"SET @@session.pseudo_thread_id=\0"] if is_new_thread else ())]
     lines = b"".join(one + DELIMITER + b"\n" for one in settings)
     thread = (HEADER_LENGTH, 4)
@@ -653,7 +663,7 @@ _ABOUT_FILE: dict[int, Callable[[Any], str]] = {
     T.HEARTBEAT_V2: lambda nothing: "",
     T.IGNORABLE: gap_text,
 }
-"""The types of events that are about the binlog file, and the functions that make comments from their contents."""
+"""The functions that make comments from the content of events about the binlog file, by event type."""
 
 _PRINTERS: dict[int, Callable[[TextPrinter, Any, Event], None]] = {
     T.FORMAT_DESCRIPTION: TextPrinter._format_description,
@@ -671,4 +681,4 @@ _PRINTERS: dict[int, Callable[[TextPrinter, Any, Event], None]] = {
     T.APPEND_BLOCK: TextPrinter._load_block,
     T.INCIDENT: TextPrinter._incident,
 }
-"""The methods that print the other events, by type. Each gets the decoded event and the event itself."""
+"""The methods that print the other events, by event type. Each gets the decoded event and the event itself."""

@@ -1,1 +1,1 @@
-"""The common parts of reports: a page that needs no other file and no network, its look, its plots and its texts."""
+"""The common parts of reports: a self-contained HTML page with its style and plots, Parquet tables, and texts."""

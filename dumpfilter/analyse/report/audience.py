@@ -1,4 +1,4 @@
-"""The readers of a stream for whom a report is."""
+"""The type of reader of a stream for which a report is computed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import enum
 
 
 class Audience(enum.StrEnum):
-    """The readers of the stream for whom the sums are."""
+    """The type of reader of the stream for which a report sums bytes."""
 
     REPLICAS = "replicas"
-    """Real MySQL or MariaDB replicas, which read MySQL's protocol and need stand-ins for dropped GTIDs."""
+    """Real MySQL or MariaDB replicas, which read MySQL's protocol. They get stand-ins (empty transactions) for dropped
+    GTIDs.
+    """
     SLAVES = "slaves"
-    """The slaves of dumpfilter, which read gRPC."""
+    """Slaves of dumpfilter, which read gRPC."""

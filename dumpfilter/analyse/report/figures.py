@@ -1,4 +1,4 @@
-"""The figures that all reports share: rows of bars, and charts of lines.
+"""The graphics that all reports share: rows of bars, and line charts.
 
 Rows of bars (:class:`Bars`) are plain HTML, so that a page shows them without scripts. Charts (:class:`Chart`) are data
 for the script ``charts.js``, which draws them for the width of the page. Colours are names of CSS custom properties.
@@ -17,23 +17,23 @@ Json = dict[str, Any]
 _Item = TypeVar("_Item")
 
 LONGEST_LABEL = 60
-"""The largest number of characters of a name in a text that appears beside the pointer."""
+"""The length to which names in tooltips are cut, characters."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar in a row, from ``start`` to ``end`` as parts of the row's width."""
+    """A bar in a row, from ``start`` to ``end`` as fractions of the row's width."""
 
     start: float
     end: float
     colour: str
     height: int
-    """The part of the row's height, percent."""
+    """The height of the bar as a part of the row's, percent."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A mark in a row, ``place`` being a part of the row's width. ``shape`` is a class of the style sheet."""
+    """A mark in a row, at the fraction ``place`` of the row's width. ``shape`` is a class of the style sheet."""
 
     place: float
     shape: str
@@ -46,18 +46,18 @@ class Row:
     name: str
     text: str
     tip: str
-    """The text that appears beside the pointer, in lines."""
+    """The tooltip, which may have several lines."""
     bars: tuple[Bar, ...]
     marks: tuple[Mark, ...] = ()
     count: int = 1
     """The number of equal items that the row stands for."""
     warning: str = ""
-    """The warnings about the item, in lines. The row then has a mark with this text."""
+    """The warnings about the item, one a line. If there are any, the row has a mark with them as tooltip."""
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A text under the rows, at ``place`` as a part of their width."""
+    """A label under the rows, at the fraction ``place`` of their width."""
 
     place: float
     text: str
@@ -73,21 +73,21 @@ class Bars:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart of lines. ``data`` is what ``charts.js`` draws, whose head describes it."""
+    """A line chart. ``data`` is the input of ``charts.js``, whose head describes it."""
 
     data: Json
     height: int
     names: tuple[str, ...] = ()
-    """The names of the choices of a reader. A chart with one choice has none."""
+    """The names of the alternatives that a reader of the page can choose. A chart with only one has none."""
 
 
 def label(name: str) -> str:
-    """Return a name for a text beside the pointer, shortened, with invisible characters spelled out."""
+    """Return a name for a tooltip: shortened, with invisible characters escaped."""
     return shorten(visible(name), LONGEST_LABEL)
 
 
 def byte_ticks(top: float, most: int = 6) -> list[int]:
-    """Return the positions of an axis's ticks, from 0 up to at most ``top`` bytes.
+    """Return the positions of an axis's ticks, bytes, from 0 up to at most ``top``.
 
     The distance between ticks is a power of two. At most ``most`` ticks follow the tick at 0.
 
@@ -108,7 +108,7 @@ def byte_axis(top: float) -> tuple[Tick, ...]:
 
 
 def head_and_rest(items: Sequence[_Item], most: int) -> tuple[list[_Item], list[_Item]]:
-    """Divide a list into its first ``most`` items and the rest, which a figure shows as one sum.
+    """Divide a list into its first ``most`` items and the rest, which a chart shows as one sum.
 
     A rest of only one item joins the first items, because a sum of one item would hide its name.
     """
@@ -117,7 +117,7 @@ def head_and_rest(items: Sequence[_Item], most: int) -> tuple[list[_Item], list[
 
 
 def exact_bytes(size: float) -> str:
-    """Format a number of bytes for people, with the exact number."""
+    """Format a number of bytes for people in a rounded unit, followed by the exact number."""
     return (
         f"{human_bytes(size)} ({human_number(round(size))} bytes)"
         if size >= 1024

@@ -19,9 +19,9 @@ Ints = npt.NDArray[np.int64]
 STATEMENTS = "(statements)"
 """The text in place of a table's name for the statements of a schema."""
 SEVERAL = "(several tables)"
-"""The name for events that belong to several tables or schemas."""
+"""The heading of events that belong to several tables or schemas."""
 NO_TABLE = "(no table)"
-"""The name for events that belong to no table and no schema."""
+"""The heading of events that belong to no table and no schema."""
 
 
 class Heading(NamedTuple):
@@ -29,20 +29,20 @@ class Heading(NamedTuple):
 
     database: str | None
     table: str | None
-    """None for statements, and for events of several tables or of none."""
+    """The table's name; None for statements, and for events of several tables or of none."""
     name: str
     """The text ``schema.table``, ``schema (statements)``, :data:`SEVERAL` or :data:`NO_TABLE`."""
 
     @property
     def labels(self) -> tuple[str, str]:
-        """The texts for a column of schemas and a column of tables."""
+        """The cells for a column of schemas and a column of tables."""
         if self.database is None:
             return self.name, ""
         return self.database, STATEMENTS if self.table is None else self.table
 
 
 def heading_of(subject: Subject) -> Heading:
-    """Return the heading under which the events of a table or statement count.
+    """Return the heading under which the events of a subject (a table, or a statement with its tables) count.
 
     A statement counts for its schema, whatever table it changes. A statement that changes several schemas counts for
     :data:`SEVERAL`.
@@ -57,7 +57,7 @@ def heading_of(subject: Subject) -> Heading:
 
 
 class Headings:
-    """The headings of a tally's units.
+    """The heading of each unit of a tally. A unit is the traffic that the same filters are sent, in one span of time.
 
     A transaction of one table counts as a whole for this table. Of other transactions, rows and table maps count for
     their table, and statements for their schema. The remaining events belong to several tables or to none.
@@ -82,16 +82,20 @@ class Headings:
         return [heading.name for heading in self.all]
 
     def sums(self, column: Ints, mask: Mask) -> Ints:
-        """Return for each heading the sum of a tally's column over the units that ``mask`` selects."""
+        """Return, for each heading, the sum of ``column`` over the units that ``mask`` selects. Both have an entry for
+        each unit.
+        """
         return sums(self.of_unit[mask], column[mask], len(self.all))
 
     def by_name(self, column: Ints, mask: Mask) -> dict[str, int]:
-        """Return the sums of :meth:`sums` that are not 0, by the names of the headings."""
+        """Return the sums of :meth:`sums` that are not 0, by the heading's name."""
         found = self.sums(column, mask).tolist()
         return {name: total for name, total in zip(self.names, found, strict=True) if total}
 
 
 def sums(numbers: Ints, values: Ints, length: int) -> Ints:
-    """Return the sum of the values with each number from 0 to ``length`` in ``numbers``."""
+    """Return, for each number from 0 to ``length`` - 1, the sum of the ``values`` whose entry in ``numbers`` is this
+    number.
+    """
     # The function bincount adds floats, which represent every byte count up to 2**53 exactly.
     return np.bincount(numbers, weights=values, minlength=length).astype(np.int64)

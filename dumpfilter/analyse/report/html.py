@@ -1,7 +1,7 @@
-"""The frame of a report's page: the template engine, the style, the scripts and their digests.
+"""The frame of a report's HTML page: the template engine, the style, the scripts and their digests.
 
 The template engine Jinja escapes every value, because names of tables may contain HTML. Invisible characters in names
-are spelled out. A content security policy allows only the page's own scripts, by their digests, and no requests.
+are escaped visibly. A content security policy allows only the page's own scripts, by their digests, and no requests.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def environment(package: str) -> jinja2.Environment:
 
 
 def page_parts(charts: Mapping[str, Chart | None]) -> dict[str, Any]:
-    """Return the values that every page's template needs.
+    """Return the variables that every page's template needs.
 
-    ``charts`` has the charts of lines by name. A name without a chart has None.
+    ``charts`` has the line charts by name; None for a chart that the page does not have.
     """
     drawn = {name: chart for name, chart in charts.items() if chart is not None}
     scripts = [_asset("page.js")] + ([_asset("charts.js")] if drawn else [])
@@ -83,5 +83,5 @@ def _asset(name: str) -> str:
 
 @functools.cache
 def _digest(script: str) -> str:
-    """Return a script's digest in the form of a content security policy."""
+    """Return the SHA-256 digest of a script in the form of a content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

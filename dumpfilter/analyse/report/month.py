@@ -1,24 +1,25 @@
-"""The extrapolation of the traffic of some time to a month, and the remarks of reports about it."""
+"""Extrapolation of measured traffic to a month, and the remarks about its accuracy in reports."""
 
 from __future__ import annotations
 
 from dumpfilter.analyse.report.text import human_duration
 
 MONTH_HOURS = 730
-"""The hours of a month, a twelfth of a year. Providers of clouds bill by this number."""
+"""The number of hours in a month, a twelfth of a year. Cloud providers bill by this number."""
 
 GIGABYTE = 10**9
-"""The bytes of a gigabyte on a bill."""
+"""The number of bytes in a gigabyte on a bill."""
 
 SHORTEST = 3600
-"""The shortest active time from which the traffic of a month is extrapolated, seconds."""
+"""The minimum active time from which the traffic of a month is extrapolated, seconds."""
 
 ROUGH_BELOW = 86_400
-"""The active time below which the traffic of a month is a rough figure, seconds. Days and nights differ."""
+"""The active time below which the traffic of a month is only a rough estimate, seconds. Days and nights differ."""
 
 
 def bytes_of_month(nbytes: int, seconds: int) -> int | None:
-    """Return the bytes of a month, given the bytes of some active seconds. Return None if the time is too short.
+    """Return the bytes of a month, extrapolated from ``nbytes`` in some active ``seconds``. None if the time is too
+    short.
 
     >>> bytes_of_month(10, 7300), bytes_of_month(10, 3599)
     (3600, None)
@@ -27,7 +28,7 @@ def bytes_of_month(nbytes: int, seconds: int) -> int | None:
 
 
 def remark_on_month(seconds: int) -> str | None:
-    """Say why there is no traffic of a month, or that the traffic is rough. Return None for a day and more."""
+    """Return why a month's traffic is not known, or that it is rough. Return None if at least a day was measured."""
     if seconds < SHORTEST:
         return (
             f"The binlogs span {human_duration(seconds)}. The traffic of a month needs at least "

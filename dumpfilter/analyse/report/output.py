@@ -1,4 +1,4 @@
-"""The output directory of a report: JSON, Parquet tables and the page, which appear together or not at all."""
+"""The output directory of a report: JSON, Parquet tables and the page, which are published together or not at all."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check_output(directory: Path, *, overwrite: bool) -> None:
 
 
 def check_only(directory: Path, names: Collection[str]) -> None:
-    """Check that new results in place of a directory would remove nothing but files of these names.
+    """Check that replacing a directory by new results would remove only files of these names.
 
     Raises OutputError, which names a file that somebody else has put there.
     """
@@ -53,7 +53,7 @@ def check_only(directory: Path, names: Collection[str]) -> None:
 
 @contextmanager
 def written_together(directory: Path) -> Iterator[Path]:
-    """Yield a new directory for the files of a report, which takes the place of ``directory`` at the end.
+    """Yield a new directory for the files of a report, which replaces ``directory`` at the end of the ``with`` block.
 
     Raises OutputError if a file cannot be written. ``directory`` is then unchanged.
     """

@@ -1,4 +1,4 @@
-"""The Parquet tables beside a report: their columns with types and meanings, and the writing of their files."""
+"""The Parquet tables beside a report: their columns with types and meanings, and writing their files."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from dumpfilter.base.options.docstrings import attribute_texts
 TEXT, INT, FLOAT, BOOL = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 TEXTS = pa.list_(pa.string())
 TIME = pa.timestamp("us", tz="UTC")
-"""A moment, which Parquet's readers show as a date and a time in UTC."""
+"""The Arrow type of a point in time, which Parquet's readers show as a date and a time in UTC."""
 
 UnixTime = Annotated[int, TIME]
-"""Unix seconds, which become a moment in a table."""
+"""The type of a model's field with Unix seconds, whose column has the type :data:`TIME`."""
 
 _TYPES = {bool: BOOL, int: INT, float: FLOAT, tuple: TEXTS}
-"""The types of columns for types of fields. All other fields are texts."""
+"""The column types for the types of a model's fields. All other fields become text."""
 
 _ROWS_OF_A_GROUP = 10_000
-"""The rows of a row group. A query for one slave or one hour reads only the groups whose statistics have it."""
+"""The number of rows in a row group. A query for one slave or one hour reads only the groups that can contain it."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table, as the file's schema and the documentation have it."""
+    """One column of a table, as it is in the file's schema and in the documentation."""
 
     name: str
     type: pa.DataType
@@ -42,13 +42,13 @@ class Column:
 
 @dataclass(frozen=True)
 class ParquetTable:
-    """The form of one table: the meaning of a row, the columns, and the order of the rows."""
+    """The definition of one table: the meaning of a row, the columns, and the sort order."""
 
     row: str
-    """The meaning of a row, which completes "a row for …"."""
+    """The meaning of a row, as the end of the phrase "a row for …"."""
     columns: tuple[Column, ...]
     order: tuple[str, ...] = ()
-    """The columns by which the rows ascend. Nulls come last."""
+    """The columns by which the rows are sorted, ascending. Nulls come last."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -58,9 +58,9 @@ class ParquetTable:
         )
 
     def of_rows(self, rows: Iterable[dict[str, Any]]) -> pa.Table:
-        """Return the rows as an Arrow table in the order of this form. Columns that a row has not are null.
+        """Return the rows as a sorted Arrow table. Columns that a row lacks are null.
 
-        A number in a column of moments is Unix seconds.
+        A number in a column of the type :data:`TIME` is Unix seconds.
         """
         times = [one.name for one in self.columns if one.type == TIME]
         made = pa.Table.from_pylist([row | _moments(row, times) for row in rows], self.schema)
@@ -91,10 +91,11 @@ def _moments(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, int]:
 def columns_of(
     model: type[BaseModel], *, without: Collection[str] = (), prefix: str = "", about: str = ""
 ) -> Iterator[Column]:
-    """Yield a column for each field of a model. The text after the field is the column's meaning.
+    """Yield a column for each field of a pydantic model. The docstring after the field is the column's meaning.
 
-    A field that is a model itself becomes columns whose names begin with the field's name, as :func:`flat` has them.
-    Fields named in ``without`` are left out. ``about`` says what the fields of an inner model are about.
+    A field that is a model itself becomes several columns, whose names begin with the field's name, as in :func:`flat`.
+    Fields whose name is in ``without`` are left out. ``prefix`` is put before each name. ``about`` says what the fields
+    of an inner model are about.
     """
     texts = attribute_texts(model)
     for name, field in model.model_fields.items():
@@ -113,7 +114,8 @@ def columns_of(
 
 
 def _kind(field: FieldInfo) -> Any:
-    """Return a field's type without None and without the types of its items."""
+    """Return a field's type without None and without type arguments, such as ``tuple`` for ``tuple[str, ...] | None``.
+    """
     kind: Any = field.annotation
     if isinstance(kind, types.UnionType):
         (kind,) = (one for one in get_args(kind) if one is not type(None))
@@ -121,7 +123,7 @@ def _kind(field: FieldInfo) -> Any:
 
 
 def _plain(text: str) -> str:
-    """Return a docstring as Markdown about a table, in which None is null.
+    """Return a docstring as Markdown for the documentation of a table, in which None is called null.
 
     >>> _plain("The number in ``members``, or None without :attr:`Results.limit`.")
     'The number in `members`, or null without `Results.limit`.'
@@ -130,7 +132,7 @@ def _plain(text: str) -> str:
 
 
 def flat(members: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested members as one level, with names joined by underscores. Missing members have no entry."""
+    """Return nested mappings as one level, with the keys joined by underscores."""
     row: dict[str, Any] = {}
     for name, value in members.items():
         if isinstance(value, Mapping):

@@ -1,22 +1,22 @@
-"""The periods over which reports sum bytes, and whose bytes they sum."""
+"""The periods of time, and the divisions (by schema or table), by which reports sum bytes."""
 
 from __future__ import annotations
 
 import enum
 
 PERIODS = (1, 5, 15, 60, 300, 900, 3600, 6 * 3600, 86_400)
-"""The lengths that reports choose among, seconds. Each is a multiple of the one before."""
+"""The period lengths that reports choose from, seconds. Each is a multiple of the previous one."""
 
 
 class Division(enum.StrEnum):
-    """The headings for which bytes are shown over time."""
+    """The division of bytes over time, by schema or by table."""
 
     SCHEMA = "schema"
     TABLE = "table"
 
 
 def wider(seconds: int) -> int:
-    """Return the next longer period, a multiple of ``seconds``.
+    """Return the next longer period length, a multiple of ``seconds``.
 
     >>> wider(1), wider(86_400), wider(7)
     (5, 172800, 14)

@@ -35,8 +35,9 @@ def table(
 ) -> Table:
     """Return a table for :meth:`rich.console.Console.print`.
 
-    Columns whose head is in ``numbers`` stand to the right and are never broken, nor are those in ``whole``. The cells
-    of other columns are folded where the table is wider than the terminal. Lines in a cell stay lines.
+    Columns whose head is in ``numbers`` are right-aligned and never broken. Those in ``whole`` are never broken either.
+    The cells of other columns are folded if the table is wider than the terminal. Line breaks in a cell are kept.
+    Without ``framed`` the table has no lines around it.
     """
     form: dict[str, Any] = {} if framed else {"box": None, "pad_edge": False, "padding": (0, 2, 0, 0)}
     made = Table(
@@ -65,7 +66,8 @@ def text(cell: Cell) -> Text:
 
 
 def warn(console: Console, warning: str) -> None:
-    """Print a warning. On a terminal the text is wrapped. A pipe gets one line, in which other programs can search."""
+    """Print a warning. On a terminal the text is wrapped. In a pipe it is one line, in which other programs can search.
+    """
     said = Text.assemble(("warning:", "yellow"), " ", visible(warning))
     console.print(said, soft_wrap=not console.is_terminal)
 

@@ -10,12 +10,12 @@ import datetime
 import math
 
 NOTHING = "–"
-"""The text that the report shows for a number that is not known."""
+"""The text for a number that is not known."""
 
 _SMALL_PRICE = 0.05
-"""The amount of money below which two decimals are too few."""
+"""The amount of money below which two decimals do not suffice."""
 _LEAST_PRICE = 0.000001
-"""The smallest amount of money that has digits."""
+"""The smallest amount of money that is shown with its digits."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -51,7 +51,7 @@ def human_bytes(number: float) -> str:
 
 
 def human_gigabytes(number: float) -> str:
-    """Format a number of bytes in gigabytes (10^9 bytes), as on the bills of providers of clouds.
+    """Format a number of bytes in gigabytes (10^9 bytes), as cloud providers bill.
 
     >>> human_gigabytes(0), human_gigabytes(3_000_000), human_gigabytes(1.5e9), human_gigabytes(1234.5e9)
     ('0', '< 0.01', '1.5', '1,234')
@@ -65,7 +65,7 @@ def human_gigabytes(number: float) -> str:
 
 
 def human_price(amount: float) -> str:
-    """Format an amount of money with two decimals. A small amount has two digits that are not 0.
+    """Format an amount of money with two decimals, or a small amount with two significant digits.
 
     >>> human_price(1234.5), human_price(0.0036), human_price(0.05), human_price(0), human_price(1e-9)
     ('1,234.50', '0.0036', '0.05', '0.00', '< 0.000001')
@@ -89,6 +89,8 @@ def human_number(number: int) -> str:
 
 def human_percent(share: float | None) -> str:
     """Format a fraction between 0 and 1 as a percentage with one decimal. Only exact values become 0 % and 100 %.
+
+    None, an unknown fraction, becomes a dash.
 
     >>> human_percent(0.00001), human_percent(0.99999), human_percent(1.0), human_percent(None)
     ('< 0.1 %', '> 99.9 %', '100 %', '–')
@@ -129,7 +131,7 @@ def human_duration(seconds: int) -> str:
 
 
 def utc(seconds: int | None) -> str:
-    """Format Unix seconds as ``YYYY-MM-DD HH:MM:SS``, UTC."""
+    """Format Unix seconds as ``YYYY-MM-DD HH:MM:SS``, UTC; None as a dash."""
     if seconds is None:
         return NOTHING
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -141,7 +143,7 @@ def share(part: float, whole: float) -> float | None:
 
 
 def human_rate_of_bits(bits: float) -> str:
-    """Format a rate of a network in bits a second. Units are powers of 1000, as networks have them.
+    """Format a network rate in bits a second. Units are powers of 1000.
 
     >>> human_rate_of_bits(512_000), human_rate_of_bits(2_500_000), human_rate_of_bits(1e9)
     ('512 kbit/s', '2.5 Mbit/s', '1 Gbit/s')

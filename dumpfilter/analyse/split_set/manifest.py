@@ -1,12 +1,10 @@
-"""The manifest of a split, and the schema of the table beside the manifest.
+"""The manifest of a split, and the schema of the table of byte ranges beside the manifest.
 
 A split divides one binlog set, the source, into several binlog sets, for example one for each schema. The manifest is
 the file ``manifest.json`` beside them. It names the source and the options of the split, and the part of the source
 that each written file holds. The Parquet files in ``ranges/`` (:data:`RANGES_SCHEMA`) tell from where in the source the
 bytes of the written files come. A directory with a manifest is complete, because one rename makes all files of a split
-appear together.
-The manifest serves WL#2387, "Binlog extensions", which asks for backup and purge of different binlogs at different
-times.
+appear together. With the manifest, each of the written binlogs can be purged and backed up at its own time.
 """
 
 from __future__ import annotations
@@ -189,7 +187,9 @@ class Manifest(_Model):
     """Whether the split verified the checksums of all events that it read."""
 
     def binlog(self, name: str) -> NamedBinlog:
-        """Return the split's binlog with this name, or of the schema with this name. Raises OutputError without one."""
+        """Return the binlog of the split called ``name``, or that of the schema ``name``. Raises OutputError if there
+        is none.
+        """
         for one in self.binlogs:
             if name in (one.name, one.schema_name):
                 return one
@@ -198,7 +198,9 @@ class Manifest(_Model):
         )
 
     def save(self, directory: Path) -> None:
-        """Write the manifest into a directory by an atomic rename, and flush it to the disk. Raises OutputError."""
+        """Write the manifest into a directory, replacing an older one atomically, and sync it to disk. Raises
+        OutputError.
+        """
         target = directory / MANIFEST
         # The temporary file has a fixed name, so that the next call replaces a file that a killed process left.
         beside = directory / f".{MANIFEST}.tmp"

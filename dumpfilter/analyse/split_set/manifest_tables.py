@@ -1,4 +1,4 @@
-"""The tables that ``dumpfilter manifest`` prints about a split: its source and the files of its binlogs."""
+"""The tables that ``dumpfilter split`` and ``dumpfilter manifest`` print about a split's source and binlogs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def render_manifest(manifest: Manifest, binlogs: Iterable[NamedBinlog], console:
 
 
 def render_split(manifest: Manifest, output: Path, console: Console, *, already: bool = False) -> None:
-    """Print a table of the binlogs of a new split, or of a split that was there ``already``."""
+    """Print a table of the binlogs of a split. ``already`` tells that the split existed before this command."""
     nbytes = sum(each.size for each in manifest.source)
     done = "had been split" if already else "split"
     is_by_schema = not any(each.rules for each in manifest.binlogs)

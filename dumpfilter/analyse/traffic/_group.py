@@ -1,9 +1,10 @@
 # mypy: ignore-errors
-"""The compiled pass that groups the atoms of a segment (:mod:`dumpfilter.dump.atoms`) by condition.
+"""The compiled pass that sums the atoms of a segment by condition.
 
-A condition says which filters send an atom, for example "one of these tables is sent". Each condition is stored once,
-and has a number. A *unit* is the sum of atoms with one condition, from one origin, in one span of time. The caller owns
-all arrays, enlarges the arrays, and adds up units that are equal.
+An atom is a run of neighbouring events of a transaction that every filter sends or drops together
+(:mod:`dumpfilter.dump.atoms`). A condition says which filters send an atom, for example "one of these tables is sent".
+Each condition is stored once, and has a number. A *unit* is the sum of atoms with one condition, from one origin
+(server and domain), in one span of time. The caller owns all arrays, enlarges them, and merges units that are equal.
 """
 
 from __future__ import annotations
@@ -19,30 +20,31 @@ from dumpfilter.dump import atoms as A
 
 # A condition has one of these kinds.
 ALWAYS = 0
-"""The kind of the condition that every filter meets."""
+"""The kind of the condition that holds for every filter."""
 ONE = 1
-"""The kind of a condition that a filter meets if the filter sends one given subject (a table or statement)."""
+"""The kind of a condition that holds for a filter that sends one given subject (a table or statement)."""
 ANY = 2
-"""The kind of a condition that a filter meets if the filter sends at least one of several subjects.
+"""The kind of a condition that holds for a filter that sends at least one of several subjects.
 
-If the condition has a required subject, the filter must send the required subject, too. Without subjects only a slave
-without a filter meets the condition.
+If the condition has a required subject, the filter must send the required subject, too. Without subjects the condition
+holds only for a slave without a filter.
 """
 EXACTLY = 3
-"""The kind of a condition that lists the filters that meet the condition, each by its number."""
+"""The kind of a condition that lists the filters for which it holds, each by its number."""
 
 C_ALWAYS = 0
 """The number of the condition of the kind ALWAYS."""
 C_NEVER = 1
 """The number of the condition of the kind ANY without subjects."""
 DROPPED = -1
-"""The result in place of a condition for an atom that no slave is sent."""
+"""The result in place of a condition for an atom that is sent to no slave."""
 FRAME = -2
-"""The result in place of a condition for an atom that goes with any other event of its transaction."""
+"""The result in place of a condition for an atom that is sent if any other event of its transaction is sent."""
 CUT = -3
-"""The result in place of a condition for an atom whose condition depends on a compressed transaction that is cut."""
+"""The result in place of a condition for an atom that depends on a compressed transaction of which filters send a part.
+"""
 NO_ROOM = -4
-"""The result in place of a condition for which the arrays have no room."""
+"""The result in place of a condition if the arrays are full."""
 
 # The columns of a condition.
 Q_KIND = 0
@@ -89,20 +91,23 @@ STATE = 13
 # The codes that the pass returns.
 DONE = 0
 FULL = 1
-"""The code for arrays without room. The caller makes room and calls again."""
+"""The return code if the arrays are full. The caller enlarges them and calls again."""
 IS_CUT = 2
-"""The code for a transaction with a compressed transaction that is cut. The caller counts the atoms that depend on the
-compressed transaction."""
+"""The return code for a transaction with a compressed transaction of which filters send a part.
+
+The caller counts the atoms that depend on the compressed transaction.
+"""
 
 COUNTED = -1
-"""The offset of an event that is counted already. No event ends there, so that no atom has the event and others."""
+"""The offset that marks an event as counted already. Since no event ends there, the event shares no atom with others.
+"""
 
 
 class Columns(NamedTuple):
-    """A segment's columns. They begin with events of an open statement that an earlier segment left undecided."""
+    """The columns of a segment, preceded by events of an open statement that an earlier segment left undecided."""
 
     offset: Int64s
-    """The events' file offsets, or COUNTED."""
+    """The byte offsets of the events in the file, or COUNTED."""
     size: Int64s
     role: Bytes
     subject: Int32s
@@ -112,25 +117,28 @@ class Columns(NamedTuple):
     txn_origin: Int64s
     txn_bucket: Int64s
     txn_stand_in: Int64s
-    """For each transaction, the bytes that a real replica gets if the transaction is dropped; 0 for none."""
+    """For each transaction, the size of its stand-in, bytes; 0 for none.
+
+    A stand-in is an empty transaction that a real replica gets if the transaction is dropped.
+    """
     is_open: bool
     cut: int
-    """The number that stands for the subject of a compressed transaction that is cut."""
+    """The number that replaces the subject of a compressed transaction of which filters send a part."""
 
 
 class Memory(NamedTuple):
-    """The arrays that the pass fills."""
+    """The arrays that the pass fills, and its state between segments."""
 
     state: Int64s
     subjects: Int64s2
     deciding: Int32s
-    """The subjects of the open transaction."""
+    """The subjects (tables and statements) of the open transaction that filters decide about."""
     scratch: Int32s
     conditions: Int64s2
     members: Int32s
-    """The members of all conditions: numbers of subjects, or of filters for the kind EXACTLY."""
+    """The members of all conditions: numbers of subjects, or numbers of filters for the kind EXACTLY."""
     slots: Int64s
-    """The hash table by which a condition of the kind ANY is found. Free slots hold -1."""
+    """The hash table of the conditions of the kind ANY. Free slots hold -1."""
     units: Int64s2
     atoms: Int64s2
     lists: Int64s2
@@ -145,7 +153,7 @@ def _mixed(value):
 
 @inlined
 def _hash(required, members, n):
-    """Return a hash that does not depend on the members' order."""
+    """Return a hash of a required subject and ``n`` members, which does not depend on the members' order."""
     h = np.uint64(3) * _mixed(required + np.int64(1))
     for k in range(n):
         h += _mixed(members[k])
@@ -154,7 +162,7 @@ def _hash(required, members, n):
 
 @inner
 def rehash(m):
-    """Enter all conditions of the kind ANY into the hash table, which the caller has emptied."""
+    """Insert all conditions of the kind ANY into the hash table, which the caller has emptied."""
     mask = np.uint64(m.slots.size - 1)
     for c in range(C_NEVER + 1, m.state[N_CONDITIONS]):
         if m.conditions[c, Q_KIND] == ANY:
@@ -168,9 +176,9 @@ def rehash(m):
 
 @inner
 def _intern(m, kind, required, wanted, n):
-    """Return the number of a condition with ``n`` different subjects, which are marked with the serial number.
+    """Return the number of the condition with the ``n`` different subjects ``wanted``, storing it if it is new.
 
-    Store the condition if it is new. Return NO_ROOM if the arrays are full.
+    The caller has marked the subjects with the serial number of the state. Return NO_ROOM if the arrays are full.
     """
     mask = np.uint64(m.slots.size - 1)
     slot = _hash(required, wanted, n) & mask
@@ -218,7 +226,9 @@ def _only(m, subject):
 
 @inner
 def _condition(m, one_of, also, cut):
-    """Return the condition of an atom with a list of subjects and a required subject."""
+    """Return the condition of an atom, from its list of subjects (``one_of``) and its required subject (``also``, or
+    -1).
+    """
     if one_of == A.FRAMING:
         return np.int64(FRAME)
     if one_of == A.DROPPED:
@@ -270,7 +280,9 @@ def _count(m, condition, bucket, size, events, transactions, undecided):
 
 @inlined
 def _count_stand_in(m, condition, size):
-    """Count the stand-in of the transaction that was just counted under the same condition."""
+    """Add a stand-in of ``size`` bytes to the unit of the transaction that was just counted under ``condition``; 0 adds
+    none.
+    """
     if size > 0:
         unit = m.conditions[condition, Q_LATEST]
         m.units[unit, U_STAND_INS] += 1
@@ -288,7 +300,7 @@ def add(
     undecided: int,
     stand_in: int,
 ):
-    """Add traffic of the open transaction's origin to the unit of a condition. The arrays must have room.
+    """Add traffic, with the origin of the open transaction, to the unit of a condition. The arrays must have room.
 
     Python code that is not compiled calls this function.
     """
@@ -306,7 +318,9 @@ def _decides(m, subject):
 
 @inner
 def _held_from(role, first, stop):
-    """Return the number of the first event of an open transaction on which later events of its statement decide."""
+    """Return the index of the first event of an open transaction whose condition depends on later events of its
+    statement.
+    """
     held = stop
     while held > first and role[held - 1] != R.ROWS_END and role[held - 1] != R.DUMMY_ROWS:
         held -= 1
@@ -320,7 +334,7 @@ def _held_from(role, first, stop):
 
 @inner
 def _whole(c, m, t):
-    """Count a transaction that a filter sends or drops as a whole. Return whether the arrays have room."""
+    """Count transaction ``t``, which each filter sends or drops as a whole. Return whether the arrays have room."""
     s = np.int64(c.txn_subject[t])
     size = np.int64(0)
     undecided = np.int64(0)
@@ -344,7 +358,7 @@ def _whole(c, m, t):
 
 @inner
 def _decide(c, m, first, stop, held):
-    """Find the conditions of the open transaction's atoms, and write them into the column A_LATER.
+    """Find the conditions of the open transaction's atoms, and write them into the column A_LATER of the atoms.
 
     Return NO_ROOM if the arrays are full, CUT if an atom depends on a compressed transaction that is cut, or 0.
     """
@@ -379,7 +393,7 @@ def _decide(c, m, first, stop, held):
 
 @inner
 def _count_atoms(c, m, stop, held, bucket):
-    """Count the atoms whose conditions are known, and the rows of a statement that goes on in the next segment."""
+    """Count the atoms whose conditions are known, and the rows of a statement that continues in the next segment."""
     for a in range(m.state[ATOMS]):
         condition = m.atoms[a, A.A_LATER]
         size = m.atoms[a, A.A_SIZE]
@@ -416,9 +430,9 @@ def _frame_condition(m):
 
 @kernel
 def group(c: Columns, m: Memory, t: int):
-    """Count the events of a segment from transaction ``t`` on. Return a code, and a transaction.
+    """Count the events of a segment from transaction ``t`` on. Return a code, and the index of a transaction.
 
-    The code is DONE, FULL with the transaction to call again with, or IS_CUT with the transaction that is cut.
+    The code is DONE, FULL with the transaction at which to call again, or IS_CUT with the transaction that is cut.
     """
     while t < c.txn_subject.size:
         first = c.txn_event[t]

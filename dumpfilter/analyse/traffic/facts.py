@@ -1,8 +1,9 @@
-"""Facts of traffic: bytes and events of binlogs, counted by the condition under which a filter sends them.
+"""Facts of traffic: counts of the bytes and events of binlogs by condition, from which any filter's traffic is
+computed.
 
 A condition is, for example, "one of these tables is sent". :class:`Facts` tells how much traffic any filter causes,
-without the binlogs. The answer is a sum over columns. The sums equal the bytes, events and transactions that a
-:class:`~dumpfilter.dump.thread.DumpThread` sends.
+without reading the binlogs again. The answer is a sum over columns. The sums equal the bytes, events and transactions
+that a :class:`~dumpfilter.dump.thread.DumpThread` sends.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subject
 
 COUNTS = ("bytes", "events", "transactions", "undecided", "stand_ins", "stand_in_bytes")
-"""The names of the columns that are counts, which are added up when units become one."""
+"""The names of the columns with counts. They are summed when equal units (rows of the facts) are merged."""
 
 COLUMNS = ("condition", "origin", "bucket", *COUNTS)
-"""The names of all columns, which have an entry for each unit."""
+"""The names of all columns, each of which has one entry for each unit (row of the facts)."""
 
 EVERYTHING = -1
 """The number that stands for all filters without rules, in a condition that lists filters (kind EXACTLY)."""
 
 SubjectFlags = npt.NDArray[np.uint32]
-"""A filter's verdicts as bits (uint32), one entry for each subject of the facts."""
+"""A filter's verdicts as bits (uint32), one entry for each subject (table or statement) of the facts."""
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -40,11 +41,11 @@ Int32 = npt.NDArray[np.int32]
 Words = npt.NDArray[np.uint64]
 
 _DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
-"""The bits of a verdict on which sums depend."""
+"""The bits of a verdict that sums depend on: sent, and undecided."""
 
 
 class _Narrow:
-    """Pickles arrays of integers in the smallest unsigned types, since Spark's tasks send them to the driver."""
+    """Pickles integer arrays in the smallest unsigned types, since Spark's tasks send them to the driver."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {one.name: _narrowed(getattr(self, one.name)) for one in fields(self)}  # type: ignore[arg-type]
@@ -56,7 +57,7 @@ class _Narrow:
 
 
 def _narrowed(value: Any) -> tuple[Any, Any]:
-    """Return a value to pickle, and the type that an array had before. The type is None for other values."""
+    """Return the value to pickle, and the original dtype of an array that was converted; None for other values."""
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu" or not value.size or value.min() < 0:
         return value, None
     return value.astype(np.min_scalar_type(int(value.max())), copy=False), value.dtype
@@ -64,21 +65,22 @@ def _narrowed(value: Any) -> tuple[Any, Any]:
 
 class Origin(NamedTuple):
     """The server and domain that a transaction comes from. A slave may ignore servers and domains
-    (``IGNORE_SERVER_IDS``)."""
+    (``IGNORE_SERVER_IDS``).
+    """
 
     server_id: int
     domain_id: int | None
     writer: int
-    """The server id of the server that wrote the binlog, which may have replicated the transaction from another."""
+    """The id of the server that wrote the binlog. It may have replicated the transaction from the server ``server_id``.
+    """
 
 
 @dataclass(frozen=True)
 class Conditions(_Narrow):
-    """The conditions under which a filter sends events, such as "one of these tables passes", as columns.
+    """The conditions under which filters send events, such as "one of these tables is sent", as columns.
 
-    A condition's number is its index in ``kind``.
-
-    The kinds are ALWAYS, ONE, ANY and EXACTLY of :mod:`dumpfilter.analyse.traffic._group`.
+    A condition's number is its index in ``kind``. The kinds are ALWAYS, ONE, ANY and EXACTLY of
+    :mod:`dumpfilter.analyse.traffic._group`.
     """
 
     kind: npt.NDArray[np.uint8]
@@ -93,7 +95,9 @@ class Conditions(_Narrow):
 
     @classmethod
     def any_of(cls, members: Sequence[Sequence[int]]) -> Conditions:
-        """Return the conditions "one of these subjects is sent", each with some members."""
+        """Return the conditions "one of these subjects (tables or statements) is sent", one for each list of
+        ``members``.
+        """
         kind = np.array([ONE if len(some) == 1 else ANY for some in members], np.uint8)
         required = np.full(len(members), -1, np.int32)
         member = np.array([number for some in members for number in some], np.int32)
@@ -117,20 +121,20 @@ class Conditions(_Narrow):
         return np.repeat(self.kind != EXACTLY, self.lengths)
 
     def chosen(self, numbers: Ints) -> Conditions:
-        """Return the conditions with these numbers, which get the numbers from 0 on."""
+        """Return a copy with only the given conditions, renumbered from 0 on."""
         lengths = self.lengths[numbers]
         start = _starts(lengths)
         member = self.member[_places(self.start[numbers], lengths)]
         return Conditions(self.kind[numbers], self.required[numbers], start, member)
 
     def met(self) -> Ints:
-        """Return the numbers of all subjects (tables and statements) in the conditions, ascending."""
+        """Return the numbers of all subjects (tables and statements) that occur in the conditions, ascending."""
         return np.unique(
             np.concatenate([self.required[self.required >= 0], self.member[self.names_subjects]])
         ).astype(np.int64)
 
     def passing(self, sent: Mask) -> Mask:
-        """Return for each condition whether it holds for a filter that sends exactly the subjects marked in ``sent``.
+        """Return, for each condition, whether it holds for a filter that sends exactly the subjects marked in ``sent``.
 
         Conditions of the kinds ALWAYS and EXACTLY are False here.
         """
@@ -145,11 +149,14 @@ class Conditions(_Narrow):
         return np.where(self.names_subjects, self.member, np.int32(0))
 
     def among(self, number: int) -> Mask:
-        """Return for each condition whether it lists the filter with this number."""
+        """Return, for each condition of the kind EXACTLY, whether it lists the filter ``number``; False for other
+        conditions.
+        """
         return self._any((self.member == number) & ~self.names_subjects)
 
     def words(self, verdicts: Words, every: Words, rules: Words) -> Words:
-        """Return for each condition the filters that meet it, as a row of words with one bit for each filter.
+        """Return, for each condition, the filters for which it holds, as a row of 64-bit words with one bit for each
+        filter.
 
         Parameters:
             verdicts: for each subject, the row of the filters with rules that send the subject.
@@ -173,7 +180,7 @@ class Conditions(_Narrow):
 
     @property
     def for_everything(self) -> Mask:
-        """For each condition, whether a slave without a filter is sent the events."""
+        """For each condition, whether its events are sent to a slave without a filter."""
         found: Mask = (self.kind != EXACTLY) | self.among(EVERYTHING)
         return found
 
@@ -183,7 +190,7 @@ class Conditions(_Narrow):
         return found
 
     def with_subjects(self, numbers: Int32) -> Conditions:
-        """Return the conditions with other numbers of subjects. Subject ``s`` becomes ``numbers[s]``."""
+        """Return the conditions with renumbered subjects: subject ``s`` becomes ``numbers[s]``."""
         if not len(numbers):
             return self
         required = np.where(self.required < 0, np.int32(-1), numbers[self.required])
@@ -193,7 +200,7 @@ class Conditions(_Narrow):
         return Conditions(self.kind, required, self.start, member)
 
     def expanded(self, start: Ints, subject: Ints) -> Conditions:
-        """Return the conditions with other numbers of subjects. A set of subjects becomes its members.
+        """Return the conditions with each set of subjects replaced by its members, and with other numbers of subjects.
 
         The subjects ``subject[start[s] : start[s + 1]]`` replace subject ``s``.
         """
@@ -209,9 +216,9 @@ class Conditions(_Narrow):
         return Conditions(kind, required, starts, member)
 
     def folded(self, alike: Ints) -> tuple[Conditions, Ints]:
-        """Return the different conditions, and each condition's new number, in the order in which they appear.
+        """Return the distinct conditions, and the new number of each old condition.
 
-        ``alike`` has the subject that replaces each subject in conditions about several subjects. The members of the
+        ``alike`` has, for each subject, the one that replaces it in conditions of the kind ANY. The members of the
         result ascend.
         """
         # Arrow starts a thread when it is imported, and a process that forks workers must have one thread.
@@ -244,33 +251,36 @@ def _starts(lengths: npt.NDArray[Any]) -> Ints:
 
 
 def _places(first: Ints, lengths: Ints) -> Ints:
-    """Return the numbers from each of ``first`` on, as many as ``lengths`` says, one run after the other."""
+    """Return the concatenated ranges that begin at each of ``first`` and have the given ``lengths``."""
     start = _starts(lengths)
     return np.repeat(first - start[:-1], lengths) + np.arange(start[-1])
 
 
 @dataclass(frozen=True)
 class Facts(_Narrow):
-    """The counts of a tally, as columns with one entry for each unit.
+    """The counts of a tally (a pass that counts traffic by condition), as columns with one entry for each unit.
 
     A unit is the traffic with one condition (such as "this table is sent"), from one origin, in one span of time. The
-    columns from ``condition`` on belong to the units.
+    columns from ``condition`` on have an entry for each unit.
     """
 
     subjects: tuple[Subject, ...]
     """The tables and statements that filters decide about. Conditions name them by their index in this tuple."""
     conditions: Conditions
     origins: tuple[Origin | None, ...]
-    """The servers and domains that transactions come from. The first entry is None, for events that every slave
-    wants."""
+    """The servers and domains that transactions come from. The first entry is None, for events that are sent to every
+    slave whatever origins it ignores.
+    """
     bucket_seconds: int
     given_only: bool
-    """Whether the facts are valid only for the filters that the tally was given, and not for other filters.
+    """Whether the facts are valid only for the filters that the tally was given.
 
-    This is so if those filters have cut compressed transactions, or if :meth:`folded` has merged conditions.
+    This is so if compressed transactions were cut for those filters, or if :meth:`folded` has merged conditions.
     """
     stretches: Stretches
-    """The domains of MariaDB's GTIDs, which say how many stand-ins MariaDB needs at most."""
+    """The counts of domains in a MariaDB binlog, from which the maximum number of stand-ins (empty transactions)
+    follows.
+    """
     condition: Ints
     """For each unit, the number in ``conditions`` of the condition under which a filter sends its events."""
     origin: Ints
@@ -284,12 +294,16 @@ class Facts(_Narrow):
     undecided: Ints
     """For each unit, the number of events about which a filter may be unable to decide, for example statements."""
     stand_ins: Ints
-    """For each unit, the number of its transactions that need a stand-in if the unit is dropped
-    (:mod:`~dumpfilter.dump.stand_ins`). A sent unit needs none."""
+    """For each unit, the number of its transactions that need a stand-in if they are dropped; a sent unit needs none.
+
+    A stand-in is an empty transaction that keeps a GTID (:mod:`~dumpfilter.dump.stand_ins`).
+    """
     stand_in_bytes: Ints
 
     def flags(self, flags: TableFlags) -> SubjectFlags | None:
-        """Return a filter's verdicts about the subjects, for :meth:`sent`; None for a filter without rules."""
+        """Return a filter's verdicts about the facts' subjects, as :meth:`sent` takes them; None for a filter without
+        rules.
+        """
         return flags_of(flags, self.subjects)
 
     def sent(
@@ -320,7 +334,8 @@ class Facts(_Narrow):
         return sent
 
     def stand_ins_for(self, flags: SubjectFlags | None, number: int | None = None) -> StandIns:
-        """Return the stand-ins that a real replica gets for the transactions that its filter drops.
+        """Return the stand-ins (empty transactions) that a real replica gets for the transactions that its filter
+        drops.
 
         For MariaDB the result is an upper bound. The number is exact when the filter drops all transactions or none.
         The bytes are then exact, too, unless only some binlogs have checksums. The parameters are those of
@@ -334,9 +349,10 @@ class Facts(_Narrow):
         return at_most(dropped, int(self.transactions[sent].sum()), self.stretches)
 
     def unsure(self, flags: SubjectFlags | None) -> Mask:
-        """Tell for each unit whether a filter sends its ``undecided`` events only because it cannot decide about them.
+        """Tell, for each unit, whether a filter sends its ``undecided`` events only because the filter cannot decide
+        about them.
 
-        The answer has a meaning only for units that :meth:`sent` marks.
+        The answer is meaningful only for units that :meth:`sent` marks.
         """
         if flags is None:
             return np.zeros(len(self.condition), np.bool_)
@@ -346,7 +362,8 @@ class Facts(_Narrow):
 
     @property
     def subject_of_condition(self) -> Ints:
-        """For each condition, the number of the only subject on which it depends, for reports by table; otherwise -1.
+        """For each condition, the only subject (table or statement) that it depends on, for reports by table; otherwise
+        -1.
 
         A required subject counts as the only one.
         """
@@ -358,9 +375,10 @@ class Facts(_Narrow):
     def folded(self, flags: Sequence[SubjectFlags | None]) -> Facts:
         """Return smaller facts that are valid for the given filters only, with fewer conditions and units.
 
-        ``flags`` has the verdicts of every filter that the tally was given. Subjects about which all filters agree are
-        replaced by one of them in conditions about several subjects. Many conditions then become equal. Their number
-        depends on the differences between the filters, and no longer on the size of the binlogs.
+        ``flags`` has the verdicts of every filter that the tally was given. Subjects for which all filters have the
+        same verdict are replaced by one of them in conditions about several subjects, so that many conditions become
+        equal. Their number then depends on the differences between the filters, and no longer on the size of the
+        binlogs.
         """
         with_rules = [each & _DECIDING for each in flags if each is not None]
         answers = np.array(with_rules, np.uint32).reshape(len(with_rules), len(self.subjects))
@@ -369,18 +387,19 @@ class Facts(_Narrow):
         return replace(self.unified(np.array(alike, np.int64)), given_only=True)
 
     def unified(self, alike: Ints | None = None) -> Facts:
-        """Return facts in which no two conditions and no two units are equal.
+        """Merge equal conditions and equal units, and return the result.
 
-        ``alike`` has the subject that replaces each subject in conditions about several subjects.
+        ``alike`` has, for each subject, the one that replaces it in conditions about several subjects; None replaces
+        none.
         """
         alike = np.arange(len(self.subjects)) if alike is None else alike
         conditions, numbers = self.conditions.folded(alike)
         return replace(self, conditions=conditions, condition=numbers[self.condition]).summed()
 
     def in_buckets(self, bucket_seconds: int) -> Facts:
-        """Return the same counts in longer time buckets.
+        """Return the same counts in longer time buckets of ``bucket_seconds``.
 
-        Raises ValueError if ``bucket_seconds`` is no multiple of the length of the present buckets.
+        Raises ValueError if ``bucket_seconds`` is not a multiple of the length of the present buckets.
         """
         times, rest = divmod(bucket_seconds, self.bucket_seconds)
         if rest or not times:
@@ -390,7 +409,9 @@ class Facts(_Narrow):
         return replace(self, bucket=self.bucket // times, bucket_seconds=bucket_seconds).summed()
 
     def summed(self) -> Facts:
-        """Return the facts with the counts added up of units that have the same condition, origin and span of time."""
+        """Merge units with the same condition, origin and span of time by adding up their counts, and return the
+        result.
+        """
         units = added_up(np.stack([getattr(self, name) for name in COLUMNS], axis=1))
         return replace(self, **dict(zip(COLUMNS, np.ascontiguousarray(units.T), strict=True)))
 
@@ -400,9 +421,9 @@ bytes_ = bytes
 
 
 def added_up(rows: Ints, keys: int = 3) -> Ints:
-    """Add up rows whose first ``keys`` columns are equal. The rows of the result ascend by these columns.
+    """Merge rows whose first ``keys`` columns are equal, by adding up the others. The result is sorted by the keys.
 
-    By default the rows have the columns :data:`COLUMNS`, and those of one condition, origin and bucket are added up.
+    By default the rows have the columns :data:`COLUMNS`, and the keys are condition, origin and bucket.
     """
     if not len(rows):
         return rows
@@ -426,7 +447,7 @@ def added_up(rows: Ints, keys: int = 3) -> Ints:
 
 
 def flags_of(flags: TableFlags, subjects: Sequence[Subject]) -> SubjectFlags | None:
-    """Ask a filter about subjects, and return its verdicts as bits in the same order.
+    """Return a filter's verdicts about ``subjects`` (tables and statements) as bits, in the same order.
 
     Return None for a filter without rules.
     """
@@ -436,24 +457,28 @@ def flags_of(flags: TableFlags, subjects: Sequence[Subject]) -> SubjectFlags | N
 
 
 def wants(origin: OriginFilter | None, of: Origin | None) -> bool:
-    """Return whether a slave with an origin filter wants the transactions of a server and domain."""
+    """Return whether a slave with the origin filter ``origin`` (None: none) wants transactions of the server and domain
+    ``of``.
+
+    ``of`` None stands for events that every slave wants.
+    """
     return origin is None or of is None or origin.wants(of.server_id, of.domain_id, writer=of.writer)
 
 
 def merge(parts: Sequence[Facts]) -> Facts:
     """Add up the facts of several tallies, for example of different parts of a binlog set.
 
-    All tallies must have been given the same filters. The same table or origin may have different numbers in the parts.
-    Raises ValueError if ``parts`` is empty, or if the parts count in time buckets of different lengths.
+    All tallies must have been given the same filters. The parts may number the same table or origin differently. Raises
+    ValueError if ``parts`` is empty, or if the parts have time buckets of different lengths.
     """
     return side_by_side(parts).unified()
 
 
 def side_by_side(parts: Sequence[Facts]) -> Facts:
-    """Return the facts of several tallies as one, without adding up equal units.
+    """Concatenate the facts of several tallies, without merging equal units and conditions.
 
-    This function is much faster than :func:`merge` and serves for sums over all units, such as the traffic of a filter.
-    Equal conditions of two parts stay two conditions. The errors are those of :func:`merge`.
+    This function is much faster than :func:`merge`, and suffices for sums over all units, such as the traffic of a
+    filter. The errors are those of :func:`merge`.
     """
     if len({part.bucket_seconds for part in parts}) != 1:
         raise ValueError("there must be facts, all with buckets of one length")

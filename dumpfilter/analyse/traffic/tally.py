@@ -1,8 +1,9 @@
 """The tally: one pass over binlogs that counts the traffic that any number of filters would cause.
 
-A :class:`Tally` reads the segments that a :class:`~dumpfilter.dump.thread.DumpThread` would read. It counts each atom
-(:mod:`dumpfilter.dump.atoms`) under the condition under which a filter sends the atom, for example "table 5 is sent".
-The result (:class:`~dumpfilter.analyse.traffic.facts.Facts`) is small, and each filter is applied to the result.
+A :class:`Tally` reads the segments (at most 4 MiB of events each) that a :class:`~dumpfilter.dump.thread.DumpThread`
+would read. It counts each atom (neighbouring events with one fate, :mod:`dumpfilter.dump.atoms`) under the condition
+under which a filter sends it, for example "table 5 is sent". The result
+(:class:`~dumpfilter.analyse.traffic.facts.Facts`) is small, and each filter is applied to the result.
 
 The conditions do not tell the new size of a compressed transaction of which a part is dropped. The tally therefore cuts
 such transactions with the dump thread's own code, once for each group of filters with equal verdicts.
@@ -34,13 +35,13 @@ BUCKET_SECONDS = 60
 """The default length of a time bucket, seconds. Reports show traffic by the minute."""
 
 _NO_CUT = -100
-"""The number of a subject that no event has."""
+"""A number that no event's subject (table or statement) has. It means that no compressed transaction is cut."""
 
 _MOST_UNITS = 1 << 16
-"""The number of units from which a tally adds up equal units before it takes more memory."""
+"""The number of units (rows of counts) from which a tally merges equal ones before it allocates more memory."""
 
 _ROOM = 1024
-"""The length of most arrays at the beginning, a power of 2."""
+"""The initial length of most arrays, a power of 2."""
 
 _OPEN_STATEMENT = (R.GTID, R.FRAME, R.CONTEXT, R.TABLE_MAP, R.ROWS, R.GAP)
 """The roles of events that do not end a statement."""
@@ -49,7 +50,7 @@ _Item = TypeVar("_Item", bound=np.generic)
 
 
 class _Events(NamedTuple):
-    """Columns with an entry for each event."""
+    """The columns of events that the tally reads, with one entry for each event."""
 
     offset: Ints
     size: Ints
@@ -65,18 +66,19 @@ _NO_EVENTS = _Events(
 class Tally:
     """Counts bytes and events by the condition under which a filter sends them, segment by segment in binlog order.
 
+    The result describes dumps that begin at the set's beginning and whose filter never changes.
+
     Parameters:
-        subjects: the tables and statements of the binlog set. The segments must have been scanned with statements and
+        subjects: the register of the set's tables and statements. The segments must have been scanned with statements
+            and
             compressed transactions.
-        sources: the numbers of the set's GTID sources.
+        sources: the register of the set's GTID sources (server UUIDs, or domains and server ids).
         filters: for each slave, the verdicts of its filter, and the server ids and domains that it wants. A filter's
             index in this list is its number in :meth:`~dumpfilter.analyse.traffic.facts.Facts.sent`.
         bucket_seconds: the length of a time bucket. The part of a transaction in one segment counts in the bucket of
             its last event. If no event has a timestamp, it counts in the bucket of the previous transaction.
         any_origin: whether the result must hold for slaves that want other server ids and domains than the given ones.
             Transactions are then counted by origin in any case.
-
-    The result describes dumps that begin at the set's beginning and whose filter never changes.
     """
 
     def __init__(
@@ -124,9 +126,8 @@ class Tally:
         """Count the events of the next segment.
 
         ``read`` reads the segment's file, which is needed for compressed transactions of which a filter drops a part.
-        With ``keys``, each transaction is counted under its key instead of its time bucket. The callers that give keys
-        take the counts by :meth:`_take_units`.
-        Raises BinlogCorrupt for a compressed transaction that cannot be opened.
+        With ``keys``, each transaction is counted under its key instead of its time bucket. Callers that give keys get
+        the counts from :meth:`_take_units`. Raises BinlogCorrupt for a compressed transaction that cannot be opened.
         """
         if not segment.continues:
             self._held = _NO_EVENTS
@@ -185,10 +186,10 @@ class Tally:
     def _with_payloads(
         self, segment: Segment
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], list[tuple[int, int]]]:
-        """Return the events' roles and subjects, with compressed transactions as rows of their subjects.
+        """Return the events' roles and subjects, in which compressed transactions stand as rows events of their tables.
 
-        The last part of the result has an entry for each compressed transaction with only one subject. An entry is the
-        event's number, and the number of inner events about which a filter may be unable to decide.
+        The last part of the result has an entry for each compressed transaction with only one subject (table or
+        statement). An entry is the event's index, and the number of inner events that a filter may be unable to decide.
         """
         role, subject = segment.role, segment.subject
         doubts: list[tuple[int, int]] = []
@@ -266,7 +267,9 @@ class Tally:
         memory.state[K.IS_OPEN] = 0
 
     def _any_listed_sent(self, at: int, cut: int) -> Mask:
-        """Tell for each filter whether it sends any subject of a list of subjects, without the number ``cut``."""
+        """Tell, for each filter, whether it sends any subject of the linked list at ``at``. The subject ``cut`` is
+        ignored.
+        """
         listed, lists = [], self._memory.lists
         while at >= A.ROOTS:
             listed.append(int(lists[at, A.L_SUBJECT]))
@@ -276,7 +279,10 @@ class Tally:
         return self._filters.any_sent(np.array([one for one in listed if one != cut], np.int32))
 
     def _exactly(self, who: Mask, *, whole: bool = True) -> int:
-        """Return the number of the condition that these filters meet. ``whole``: so does a slave without a filter."""
+        """Return the number of the condition that holds exactly for the filters marked in ``who``.
+
+        With ``whole`` it also holds for a slave without a filter.
+        """
         members = self._filters.numbers[who]
         if whole:
             members = np.concatenate([np.array([EVERYTHING], np.int32), members])
@@ -309,11 +315,12 @@ class Tally:
 
     @property
     def conditions_count(self) -> int:
-        """The number of conditions so far. A condition keeps its number."""
+        """The number of conditions so far. The number of a condition never changes."""
         return int(self._memory.state[K.N_CONDITIONS])
 
     def conditions(self, first: int = 0) -> Conditions:
-        """Return the conditions from a number on. They name subjects by their numbers in the register."""
+        """Return the conditions from the number ``first`` on. Their subjects are numbers of the register of subjects.
+        """
         rows = self._memory.conditions[first : self.conditions_count]
         end = int(self._memory.state[K.N_MEMBERS])
         used = int(rows[0, K.Q_START]) if len(rows) else end
@@ -326,10 +333,10 @@ class Tally:
         )
 
     def _take_units(self) -> Ints:
-        """Return the counts since the last call as rows, one for each unit, and start again from 0.
+        """Return the counts since the last call as rows, one for each unit, and reset them to 0.
 
-        The columns are those of :data:`~dumpfilter.analyse.traffic.facts.COLUMNS`. The rows of one key stand
-        together, and are valid until the next call of :meth:`add`.
+        The columns are those of :data:`~dumpfilter.analyse.traffic.facts.COLUMNS`. The rows of one key are adjacent,
+        and are valid until the next call of :meth:`add`.
         """
         units = self._memory.units[: self._memory.state[K.N_UNITS]]
         self._memory.conditions[units[:, K.U_CONDITION], K.Q_LATEST] = -1
@@ -337,10 +344,11 @@ class Tally:
         return units
 
     def take(self, *, add_up: bool = True) -> Facts:
-        """Return the counts since the last call of this method, and start again from 0.
+        """Return the counts since the last call of this method, and reset them to 0.
 
-        Without ``add_up``, units may be equal, which is quicker. Those of transactions with keys never are.
-        The events of an open transaction on which later events decide are not counted yet. A later call returns them.
+        Without ``add_up``, which is quicker, equal units are not merged. Units of transactions with keys are never
+        equal. Events of an open transaction whose condition depends on later events are not counted yet. A later call
+        returns them.
         """
         units = self._take_units().copy()
         is_used = np.zeros(self.conditions_count, np.bool_)
@@ -362,7 +370,7 @@ class Tally:
     def _without_sets(self, conditions: Conditions) -> tuple[tuple[Subject, ...], Conditions]:
         """Replace each set of tables in the conditions by the tables in the set.
 
-        Return the tables and statements, and the conditions, which name them by their numbers.
+        Return the subjects (tables and statements), and the conditions, which refer to subjects by index.
         """
         numbers: dict[int, int] = {}
         with self._subjects.lock:
@@ -381,7 +389,10 @@ class Tally:
         return subjects, conditions.expanded(start, np.array(new, np.int64))
 
     def _enlarge(self, events: int, *, adds_up: bool) -> None:
-        """Make room for the conditions and units of a transaction with so many events."""
+        """Make room for the conditions and units of a transaction with ``events`` events.
+
+        ``adds_up`` allows merging equal units first.
+        """
         memory = self._memory
         count = int(memory.state[K.N_UNITS])
         if count + events + 2 <= len(memory.units):
@@ -395,7 +406,7 @@ class Tally:
         self._grow(units=2 * count + events + 2)
 
     def _grow(self, **wanted: int) -> None:
-        """Make the named arrays twice as long as wanted, if they are shorter than wanted."""
+        """Enlarge each named array to twice the wanted length, if it is shorter than wanted."""
         for name, length in wanted.items():
             column = getattr(self._memory, name)
             if length > len(column):
@@ -407,17 +418,17 @@ class Tally:
 
 
 def _longer(column: npt.NDArray[_Item], length: int) -> npt.NDArray[_Item]:
-    """Return a copy of an array that is ``length`` entries long, with zeros after the old entries."""
+    """Return a copy of an array, extended to ``length`` entries with zeros."""
     out = np.zeros((length, *column.shape[1:]), column.dtype)
     out[: len(column)] = column
     return out
 
 
 def _held(events: _Events, first: int) -> _Events:
-    """Return the events from ``first`` on, on which later events of their statement decide.
+    """Return the events from ``first`` on whose condition depends on later events of their statement.
 
-    Rows are counted already. Only the last rows of each subject stay, with the offset COUNTED, because the events
-    before depend on the subjects of later rows. No event before a statement among the rows depends on rows after the
+    Rows are counted already. Only the last rows event of each table stays, with the offset COUNTED, because the events
+    before depend on the tables of later rows. No event before a statement among the rows depends on rows after the
     statement.
     """
     role, subject = events.role[first:], events.subject[first:]
@@ -442,7 +453,7 @@ class _Group(NamedTuple):
 
 
 class _Filters:
-    """All filters of a tally that have rules. Each method asks all of them at once."""
+    """All filters of a tally that have rules. Each method evaluates all of them at once."""
 
     def __init__(self, filters: Sequence[TableFlags], subjects: Subjects) -> None:
         on = [(number, flags) for number, flags in enumerate(filters) if flags.is_on]
@@ -478,12 +489,14 @@ class _Filters:
     def decide(self, group: _Group, segment: Segment, event: int, read: ReadAt) -> KeptPayload:
         """Return the part of a compressed transaction that the filters of a group send.
 
-        All filters of a group have the same verdicts, so only the first one is asked.
+        All filters of a group have the same verdicts, so only the first one is evaluated.
         """
         return filter_payload(self._flags[int(np.argmax(group.filters))], segment, event, read)
 
     def _of(self, subjects: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
-        """Return the filters' verdicts as uint32 bits, with a row for each subject and a column for each filter."""
+        """Return the filters' verdicts as uint32 bits, with a row for each subject (table or statement) and a column
+        for each filter.
+        """
         known, wanted = len(self._answers), len(self._subjects)
         if wanted > known:
             more = np.zeros((wanted - known, len(self)), np.uint32)
@@ -495,8 +508,9 @@ class _Filters:
 
 
 class _Origins:
-    """Gives numbers to the servers and domains that transactions come from. Number 0 stands for events that every slave
-    wants."""
+    """A register of the servers and domains that transactions come from. Number 0 stands for events that every slave
+    wants.
+    """
 
     def __init__(self, sources: SourceNumbers, *, told_apart: bool) -> None:
         self._sources = sources
@@ -509,7 +523,7 @@ class _Origins:
         return tuple(self._numbers)
 
     def of(self, segment: Segment) -> npt.NDArray[np.int64]:
-        """Return for each transaction of a segment the number of the server and domain that it comes from."""
+        """Return, for each transaction of a segment, the number of its server and domain."""
         if not self._told_apart:
             return np.zeros(len(segment.txn_subject), np.int64)
         fd = segment.format_description

@@ -1,9 +1,10 @@
 """The traffic of each transaction under any number of filters, counted in one pass over the binlogs.
 
-A :class:`TransactionTally` counts as a :class:`~dumpfilter.analyse.traffic.tally.Tally` does, but under each
-transaction instead of each time bucket. Units of one transaction that the same filters are sent are added up. A set
-of such filters is a *pattern*. The result (:class:`TransactionTraffic`) has an entry for each transaction and
-pattern. Its size depends neither on the number of filters nor on the number of tables.
+A :class:`TransactionTally` counts as a :class:`~dumpfilter.analyse.traffic.tally.Tally` does, but by transaction
+instead of by time bucket. Counts of one transaction that are sent to the same filters are added up. Such a set of
+filters is a
+*pattern*. The result (:class:`TransactionTraffic`) has an entry for each transaction and pattern. Its size depends
+neither on the number of filters nor on the number of tables.
 """
 
 from __future__ import annotations
@@ -32,22 +33,24 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
-"""A filter, and the server ids and domains that its slave wants (None: all)."""
+"""A filter, and the server ids and domains that its slave wants (None: all of them)."""
 
 SchemasOf = Callable[[Subject], Sequence[str]]
 """A function that returns the schemas to which the events of a table or statement belong."""
 
 MILLION = 1_000_000
-"""The unit of compression ratios, which are integers so that each engine rounds alike."""
+"""The denominator of compression ratios, which are integers so that each engine rounds them in the same way."""
 
 _WORD = 64
-"""The number of filters whose bits share a word."""
+"""The number of filters, one bit each, in a word."""
 
 _SECOND = int(MICROSECONDS)
 
 # The layout of MySQL's GTID events, without the events' headers.
 _CLOCK_TYPE_AT = 1 + 16 + 8
-"""The offset of the byte that says whether logical timestamps follow, which stand before the commit time."""
+"""The byte offset, in the body of a GTID event, of the code that says whether logical timestamps and commit time
+follow.
+"""
 _HAS_TIMES = 2
 _COMMIT_TIME_AT = _CLOCK_TYPE_AT + 1 + 8 + 8
 _COMMIT_TIME_LENGTH = 7
@@ -55,26 +58,26 @@ _HAS_ORIGINAL_TIME = 1 << 55
 
 
 class Pattern(NamedTuple):
-    """The filters that are sent certain events, and the schemas to which these events belong."""
+    """A set of filters that are sent the same events, and the schemas to which these events belong."""
 
     filters: bytes
     """A bit for each filter, in words of 64 bits (little endian)."""
     schemas: tuple[str, ...]
 
     def has(self, number: int) -> bool:
-        """Return whether the filter with this number is sent the events."""
+        """Return whether the filter ``number`` is in the set."""
         place, bit = divmod(number, 8)
         return bool(self.filters[place] >> bit & 1)
 
 
 class Sums(NamedTuple):
-    """The traffic of one slave by transaction. The arrays have one entry for each transaction that is sent."""
+    """The traffic of one slave, with one entry for each transaction that is sent to it."""
 
     transaction: Ints
     bytes: Ints
     events: Ints
     compressed: Ints
-    """The bytes of the events as zstd, by the ratios of the events' schemas."""
+    """The estimated bytes of the events as zstd, from the compression ratios of their schemas."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,20 +88,22 @@ class TransactionTraffic:
     """
 
     file: npt.NDArray[np.int32]
-    """For each transaction, the number of its file."""
+    """For each transaction, the index of its file in the set."""
     end: Ints
-    """For each transaction, the offset in the file at which it ends."""
+    """For each transaction, the byte offset in the file after its last event."""
     time: Ints
-    """For each transaction, the time of its commit, Unix microseconds; 0 if no event tells it."""
+    """For each transaction, its commit time, Unix microseconds; 0 if no event has it."""
     is_exact: npt.NDArray[np.bool_]
     """For each transaction, whether ``time`` has microseconds. Otherwise it is a whole second."""
     bytes: Ints
-    """For each transaction, the bytes of a slave without a filter."""
+    """For each transaction, its bytes for a slave without a filter."""
     events: npt.NDArray[np.int32]
-    """For each transaction, the events of a slave without a filter."""
+    """For each transaction, the number of its events for a slave without a filter."""
     stand_in: npt.NDArray[np.int32]
-    """For each transaction, the bytes of the stand-in that a real replica gets if the transaction is dropped; 0: it
-    needs none."""
+    """For each transaction, the size of its stand-in, bytes; 0 if it needs none.
+
+    A stand-in is an empty transaction that a real replica gets if the transaction is dropped.
+    """
     patterns: tuple[Pattern, ...]
     transaction: Ints
     """For each entry, the index of its transaction, ascending. -1: the entry is before the first transaction."""
@@ -107,27 +112,29 @@ class TransactionTraffic:
     entry_bytes: Ints
     entry_events: npt.NDArray[np.int32]
     is_frame: npt.NDArray[np.bool_]
-    """For each entry, whether it has the transaction's GTID event, BEGIN and COMMIT, with which each sent transaction
-    travels. False for all entries of events between transactions."""
+    """For each entry, whether it has the transaction's GTID event, BEGIN and COMMIT, which belong to each sent
+    transaction. False for all entries of events between transactions.
+    """
     before: tuple[int, int] = (0, 0)
-    """The bytes and events before the first transaction, of a slave without a filter."""
+    """The bytes and events before the first transaction, for a slave without a filter."""
 
     def __len__(self) -> int:
         return len(self.time)
 
     def of_filter(self, number: int, ratio: Ints | None = None) -> Sums:
-        """Return the traffic of a slave with the filter of this number, by transaction.
+        """Return the traffic of a slave with the filter ``number``, by transaction.
 
-        ``ratio`` has the compression ratio of each pattern, in millionths; None: the events are not compressed.
-        Events between transactions count with the sent transaction before them.
+        ``ratio`` has the compression ratio of each pattern, in millionths; None: the events are not compressed. Events
+        between transactions count with the sent transaction before them.
         """
         return self.weighted(np.array([pattern.has(number) for pattern in self.patterns], np.int64), ratio)
 
     def weighted(self, weight: Ints, ratio: Ints | None = None) -> Sums:
-        """Return the traffic of a slave that gets the events of pattern k ``weight[k]`` times, by transaction.
+        """Return the traffic of a slave that is sent the events of pattern k ``weight[k]`` times, by transaction.
 
-        Events between transactions count with the sent transaction before them, and those before the first sent
-        transaction with that one. If nothing but such events is sent, the result is empty.
+        ``ratio`` is that of :meth:`of_filter`. Events between transactions count with the sent transaction before them,
+        and those before the first sent transaction with that one. If nothing but such events is sent, the result is
+        empty.
         """
         sent = np.flatnonzero(weight[self.pattern])
         pattern, transaction = self.pattern[sent], self.transaction[sent]
@@ -150,10 +157,10 @@ _COLUMNS = tuple(one.name for one in fields(TransactionTraffic) if one.name not 
 
 
 class Verdicts:
-    """The filters that send each table and statement, as rows of words with one bit for each filter.
+    """The filters that send each table and statement, as rows of 64-bit words with one bit for each filter.
 
-    Tallies of different threads share the verdicts, so that each filter is asked once about each table. A filter
-    without rules sends everything, and is not asked.
+    Tallies of different threads share the verdicts, so that each filter is evaluated once for each table. A filter
+    without rules sends everything, and is not evaluated.
     """
 
     def __init__(self, filters: Sequence[ReplicationFilter]) -> None:
@@ -167,7 +174,7 @@ class Verdicts:
         self._lock = threading.Lock()
 
     def of(self, subject: Subject) -> Words:
-        """Return the row of a table or statement, with the bits of the filters that have rules and send it."""
+        """Return, for a table or statement, the row with the bits of the filters that have rules and send it."""
         with self._lock:
             if subject not in self._of:
                 self._of[subject] = words_of(
@@ -177,7 +184,7 @@ class Verdicts:
 
 
 def words_of(is_set: Sequence[bool]) -> Words:
-    """Return a row of words in which these bits are set."""
+    """Return a row of 64-bit words with the given bits."""
     bits = np.zeros(max(1, -(-len(is_set) // _WORD)) * _WORD, np.bool_)
     bits[: len(is_set)] = is_set
     return np.packbits(bits, bitorder="little").view(np.uint64)
@@ -187,12 +194,12 @@ class TransactionTally:
     """Counts the traffic of each transaction of a binlog file under any number of filters, segment by segment.
 
     Parameters:
-        subjects, sources: the numbers of the set's tables and statements, and of its GTID sources. The segments must
+        subjects, sources: the registers of the set's tables and statements, and of its GTID sources. The segments must
             have been scanned with statements and compressed transactions.
         filters: each filter, and the server ids and domains that its slave wants. A filter's index is its number.
-        verdicts: the verdicts of these filters, which tallies of the same filters may share.
-        schemas_of: tells the schemas of a table or statement. None: patterns have no schemas.
-        keep_all: whether to keep also events that no filter is sent, which a split by schema may send.
+        verdicts: the verdicts of these filters, which tallies of the same filters may share. None: new ones.
+        schemas_of: returns the schemas of a table or statement. None: patterns have no schemas.
+        keep_all: whether to keep also events that are sent to no filter, which a split by schema may send.
     """
 
     def __init__(
@@ -241,9 +248,9 @@ class TransactionTally:
             self._columns.append(_Columns(ends[starts], times[starts], is_exact[starts]))
 
     def take(self, file: int = 0) -> TransactionTraffic:
-        """Return the traffic since the last call of this method, and start again from 0.
+        """Return the traffic since the last call of this method, and reset the counts.
 
-        Call it between two transactions. ``file`` is the number of the file in the set.
+        The last counted event must be at a transaction boundary. ``file`` is the index of the file in the set.
         """
         facts = self._tally.take(add_up=False)
         everything = facts.sent(None)
@@ -279,9 +286,9 @@ class TransactionTally:
         return found
 
     def new_subjects(self) -> frozenset[Pattern]:
-        """Return the filters that send each table and statement, and its schemas, as far as no earlier call told them.
+        """Return, for each table and statement not yet in an earlier result, the filters that send it, and its schemas.
 
-        Origins that a slave ignores do not matter. Equal results are returned once.
+        Origins that a slave ignores are not considered. Equal patterns are returned once.
         """
         first, self._told = self._told, len(self._subjects)
         found = set()
@@ -295,7 +302,9 @@ class TransactionTally:
         return frozenset(found)
 
     def _patterns(self, facts: Facts) -> tuple[tuple[Pattern, ...], Ints]:
-        """Return the patterns of units, and the number of each unit's pattern; -1: no filter is sent the events."""
+        """Return the patterns of the facts' units, and the index of each unit's pattern; -1: the events are sent to no
+        filter.
+        """
         verdicts = self._verdicts
         of_subject = np.array([verdicts.of(one) for one in facts.subjects], np.uint64)
         words = facts.conditions.words(
@@ -317,7 +326,7 @@ class TransactionTally:
         return patterns, numbers[pair]
 
     def _schema_sets(self, facts: Facts) -> tuple[list[tuple[str, ...]], Ints]:
-        """Return sets of schemas, and for each condition the number of the set to which its events belong.
+        """Return sets of schemas, and for each condition the index of the set to which its events belong.
 
         A compression ratio is known for single schemas only, so that several schemas matter for a split alone.
         """
@@ -353,7 +362,9 @@ class TransactionTally:
 
 
 def _sums(numbers: Ints, values: Ints, length: int) -> Ints:
-    """Return the sum of the values with each number from 0 to ``length``."""
+    """Return, for each number from 0 to ``length`` - 1, the sum of the ``values`` whose entry in ``numbers`` is this
+    number.
+    """
     # The function bincount adds floats, which represent every byte count up to 2**53 exactly.
     return np.bincount(numbers, weights=values, minlength=length).astype(np.int64)
 
@@ -367,16 +378,18 @@ class _Columns:
     is_exact: npt.NDArray[np.bool_]
 
     def finish(self, end: int, time: int) -> None:
-        """Note the end of the last transaction, which continued in a later segment, and its time if not yet known."""
+        """Set the end of the last transaction, which continued in a later segment, and its time if it is not known
+        exactly.
+        """
         self.end[-1] = end
         if not self.is_exact[-1] and time:
             self.time[-1] = time
 
 
 def join(parts: Sequence[TransactionTraffic]) -> TransactionTraffic:
-    """Return the traffic of consecutive parts of a binlog set as one.
+    """Concatenate the traffic of consecutive parts of a binlog set.
 
-    All parts must have been counted for the same filters, and there must be one.
+    All parts must have been counted for the same filters, and there must be at least one.
     """
     numbers: dict[Pattern, int] = {}
     columns: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in _COLUMNS}
@@ -406,7 +419,10 @@ def join(parts: Sequence[TransactionTraffic]) -> TransactionTraffic:
 def _times(
     segment: Segment, data: npt.NDArray[np.uint8], data_offset: int, read: ReadAt
 ) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Return the commit time of each transaction of a segment, microseconds, and whether a GTID event tells it."""
+    """Return the commit time of each transaction of a segment, Unix microseconds, and whether it is from a GTID event.
+
+    ``data`` has bytes of the file from the byte offset ``data_offset`` on, and ``read`` reads the file.
+    """
     checksum = segment.format_description.checksum
     first = segment.txn_event[:-1]
     exact = np.zeros(len(first), np.int64)

@@ -1,5 +1,5 @@
-"""The options that the jobs ``split``, ``bandwidth`` and ``simulate`` have in common: how to read the binlogs, and on
-which engine (threads of this process, or Spark) to run the tasks.
+"""The common options of the jobs ``split``, ``bandwidth`` and ``simulate``: how to read the binlogs, and which engine
+runs the tasks (threads of this process, or Spark).
 """
 
 from __future__ import annotations
