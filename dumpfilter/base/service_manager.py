@@ -24,7 +24,7 @@ class ServiceManager:
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         is_watched = period.isdecimal() and process in ("", str(os.getpid()))
         self._period = int(period) / 2e6 if is_watched else 0.0
-        """The time between two signs of life, seconds: half of what the manager allows. 0: it wants none."""
+        """The interval of the watchdog's keep-alive messages, seconds: half of what systemd allows. 0: no watchdog."""
         self._alive_at = 0.0
 
     def tell(self, *messages: str) -> None:

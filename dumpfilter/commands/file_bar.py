@@ -25,7 +25,7 @@ class FileBar:
     def __init__(self, console: Console, *, shown: bool = True) -> None:
         self._bar = byte_bar(console, shown=shown, remaining=False)
         self._tasks: dict[str, tuple[TaskID, int]] = {}
-        """The bar of each channel, and the bytes that it shows."""
+        """The bar of each channel, and the number of bytes that it shows."""
 
     @property
     def is_shown(self) -> bool:

@@ -25,7 +25,7 @@ class LoginTurns:
         self._seconds = seconds
         self._failures = Throttle(free=_FREE_FAILURES)
         self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
-        """The lock of each guesser's turn, as long as a client has the turn or waits for the turn."""
+        """The lock of each guesser, as long as a client holds or awaits it."""
 
     @asynccontextmanager
     async def turn(self, guesser: Hashable) -> AsyncIterator[None]:

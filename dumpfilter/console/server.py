@@ -78,7 +78,7 @@ class ConsoleServer:
         self._limits = Limits()
         self._complained = -_ACCEPT_COMPLAINT_SECONDS
         self.directory = directory or ConnectionDirectory()
-        """The connections of the process's ports."""
+        """The registry of the connections of the process's ports."""
         self._clients = ClientPort(
             PortSettings("console", tls or temporary_tls(host), demand_tls, max_connections, denial_seconds),
             self._accounts,

@@ -94,7 +94,7 @@ class ByHeading:
         self._found = HeadingSums(period or PERIODS[0], [], nothing, nothing, np.zeros((0, 3), np.int64))
         self._stored = self._new_tally()
         self._saved: Tally | None = None
-        """Counts the bytes that compression saves. It exists from the first compressed event on."""
+        """The tally of the bytes that compression saves. It is None until the first compressed event."""
         self._segments = 0
 
     def _new_tally(self) -> Tally:

@@ -212,7 +212,7 @@ class Inspector:
         self._rates = Rates()
         self._gtids, self._dropped = empty_set(found.family), empty_set(found.family)
         self._open_bytes = 0
-        """The bytes of the open transaction in earlier segments."""
+        """The bytes, in earlier segments, of the transaction that continues in the next segment."""
 
     def add(self, reader: SegmentReader, segment: Segment) -> None:
         """Count the events of the next segment. ``reader`` gives the segment's bytes."""

@@ -132,7 +132,7 @@ class _Top:
         self._heap: list[tuple[int, int, Large]] = []
         self._turn = itertools.count(0, -1)
         self.open: Large | None = None
-        """The transaction or statement that goes on in the next segment."""
+        """The transaction or statement that continues in the next segment, or None."""
 
     def add(self, sizes: Ints, describe: Callable[[int], Large], *, goes_on: bool, is_open: bool) -> None:
         """Consider the transactions or statements of a segment, whose sizes are ``sizes``. Negative sizes are ignored.

@@ -40,9 +40,9 @@ class Rates:
         self.seconds = 1
         """The width of a bucket, seconds."""
         self.backward = 0
-        """The number of transactions whose timestamp is lower than the timestamp of the transaction before."""
+        """The number of transactions whose timestamp is lower than that of the previous transaction."""
         self.largest_step_back = 0
-        """The largest difference between such two timestamps, seconds."""
+        """The largest difference between two such timestamps, seconds."""
         self._buckets: dict[int, tuple[int, int]] = {}
         self._last: int | None = None
 

@@ -91,16 +91,16 @@ class Gatherer:
         self.knowledge = SetKnowledge()
         self._subjects = subjects
         self._met: set[int] = set()
-        """The numbers of the subjects whose next event lint need not look at."""
+        """The numbers of the subjects (tables and statements) whose next event need not be collected."""
         self._read: dict[int, set[tuple[Mentions, int]]] = {}
-        """The names in statements of a subject, as far as lint need not look at them again.
+        """The names in statements of each subject (statement with its tables) that need not be collected again.
 
         The number is that of the changes of stored functions before a statement that may call one.
         """
         self._views: dict[tuple[str, str], list[tuple[str, str]]] = {}
-        """The tables behind each view that the set makes."""
+        """The tables behind each view that the set creates."""
         self._functions: set[bytes] = set()
-        """The names of the stored functions in upper case, to find them in texts."""
+        """The upper-case names of the stored functions, for the search in statements' texts."""
         self._function_changes = 0
         self._of_table: dict[tuple[str, str], set[int]] = {}
         self._repeated: Counter[int] = Counter()

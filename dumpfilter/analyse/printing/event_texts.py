@@ -190,14 +190,16 @@ class EventTexts:
         self._format: tuple[Family, bytes] | None = None
         self._forget()
         self.checksum = False
-        """Whether the events of BINLOG statements have checksums, as the printed format description event tells."""
+        """Whether the events in BINLOG statements have checksums, as the printed format description event says."""
         self._as_they_are = as_they_are
         self.refused = 0
-        """The number of rows events that are comments, since the target lacks their table."""
+        """The number of rows events that were printed as comments, since the target lacks their table."""
         self._reason = b""
-        """The comment on why the rows of the statement cannot run."""
+        """The comment on why the rows of the current statement cannot run; empty if they can."""
         self._waiting: dict[int, SpooledTemporaryFile[bytes]] = {}
-        """The sections of a statement that has not ended, without the section that is printed."""
+        """The buffered sections of a statement that has not ended, by section, except the section that is printed
+        already.
+        """
 
     def add(self, kept: KeptEvents, text_of: TextOf) -> None:
         """Collect events. ``text_of`` returns the text of each.
@@ -570,19 +572,19 @@ class _Batch:
         self._kept: list[KeptEvents] = []
         self.shape: list[int] = []
         self.behind: dict[int, bytes] = {}
-        """Texts behind the shapes of events."""
+        """Texts after the shape of an event, by the event's index."""
         self.encoded: list[int] = []
-        """The events that BINLOG statements have."""
+        """The indexes of the events that BINLOG statements contain."""
         self.changed: dict[int, bytes] = {}
-        """The bytes of the events that BINLOG statements have in another form."""
+        """The bytes of events that BINLOG statements contain in a changed form, by the event's index."""
         self.closed: list[int] = []
-        """The number of events up to the end of each statement."""
+        """For each ended statement, the number of events up to its end."""
         self._open = 0
-        """The number of events in :attr:`encoded` before the statement."""
+        """The number of events in :attr:`encoded` before the current statement."""
         self._is_new = is_new
         """Whether the first statement begins here."""
         self.drops_waiting = False
-        """Whether the rows of the statement that waits turn out not to run."""
+        """Whether the rows of the statement that continues from the previous batch turned out not to run."""
 
     def take(self, kept: KeptEvents) -> None:
         """Add the bytes and offsets of events. The caller adds the events' shapes."""

@@ -79,11 +79,11 @@ class Harmless:
         self.drifted: dict[Key, None] = {}
         """Tables whose columns on the target may differ from the source's, since the filter dropped a statement."""
         self._lost: set[Key] = set()
-        """The target's tables of whose changes the filter has dropped some."""
+        """The target's tables of which the filter has dropped some changes."""
         self.diverged: dict[Key, None] = {}
-        """Tables that a statement of the text changes after the filter has dropped another change of their rows."""
+        """Tables that a printed statement changes after the filter has dropped another change of their rows."""
         self._creations: dict[Key, bytes] = {}
-        """The options of each database behind its name in CREATE DATABASE."""
+        """The options after the name in the CREATE DATABASE of each database."""
 
     def dropped(self, query: QueryEvent) -> None:
         """Update the model of the target's objects for a statement that the filter drops."""

@@ -99,7 +99,7 @@ class TextPrinter:
     ) -> None:
         self._print = write
         self._written: list[bytes] = []
-        """The text that the methods for single events have written."""
+        """The text that the methods for single events have collected."""
         self._write = self._written.append
         self._may_fail = may_fail
         self._kinds = kinds
@@ -108,10 +108,11 @@ class TextPrinter:
         rules = rules or Filter()
         self._world: World[QueryEvent] = World(rules, is_strict=True, there=target_has)
         self._context_settings: list[bytes] = []
-        """The settings of Intvar, Rand and User_var events, which belong to the statement after them."""
+        """The SET statements for Intvar, Rand and User_var events, which belong to the next statement."""
         self._comments = 0
         self.decided = 0
-        """The number of statements about which the filter cannot decide, but the statements before them can."""
+        """The number of statements that the filter cannot decide about, but that earlier statements of the set decide.
+        """
         self._load_files = load_files
         self._rewrite_db = rules.rewrite_db
         self._skip_gtids = skip_gtids
@@ -122,7 +123,8 @@ class TextPrinter:
         self._fd: FormatDescription | None = None
         self._session: Session | None = None
         self._status: bytes | None = None
-        """The error code and status variables of the last statement's event. None: they may be its own alone."""
+        """The error code and status variables of the last Query event. None: the next event's settings must be printed.
+        """
         self._row_events = row_events
         self._texts = EventTexts(
             write,
@@ -134,11 +136,11 @@ class TextPrinter:
             before_rows=self._before_rows,
         )
         self._opened: Iterator[KeptEvents] | None = None
-        """The events of a compressed transaction, which are printed next."""
+        """The events of a compressed transaction that are printed next, or None."""
         self._undecided = False
         self._in_transaction = False
         self._xa_start: bytes | None = None
-        """The XA START of a transaction of which nothing has been printed yet."""
+        """The XA START of a transaction of which nothing has been printed yet, or None."""
         self._empty_xa: set[Xid] = set()
         """The prepared XA transactions of which nothing has been printed."""
         self._gtid_set = False

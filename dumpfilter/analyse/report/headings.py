@@ -74,7 +74,7 @@ class Headings:
         of_condition[subject >= 0] = of_subject[subject[subject >= 0]]
         self.all = list(numbers)
         self.of_unit: Ints = of_condition[tallied.condition]
-        """For each unit the index of its heading in ``all``."""
+        """For each unit (row of the tally), the index of its heading in ``all``."""
 
     @property
     def names(self) -> list[str]:

@@ -102,9 +102,9 @@ class Tally:
         self._time = 0
         """The last event timestamp that is not 0, Unix seconds."""
         self._held = _NO_EVENTS
-        """The events of an open statement on which events of the next segment decide."""
+        """The events of an open statement whose condition depends on events of the next segment."""
         self._exact: dict[bytes, int] = {}
-        """The numbers of the conditions that list filters, by their members."""
+        """The numbers of the conditions of the kind EXACTLY, by their list of filters."""
         self._memory = K.Memory(
             state=np.zeros(K.STATE, np.int64),
             subjects=np.zeros((_ROOM, K.SUBJECT_COLUMNS), np.int64),

@@ -90,7 +90,7 @@ class RowsEventsFinder:
         self._new_layouts = new_layouts
         self.layouts = new_layouts()
         self._maps: dict[bytes, _Map] = {}
-        """The Table_map events in force, by table id."""
+        """The valid Table_map events, by table id."""
 
     def find(
         self,
@@ -175,7 +175,8 @@ class _Watched:
     ) -> None:
         self.data, self.raw, self.fd = data, data.tobytes(), fd
         self.type, self.first, self.last, self.position = type, first, last, position
-        """Events' types, the begin and end of their bodies in the data, and their positions."""
+        """Columns of the events: type, byte offsets of begin and end of the body in the data, and position in the file.
+        """
         map_length = fd.post_header_length(EventType.TABLE_MAP)
         self.id_length = 4 if map_length == ROWS_HEADER_LENGTH_V0 else 6
         alike = Alike.of(len(first))
@@ -197,8 +198,10 @@ class _Watched:
         return _Map(self.body(event)[self.id_length :], int(self.position[event]))
 
     def earlier_map(self, event: int, maps: Mapping[bytes, _Map]) -> _Map | None:
-        """Return the Table_map event of a rows event from ``maps``, those valid before this piece; None if it was
-        closed since.
+        """Return the Table_map event of a rows event from ``maps``, those that were valid before this piece of the
+        stream.
+
+        Return None if there is none, or if an earlier event of this piece has ended the validity of ``maps``.
         """
         return None if self._before[event] else maps.get(self.table_id(event))
 
@@ -216,7 +219,7 @@ class _Search:
         """Events that cannot be decoded, by their index among the watched events."""
         self._events, self._layouts, self._maps = events, layouts, maps
         self._tables: dict[int, KnownTable] = {}
-        """The tables by the first of the Table_map events with equal content."""
+        """The tables by the index of the first of the Table_map events with equal content."""
         self._single: list[tuple[int, int, int, int, int]] = []
         self._opened: list[bytes] = []
         self._size = events.data.size

@@ -131,7 +131,7 @@ class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._left = len(data)
-        """The bytes that values may still use.
+        """The number of bytes that further values may occupy.
 
         No two values share bytes. Without this limit, malformed offsets could make a text of any length.
         """

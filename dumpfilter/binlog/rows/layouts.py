@@ -53,7 +53,7 @@ class LayoutTable:
         self._describe, self._style, self._heads = describe, style, heads
         self._fill_unchanged = fill_unchanged
         self.described: list[tuple[Column, Family]] = []
-        """All columns, by number, and the family of the server of each."""
+        """The description of each column, by its number, and the family of its server."""
         self.tables: dict[TableKey, KnownTable] = {}
         self._styles = [*styles]
         self._layouts: list[ImageLayout] = []

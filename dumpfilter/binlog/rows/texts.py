@@ -136,7 +136,7 @@ class CellTexts:
         if styled.pending.any():
             self._more = _joined(self._pending_texts(styled, documents))
         self._next = 0
-        """The number of the next pending cell."""
+        """The index of the next pending cell (one that Python code has converted)."""
 
     def _pending_texts(self, styled: StyledColumns, documents: Documents) -> list[bytes]:
         data, start, length, column, columns = self._cells

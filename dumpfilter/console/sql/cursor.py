@@ -35,7 +35,7 @@ class Cursor(TokenReader):
     def __init__(self, text: str, now: datetime | None = None) -> None:
         super().__init__(text)
         self.now = now
-        """The value of NOW() in the statement, a local time without a time zone. None: the present time."""
+        """The value of NOW() in the statement, a local time without a time zone. None: the current time."""
 
     @property
     def at_end(self) -> bool:

@@ -71,7 +71,7 @@ class Grammar:
 
     def __init__(self, readers: Mapping[str, Reader], optional: Mapping[str, Sequence[str]]) -> None:
         self.needs: dict[type[Any], Need] = {}
-        """The need of each kind of statement."""
+        """The required role of each statement, and whether it changes anything, by the statement's class."""
         self.readers = dict(readers)
         """The functions that read values, by name. A module with statements of its own adds its readers."""
         self._optional = optional
