@@ -26,7 +26,8 @@ def until(
 
     >>> until(lambda: True, 0.0, TimeoutError)
     >>> until(lambda: False, 0.0, lambda: TimeoutError("the file is still there"))
-    Traceback (most recent call last): TimeoutError: the file is still there
+    Traceback (most recent call last):
+    TimeoutError: the file is still there
     """
     while not is_reached():
         if time.monotonic() > deadline:

@@ -84,8 +84,8 @@ def check_distinct(listeners: Iterable[Listener]) -> None:
 
     >>> check_distinct([Listener("--port", "::1", 3307), Listener("--console-port", "::1", 3308)])
     >>> check_distinct([Listener("--port", "::1", 3307), Listener("--console-port", "::1", 3307)])
-    Traceback (most recent call last): dumpfilter.base.errors.OptionError: --port and --console-port are both 3307: give
-    each of them a port of its own
+    Traceback (most recent call last):
+    dumpfilter.base.errors.OptionError: --port and --console-port are both 3307: give each of them a port of its own
     """
     earlier: list[Listener] = []
     for listener in listeners:
