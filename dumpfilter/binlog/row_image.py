@@ -174,7 +174,7 @@ class ImageLayout:
 
     @functools.cached_property
     def arrays(self) -> Layouts:
-        """This layout in the form for compiled code, as the only one."""
+        """The layout in the form for compiled code, as the only one of an array."""
         return as_arrays([self], range(len(self.sizes)), (-1, -1))
 
 
