@@ -74,7 +74,6 @@ def uninterrupted() -> Iterator[None]:
 
 
 def ignore_endings() -> None:
-    """Ignore SIGINT, SIGTERM and SIGHUP from now on, since a second Ctrl-C during cleanup would leave processes behind.
-    """
+    """Ignore SIGINT, SIGTERM and SIGHUP from now on, since a second Ctrl-C during cleanup would leave processes behind."""
     for number in ENDINGS:
         signal.signal(number, signal.SIG_IGN)
