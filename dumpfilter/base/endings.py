@@ -74,6 +74,8 @@ def uninterrupted() -> Iterator[None]:
 
 
 def ignore_endings() -> None:
-    """Ignore SIGINT, SIGTERM and SIGHUP from now on, since a second Ctrl-C during cleanup would leave processes behind."""
+    """Ignore SIGINT, SIGTERM and SIGHUP from now on, since a second Ctrl-C during cleanup would leave processes
+    behind.
+    """
     for number in ENDINGS:
         signal.signal(number, signal.SIG_IGN)

@@ -161,7 +161,9 @@ class TlsError(ConnectionLost):
 
 
 class DirectoryBusy(DumpfilterError):
-    """An error about a directory that another process has locked: a slave's relay logs, or a store of fetched binlogs."""
+    """An error about a directory that another process has locked: a slave's relay logs, or a store of fetched
+    binlogs.
+    """
 
 
 class StateCorrupt(DumpfilterError):

@@ -1,4 +1,6 @@
-"""The compiled code that rewrites end_log_pos and checksums of events that move to another position of a binlog file."""
+"""The compiled code that rewrites end_log_pos and checksums of events that move to another position of a binlog
+file.
+"""
 
 from __future__ import annotations
 

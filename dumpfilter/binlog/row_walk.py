@@ -82,7 +82,9 @@ class FoundRows(NamedTuple):
 
 
 class RowsError(Exception):
-    """An error about one of many rows events. ``event`` is its index, since only the caller knows where the event lies."""
+    """An error about one of many rows events. ``event`` is its index, since only the caller knows where the
+    event lies.
+    """
 
     def __init__(self, event: int, error: BinlogCorrupt, row: int, at: int) -> None:
         self.event, self.row, self.at = event, row, at

@@ -36,7 +36,9 @@ def error(failed: SqlError, charset: CharacterSet) -> bytes:
 
 
 def early_error(failed: SqlError) -> bytes:
-    """Return the ERR packet for a client that the console has not sent its greeting. Such a client expects no SQLSTATE."""
+    """Return the ERR packet for a client that the console has not sent its greeting. Such a client expects no
+    SQLSTATE.
+    """
     return b"\xff" + struct.pack("<H", failed.number) + failed.message.encode("utf-8", "replace")
 
 

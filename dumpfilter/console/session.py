@@ -131,7 +131,9 @@ class Session:
         self.database = database
 
     def schema(self, name: str | None) -> str:
-        """Return the schema ``name``, or the current database if it is None. Raises SqlError 1046 if there is neither."""
+        """Return the schema ``name``, or the current database if it is None. Raises SqlError 1046 if there is
+        neither.
+        """
         name = self.database if name is None else name
         if name is None:
             raise server_errors.ER_NO_DB_ERROR()
@@ -179,7 +181,9 @@ class Session:
         return replace(result, notes=[*notes, *result.notes]) if notes else result
 
     def _plain(self, text: str) -> Result | None:
-        """Return the result of a SELECT of numbers and variables, which needs no SQL engine; None for any other SELECT."""
+        """Return the result of a SELECT of numbers and variables, which needs no SQL engine; None for any other
+        SELECT.
+        """
         items = plain_select(text)
         if items is None:
             return None

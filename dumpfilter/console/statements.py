@@ -65,7 +65,9 @@ def _select(text: str, session: Session) -> Result:
 
 
 def _read_query(text: str) -> tuple[functools.partial[Result], Need]:
-    """Return the function that carries out a statement that is not a replication command, and the role that it needs."""
+    """Return the function that carries out a statement that is not a replication command, and the role that it
+    needs.
+    """
     opening = next(tokens(text), None)
     first = opening.word or opening.value if opening else ""
     if first in QUERIES:

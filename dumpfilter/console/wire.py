@@ -251,7 +251,9 @@ class PacketStream:
         await self.drain()
 
     async def relieve(self) -> None:
-        """Send the queued packets of a result if they exceed 16 KiB, so that a large result does not fill the memory."""
+        """Send the queued packets of a result if they exceed 16 KiB, so that a large result does not fill the
+        memory.
+        """
         if len(self._pending) > _DRAIN_ABOVE:
             await self.drain()
             # A client that reads fast never makes the drain wait. Other clients and threads get their turn here.

@@ -1,4 +1,6 @@
-"""The events of a segment as one list, in which the events inside compressed transactions replace those transactions."""
+"""The events of a segment as one list, in which the events inside compressed transactions replace those
+transactions.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _T = TypeVar("_T", bound=np.generic)
 
 @dataclass(frozen=True)
 class FlatEvents:
-    """The events of a segment as columns. The events inside an opened Transaction_payload event (a payload) replace it."""
+    """The events of a segment as columns. The events inside an opened Transaction_payload event (a payload)
+    replace it.
+    """
 
     event: Ints
     """The index, within the segment, of the event in the file. Events of one payload have the payload's index."""

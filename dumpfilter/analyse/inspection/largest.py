@@ -278,7 +278,9 @@ def statement_text(binlogs: BinlogSet, one: Large) -> str:
 
 
 def _text(kind: int, body: bytes | memoryview, fd: FormatDescription) -> str | None:
-    """Return the statement's text in an event. Empty: there is none for the statement. None: a later event may have it."""
+    """Return the statement's text in an event. Empty: there is none for the statement. None: a later event may
+    have it.
+    """
     if kind in STATEMENTS:
         return decode_statement_event(EventType(kind), body, fd).text
     if kind == EventType.ROWS_QUERY:

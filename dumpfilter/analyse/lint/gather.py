@@ -84,7 +84,9 @@ def gather_with_bar(binlogs: BinlogSet, console: Console, *, verify: bool = True
 
 
 class Gatherer:
-    """The state of the pass: among others, the tables and statements met since their tables' definitions last changed."""
+    """The state of the pass: among others, the tables and statements met since their tables' definitions last
+    changed.
+    """
 
     def __init__(self, subjects: Subjects) -> None:
         self.knowledge = SetKnowledge()

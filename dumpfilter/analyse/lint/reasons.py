@@ -19,7 +19,9 @@ _RULES = {
 
 
 def rules_of(rule_filter: ReplicationFilter, decision: Decision) -> tuple[Rule, ...]:
-    """Return the rules behind a decision: the rule that matched, or else the first few of the rules that did not match."""
+    """Return the rules behind a decision: the rule that matched, or else the first few of the rules that did
+    not match.
+    """
     if decision.rule is not None:
         return (decision.rule,)
     kinds = _RULES.get(decision.step, ())

@@ -1,4 +1,6 @@
-"""The check of names in rules: rules that match nothing in the binlog set, with the probable reason, or match too much."""
+"""The check of names in rules: rules that match nothing in the binlog set, with the probable reason, or match
+too much.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ _ESCAPED_OR_ANY = re.compile(r"(\\.)|_", re.DOTALL)
 
 @dataclass(frozen=True)
 class RuleNames:
-    """The names of databases and tables in a binlog set, as a filter's rules see them after ``--replicate-rewrite-db``."""
+    """The names of databases and tables in a binlog set, as a filter's rules see them after
+    ``--replicate-rewrite-db``.
+    """
 
     databases: dict[str, SetEvent]
     tables: dict[Name, SetEvent]

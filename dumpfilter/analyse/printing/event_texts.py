@@ -429,7 +429,9 @@ class EventTexts:
     def _rows(
         self, batch: _Batch, data: Bytes, start: Int64, size: Int64, kind: Bytes, offset: Int64
     ) -> tuple[Bytes, FoundRows, Int64]:
-        """Return the data with the rows (uncompressed rows appended), the rows, and the number of cells of each event."""
+        """Return the data with the rows (uncompressed rows appended), the rows, and the number of cells of each
+        event.
+        """
         count = np.zeros(start.size, np.int64)
         try:
             found = self._finder.find(

@@ -6,7 +6,9 @@ import enum
 
 
 class MayFail(enum.StrEnum):
-    """How statements are printed that fail on the target because of the filter, or that the filter cannot decide about."""
+    """How statements are printed that fail on the target because of the filter, or that the filter cannot
+    decide about.
+    """
 
     SAFE = "safe"
     """A comment if the statement must fail. IF EXISTS if the binlog set does not tell whether the object exists."""

@@ -617,7 +617,9 @@ def _pieces(
 
 
 def _status(event: Event) -> bytes | None:
-    """Return the bytes of the error code, status length and status variables of a Query event; None for other formats."""
+    """Return the bytes of the error code, status length and status variables of a Query event; None for other
+    formats.
+    """
     if event.type != T.QUERY or event.fd.post_header_length(T.QUERY) != QUERY_HEADER_LENGTH:
         return None
     end = _STATUS_AT + int.from_bytes(event.raw[_STATUS_AT - 2 : _STATUS_AT], "little")

@@ -114,7 +114,9 @@ def columns_of(
 
 
 def _kind(field: FieldInfo) -> Any:
-    """Return a field's type without None and without type arguments, such as ``tuple`` for ``tuple[str, ...] | None``."""
+    """Return a field's type without None and without type arguments, such as ``tuple`` for ``tuple[str, ...] |
+    None``.
+    """
     kind: Any = field.annotation
     if isinstance(kind, types.UnionType):
         (kind,) = (one for one in get_args(kind) if one is not type(None))

@@ -66,7 +66,9 @@ def text(cell: Cell) -> Text:
 
 
 def warn(console: Console, warning: str) -> None:
-    """Print a warning. On a terminal the text is wrapped. In a pipe it is one line, in which other programs can search."""
+    """Print a warning. On a terminal the text is wrapped. In a pipe it is one line, in which other programs can
+    search.
+    """
     said = Text.assemble(("warning:", "yellow"), " ", visible(warning))
     console.print(said, soft_wrap=not console.is_terminal)
 

@@ -319,7 +319,9 @@ class Tally:
         return int(self._memory.state[K.N_CONDITIONS])
 
     def conditions(self, first: int = 0) -> Conditions:
-        """Return the conditions from the number ``first`` on. Their subjects are numbers of the register of subjects."""
+        """Return the conditions from the number ``first`` on. Their subjects are numbers of the register of
+        subjects.
+        """
         rows = self._memory.conditions[first : self.conditions_count]
         end = int(self._memory.state[K.N_MEMBERS])
         used = int(rows[0, K.Q_START]) if len(rows) else end

@@ -24,13 +24,17 @@ def on_compilation(tell: Callable[[], object] | None) -> None:
 
 
 def on_compilation_by_default(tell: Callable[[], object]) -> None:
-    """Call ``tell`` when the next compilation of kernels begins, unless :func:`on_compilation` has been called before."""
+    """Call ``tell`` when the next compilation of kernels begins, unless :func:`on_compilation` has been called
+    before.
+    """
     if not _State.is_chosen:
         on_compilation(tell)
 
 
 def told_once() -> None:
-    """Call the function given to :func:`on_compilation`, if it has not been called yet, because a compilation begins."""
+    """Call the function given to :func:`on_compilation`, if it has not been called yet, because a compilation
+    begins.
+    """
     tell, _State.tell = _State.tell, None
     if tell is not None:
         tell()

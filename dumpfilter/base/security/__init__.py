@@ -1,1 +1,3 @@
-"""TLS, passwords, the audit log, and the checks of exposed listeners, for masters, slaves and the clients of servers."""
+"""TLS, passwords, the audit log, and the checks of exposed listeners, for masters, slaves and the clients of
+servers.
+"""

@@ -28,7 +28,9 @@ log = structlog.get_logger("dumpfilter.audit")
 
 
 class _AuditFile(WatchedFileHandler):
-    """The file of the audit log. If logrotate has renamed the file, the next line goes to a new file of the old name."""
+    """The file of the audit log. If logrotate has renamed the file, the next line goes to a new file of the old
+    name.
+    """
 
     def _open(self) -> TextIOWrapper:
         # A new file can be read by its owner only.

@@ -38,7 +38,9 @@ class Login:
     """Whether the password may go to whoever sends a public key, on a connection without TLS."""
 
     def impostor_gets(self) -> str:
-        """Return what an impostor at the server's address would learn, as a phrase; empty if a certificate is verified."""
+        """Return what an impostor at the server's address would learn, as a phrase; empty if a certificate is
+        verified.
+        """
         if self.tls.mode.verifies:
             return ""
         if self.tls.mode is TlsMode.DISABLED and not self.asks_for_key:

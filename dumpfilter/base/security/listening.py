@@ -24,7 +24,9 @@ _LACKING = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 
 def reason_not_to_listen(error: OSError) -> str:
-    """Return why the operating system refuses to listen on an address, as a text without names of functions and files."""
+    """Return why the operating system refuses to listen on an address, as a text without names of functions and
+    files.
+    """
     known = _REASONS.get(error.errno or 0)
     if known is not None:
         return known

@@ -51,7 +51,9 @@ class StoredPassword(Protocol):
     """The stored password of a replication user. Objects with the same stored form compare equal."""
 
     def matches(self, password: str) -> bool:
-        """Tell whether ``password`` is right, in a time that does not depend on how much of a wrong password is right."""
+        """Tell whether ``password`` is right, in a time that does not depend on how much of a wrong password is
+        right.
+        """
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,9 @@ class Throttle:
         self._guessers: Recent[Hashable, _Guesser] = Recent(_MOST_KEYS)
 
     def failures(self, key: Hashable) -> int:
-        """Return the number of recent failures of a guesser. It is 0 after :data:`_FORGET_SECONDS` without a failure."""
+        """Return the number of recent failures of a guesser. It is 0 after :data:`_FORGET_SECONDS` without a
+        failure.
+        """
         guesser = self._guessers.get(key)
         if guesser is None or self._clock() - guesser.failed_at > _FORGET_SECONDS:
             return 0
@@ -65,7 +67,9 @@ class Throttle:
         self._guessers[key] = _Guesser(failures + 1, self._clock())
 
     def is_first_refusal(self, key: Hashable) -> bool:
-        """Tell whether this is the first refused attempt since the guesser's last failure. Callers log only that one."""
+        """Tell whether this is the first refused attempt since the guesser's last failure. Callers log only
+        that one.
+        """
         guesser = self._guessers.get(key)
         if guesser is None or guesser.told:
             return False

@@ -109,7 +109,9 @@ def _euc(error: UnicodeError) -> tuple[str, int]:
 
 @functools.cache
 def _ibm() -> str:
-    """Return the characters of IBM's extensions in Windows' code page 932 that Python's euc_jp lacks, in their order."""
+    """Return the characters of IBM's extensions in Windows' code page 932 that Python's euc_jp lacks, in their
+    order.
+    """
     pairs = (bytes((lead, trail)) for lead in (0xFA, 0xFB, 0xFC) for trail in range(0x40, 0xFD))
     found = "".join(pair.decode("cp932") for pair in pairs if pair[1] != _NO_TRAIL and pair <= _LAST_IBM)
     return "".join(

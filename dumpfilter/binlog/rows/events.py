@@ -64,7 +64,9 @@ Bools = npt.NDArray[np.bool_]
 
 
 class RowsEvents(NamedTuple):
-    """The rows events that :meth:`RowsEventsFinder.find` found, in their order, as int64 columns with one entry each."""
+    """The rows events that :meth:`RowsEventsFinder.find` found, in their order, as int64 columns with one entry
+    each.
+    """
 
     event: Int64
     """The index of the event in the arguments of :meth:`RowsEventsFinder.find`."""

@@ -1,4 +1,6 @@
-"""The cache of row image layouts (present columns and their sizes) that a reader has met, as arrays for compiled code."""
+"""The cache of row image layouts (present columns and their sizes) that a reader has met, as arrays for
+compiled code.
+"""
 
 from __future__ import annotations
 

@@ -233,7 +233,9 @@ class _Clock:
         return self._now // 1_000_000
 
     def advance(self, sizes: Ints) -> Ints:
-        """Return the commit times of the next transactions, Unix microseconds. ``sizes`` are the transactions' bytes."""
+        """Return the commit times of the next transactions, Unix microseconds. ``sizes`` are the transactions'
+        bytes.
+        """
         if self._span is None:
             times = self._now + np.cumsum(self._random.integers(*_PAUSE, size=sizes.size))
         else:

@@ -30,7 +30,9 @@ WRITE_PANEL = "Write side"
 
 
 def rule_option(kind: BaseRuleKind, help: str = "", name: str = "") -> Repeated:
-    """Return the option for a kind of rule. ``help`` and ``name``, unless empty, replace the kind's own help and name."""
+    """Return the option for a kind of rule. ``help`` and ``name``, unless empty, replace the kind's own help
+    and name.
+    """
     return Repeated(name or kind.option, kind, help or kind.help, kind.metavar)
 
 

@@ -75,7 +75,9 @@ class MaxLag:
         raise OptionError(f"--max-lag: {text!r} is no lag: write a time (30s, 5min, 1h) or bytes (64M)")
 
     def is_odd(self, text: str) -> bool:
-        """Tell whether ``text``, which was parsed as bytes because it has no unit, is most probably meant as seconds."""
+        """Tell whether ``text``, which was parsed as bytes because it has no unit, is most probably meant as
+        seconds.
+        """
         return text.isdigit() and 0 < self.nbytes < _FEW_BYTES
 
     def exceeded(self, nbytes: int | None, seconds: float | None) -> bool:

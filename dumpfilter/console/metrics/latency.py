@@ -47,7 +47,9 @@ class Latency:
     """
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
-        """Count durations in buckets with the upper bounds ``bounds``, seconds, and in one bucket for longer durations."""
+        """Count durations in buckets with the upper bounds ``bounds``, seconds, and in one bucket for longer
+        durations.
+        """
         self._bounds = bounds
         self._counts = [0] * (len(self._bounds) + 1)
         self._sum = 0.0

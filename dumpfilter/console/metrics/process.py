@@ -1,4 +1,6 @@
-"""The metrics that a master and a slave have in common: version, memory, processor time and open files of the process."""
+"""The metrics that a master and a slave have in common: version, memory, processor time and open files of the
+process.
+"""
 
 from __future__ import annotations
 
