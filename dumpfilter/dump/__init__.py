@@ -1,5 +1,6 @@
 """The decision which binlog events a slave gets, and the bytes to send, without sockets, threads and clocks.
 
-Enters: a segment of the index and the flags of a filter. Leaves: chunk plans, what they count, and the messages that
-gRPC slaves (stream) and real replicas (packets) read. It imports filter, index, binlog and base.
+Enters: a segment (up to 4 MiB of a binlog file, scanned into arrays) and a filter's decision about each table and
+statement. Leaves: chunk plans (the byte ranges to send), counts of events, and the messages that gRPC slaves
+(``stream``) and real replicas (``packets``) read. It imports filter, index, binlog and base.
 """

@@ -52,10 +52,10 @@ from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_HIT_F, FILTER_U
 from dumpfilter.index.segment import DroppedRuns
 
 FILTERS = 64
-"""The most filters that one call decides for, the bits of a word."""
+"""The largest number of filters that one call decides for. Each filter is one bit of a 64-bit word."""
 
 A_FIRST, A_STOP, A_START, A_SIZE, A_LIST, A_SUBJECT, A_LATER, A_DOUBTS = range(8)
-"""The columns of an atom.
+"""The columns of an atom (neighbouring events that every filter sends or drops together).
 
 - A_FIRST, A_STOP: the number of its first event, and the number after its last event.
 - A_START, A_SIZE: the file offset of its first event, and its bytes.
@@ -67,14 +67,18 @@ A_FIRST, A_STOP, A_START, A_SIZE, A_LIST, A_SUBJECT, A_LATER, A_DOUBTS = range(8
 ATOM_COLUMNS = 8
 
 DROPPED, FRAMING, NO_LIST = -1, -2, -3
-"""The lists of an atom that no filter is sent, and of one that is sent with any other event of its transaction."""
+"""Values of A_LIST and A_LATER in place of the number of a list. No filter is sent an atom with DROPPED. An atom with
+FRAMING is sent with any other event of its transaction. NO_LIST means that the column names no list.
+"""
 
 NO_SUBJECT = -1
 UNMAPPED = -5
-"""The subject of rows events without a table map. A filter sends them unless an imposed filter drops them."""
+"""The subject number that stands for rows events without a table map. A filter sends such events unless an imposed
+filter drops them.
+"""
 
 NEVER, EVER, OPEN, BEFORE = range(4)
-"""The lists with which all others end.
+"""The numbers of the lists of subjects (tables and statements) with which all other lists end.
 
 - NEVER: the empty list.
 - EVER: the list of which one subject is always sent.
@@ -84,7 +88,7 @@ NEVER, EVER, OPEN, BEFORE = range(4)
 ROOTS = 4
 
 L_SUBJECT, L_TAIL, L_ONLY, L_OPEN = range(4)
-"""The columns of a list.
+"""The columns of a list of subjects (tables and statements).
 
 - L_SUBJECT, L_TAIL: the first subject, and the list of the other subjects.
 - L_ONLY: the subject, if the list has no other one; else NO_SUBJECT.
@@ -93,11 +97,12 @@ L_SUBJECT, L_TAIL, L_ONLY, L_OPEN = range(4)
 LIST_COLUMNS = 4
 
 MOST_LISTS = 3
-"""The most lists that one event can add. A rows event can be in two lists for events before, and in one for dummy
-rows."""
+"""The largest number of lists of subjects that one event can add. A rows event can be in two lists for earlier events,
+and in one for dummy rows.
+"""
 
 F_FLAGS, F_HITS, F_IS_OFF, F_UNMAPPED, F_FIRST, F_CHUNK_SIZE, F_POSITION, F_RESUME = range(8)
-"""The columns of a filter's row of input.
+"""The columns of the input row that the caller fills for each filter.
 
 - F_FLAGS: the address of the filter's flags, one uint32 for each subject.
 - F_HITS: the address of the rules that each subject matches, MOST_HITS int8 for each subject.
@@ -108,11 +113,13 @@ F_FLAGS, F_HITS, F_IS_OFF, F_UNMAPPED, F_FIRST, F_CHUNK_SIZE, F_POSITION, F_RESU
 """
 
 W_SEND, W_UNDECIDED, W_HIT = range(3)
-"""The columns of a subject's words, each with a bit for each filter."""
+"""The columns of a subject's 64-bit words. In each word one bit for each filter says whether the filter sends the
+subject's events, is undecided about them, or counts a rule use for them.
+"""
 SUBJECT_WORDS = 3
 
 T_BUSY, T_WHOLE, T_PART, T_HITS = range(4)
-"""The rows of the transactions' words.
+"""The rows of the 64-bit words of transactions, with one bit for each filter.
 
 - T_BUSY: the filters for which the transaction is more than a dropped one without hits.
 - T_WHOLE, T_PART: the filters that are sent the whole, and those that are sent a part.
@@ -121,7 +128,7 @@ T_BUSY, T_WHOLE, T_PART, T_HITS = range(4)
 TRANSACTION_WORDS = 4
 
 UNMAPPED_SENT, ROWS_KEPT = range(2)
-"""The columns of the words of a call.
+"""The columns of the 64-bit words that belong to one call, and not to a subject or a transaction.
 
 The filters of the first column send rows without a table map. Those of the second were sent rows of the statement that
 continues after the segment.
@@ -129,13 +136,15 @@ continues after the segment.
 CALL_WORDS = 2
 
 ATOM_SENT, ATOM_ENDS = range(2)
-"""The columns of an atom's words: the filters that are sent the atom, and those for which its rows event gets
-STMT_END_F."""
+"""The columns of an atom's 64-bit words. They name the filters that are sent the atom, and those for which the atom's
+rows event gets STMT_END_F.
+"""
 ATOM_WORDS = 2
 
 _EVENTS_AHEAD = 64
-"""The most events of a transaction that :func:`weigh` fetches into the processor's cache ahead. The processor itself
-fetches what follows."""
+"""The number of events of a transaction that :func:`weigh` prefetches into the processor's cache. The processor itself
+prefetches later events.
+"""
 
 _NONE = np.uint64(0)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -146,7 +155,11 @@ _HIT = np.uint32(FILTER_HIT_F)
 
 
 class Columns(NamedTuple):
-    """A segment's columns. One filter may have columns of its own, which begin with carried events."""
+    """The arrays of a segment (a part of a binlog file) that the decision reads.
+
+    A filter may need columns for itself alone. They begin with carried events, which lie before the segment and which
+    only the segment's events decide.
+    """
 
     offset: Int64s
     size: Int64s
@@ -154,77 +167,100 @@ class Columns(NamedTuple):
     subject: Int32s
     txn_event: Int64s
     txn_subject: Int32s
-    """Each transaction's only subject, or ``MIXED``, ``KEPT`` (sent whole) or ``SKIP`` (dropped whole)."""
+    """Each transaction's only subject (table or statement), or ``MIXED`` for several, ``KEPT`` (sent whole) or
+    ``SKIP`` (dropped whole).
+    """
     txn_source: Int32s
     txn_number: Int64s
     txn_set: Int64s
     set_subject: Int32s
     dropped: DroppedRuns
-    """The GTIDs that Gap events tell (:class:`~dumpfilter.index.segment.DroppedRuns`)."""
+    """The GTIDs that the Gap events of a relay log name (:class:`~dumpfilter.index.segment.DroppedRuns`). A Gap event
+    stands there for transactions that the master dropped.
+    """
     end: int
-    """The file offset where the segment ends."""
+    """The byte offset in the binlog file at which the segment ends."""
     is_open: bool
     """Whether the segment ends inside its last transaction."""
     has_gaps: bool
-    """Whether Gap events stand inside transactions. Even a filter without rules drops them."""
+    """Whether Gap events stand inside transactions. Even a filter without rules drops a Gap event."""
     hit_role: Bytes
-    """The events' roles, with XA COMMIT and XA ROLLBACK as FRAME, because an applier asks no rule about them."""
+    """The events' roles for counting rule uses. XA COMMIT and XA ROLLBACK have the role FRAME, because an applier asks
+    no rule about them.
+    """
     has: Bools
-    """For each transaction whether the slave has it, so that it does not count as read. Without entries: none."""
+    """Whether the slave already has each transaction, so that it does not count as read. An empty array means that the
+    slave has none.
+    """
     carried: int
-    """The number of events before the segment with which the columns begin."""
+    """The number of carried events with which the columns begin. They lie before the segment in the file."""
     is_kept: bool
-    """Whether an event of the transaction that goes on here was sent before the segment."""
+    """Whether the slave was already sent an event of the transaction that continues from the segment before."""
     rows_kept: bool
-    """Whether rows of the statement that goes on here were sent before the segment."""
+    """Whether the slave was already sent rows of the statement that continues from the segment before."""
     hits: Int64s2
-    """Hits that are known already, int64 of shape (n, 3), in the order of their transactions: the transaction's number,
-    the column of :data:`~dumpfilter.filter.hits.KINDS`, and the count. These are hits before the segment of a
-    transaction that goes on here, and hits inside compressed transactions."""
+    """Rule uses (hits) that are known already, int64 of shape (n, 3), in the order of their transactions: the
+    transaction's number, the column of :data:`~dumpfilter.filter.hits.KINDS`, and the count. They come from the
+    earlier part of a continued transaction, and from inside compressed transactions.
+    """
 
     def with_subjects(self, transactions: list[int] | np.ndarray, subject: int) -> Columns:
-        """Return a copy in which some transactions have another subject, such as ``SKIP``."""
+        """Return a copy in which ``txn_subject`` of the given transaction numbers is ``subject``, for example ``SKIP``
+        to drop them.
+        """
         txn_subject = self.txn_subject.copy()
         txn_subject[transactions] = subject
         return self._replace(txn_subject=txn_subject)
 
     def with_roles(self, role: np.ndarray) -> Columns:
-        """Return a copy with other roles, so that the events of mixed transactions are decided one by one."""
+        """Return a copy with other event roles. The decision then looks at each event of a transaction of several
+        tables, instead of at the transaction's set of tables.
+        """
         return self._replace(role=role, txn_set=np.zeros_like(self.txn_set))
 
 
 class Weighed(NamedTuple):
-    """The results of :func:`weigh`: which filters send which atoms and transactions of a segment."""
+    """The results of :func:`weigh`: which filters send which atoms and transactions of a segment.
+
+    A word is 64 bits, one for each filter. An atom is a run of neighbouring events that every filter sends or drops
+    together.
+    """
 
     stamp: Int64s
-    """For each subject, the number of the call that has filled the subject's words, int64."""
+    """The number of the call of :func:`weigh` that last filled each subject's words, int64."""
     subject: UInt64s2
-    """The subjects' words, uint64 of shape (n, SUBJECT_WORDS)."""
+    """The words of each subject (table or statement), uint64 of shape (n, SUBJECT_WORDS)."""
     transaction: UInt64s2
     """The transactions' words, uint64 of shape (TRANSACTION_WORDS, n)."""
     candidate: Int64s
     """The numbers of the transactions that are cut into atoms, ascending."""
     busy: Int64s
-    """The numbers of the transactions that are busy for one filter, ascending."""
+    """The numbers of the transactions that one filter does not simply drop (T_BUSY), ascending. They are filled for
+    one filter at a time.
+    """
     atom_first: Int64s
-    """For each of these transactions, by its number, the index of its first atom."""
+    """The index of the first atom of each transaction that is cut into atoms, by the transaction's number."""
     atom_until: Int64s
-    """For each of these transactions, by its number, the index after its last atom."""
+    """The index after the last atom of each transaction that is cut into atoms, by the transaction's number."""
     atoms: Int64s2
-    """The atoms, int64 of shape (n, ATOM_COLUMNS). Those of one transaction stand together, the last one first."""
+    """The atoms, int64 of shape (n, ATOM_COLUMNS). The atoms of one transaction stand together, the last one first."""
     atom: UInt64s2
     """The atoms' words, uint64 of shape (n, ATOM_WORDS)."""
     lists: Int64s2
-    """The lists of subjects, int64 of shape (n, LIST_COLUMNS). A list's tail stands before the list."""
+    """The lists of subjects, int64 of shape (n, LIST_COLUMNS). The list that L_TAIL names stands before the list."""
     list_word: UInt64s
-    """The filters that send any subject of each list, uint64."""
+    """For each list, the filters (one bit each) that send any subject of the list, uint64."""
     call: UInt64s
-    """The words of the call."""
+    """The words of the call, with the columns UNMAPPED_SENT and ROWS_KEPT."""
 
 
 @inlined
 def _list(lists, n, subject, tail):
-    """Return the list of a subject and another list, and the number of lists."""
+    """Return the number of the list that has ``subject`` and all subjects of list number ``tail``, and the new number
+    of lists.
+
+    ``n`` is the number of lists so far.
+    """
     found = np.int64(EVER)
     if tail != EVER:
         lists[n, L_SUBJECT] = subject
@@ -239,7 +275,11 @@ def _list(lists, n, subject, tail):
 
 @inner
 def _rows_before(roles, subjects, first, event, lists, n):
-    """Return the list of the subjects of the open statement's rows before an event, and the number of lists."""
+    """Return the list of the subjects of the open statement's rows events before ``event``, and the new number of
+    lists.
+
+    ``first`` is the first event of the transaction, and ``n`` the number of lists so far.
+    """
     found = np.int64(NEVER)
     i = event - 1
     while i >= first:
@@ -261,10 +301,10 @@ def _rows_before(roles, subjects, first, event, lists, n):
 
 @inlined
 def atoms_of(offsets, sizes, roles, subjects, first, stop, is_open, atoms, n, lists, m):
-    """Add the atoms of the events from ``first`` up to, but without, ``stop`` to ``atoms``, the last one first.
+    """Add the atoms of the events from number ``first`` up to, but without, ``stop`` to ``atoms``, the last one first.
 
-    The events are those of one transaction. ``is_open`` says that the transaction goes on after the events. ``atoms``
-    has ``n`` rows, and ``lists`` has ``m``. Return the new numbers.
+    The events are those of one transaction. ``is_open`` says that the transaction continues after the events.
+    ``atoms`` has ``n`` rows, and ``lists`` has ``m``. Return the new numbers of rows.
     """
     begin = n
     # The list that decides about the events before, which go with the statement.
@@ -352,7 +392,9 @@ def atoms_of(offsets, sizes, roles, subjects, first, stop, is_open, atoms, n, li
 
 @inner
 def _fill_subject(stamp, words, filters, n_filters, subject, call):
-    """Fill a subject's words."""
+    """Fill a subject's words from the flags of each filter, and note in ``stamp`` that call number ``call`` has done
+    so.
+    """
     stamp[subject] = call
     send = _NONE
     undecided = _NONE
@@ -373,7 +415,9 @@ def _fill_subject(stamp, words, filters, n_filters, subject, call):
 
 @inlined
 def _word(w, filters, n_filters, subject, call):
-    """Return the filters that send a subject."""
+    """Return a word with the filters that send the events of ``subject``. A negative ``subject`` means rows without a
+    table map.
+    """
     found = w.call[UNMAPPED_SENT]
     if subject >= 0:
         if w.stamp[subject] != call:
@@ -384,10 +428,11 @@ def _word(w, filters, n_filters, subject, call):
 
 @inlined
 def _weigh_atoms(w, filters, n_filters, call, n, end, lists_end, sends_all, kept):
-    """Make the words of a transaction's atoms from ``n`` to ``end``. Return the filters that are sent any of them.
+    """Fill the words of a transaction's atoms from index ``n`` to ``end``. Return a word with the filters that are
+    sent any of the atoms.
 
-    The transaction's lists end before ``lists_end``. ``sends_all`` are the filters that are sent all events, and
-    ``kept`` those that were sent an event of the transaction before.
+    The transaction's lists end before ``lists_end``. ``sends_all`` has the filters that are sent all events, and
+    ``kept`` those that were sent an earlier event of the transaction.
     """
     for k in range(ROOTS, lists_end):
         w.list_word[k] = (
@@ -416,7 +461,7 @@ def _weigh_atoms(w, filters, n_filters, call, n, end, lists_end, sends_all, kept
 
 @inlined
 def _fetch_events(c, first, stop):
-    """Fetch the events of a transaction into the processor's cache. Each cache line holds eight offsets."""
+    """Prefetch the columns of a transaction's events into the processor's cache. Each cache line holds eight offsets."""
     for event in range(first, min(stop, first + _EVENTS_AHEAD), 8):
         prefetch(c.offset, event)
         prefetch(c.size, event)
@@ -426,9 +471,10 @@ def _fetch_events(c, first, stop):
 
 @inlined
 def _weigh_transactions(c, filters, n_filters, low, w, call, live, off):
-    """Make the words of the transactions from number ``low`` on as far as no atom is needed.
+    """Fill the words of the transactions from number ``low`` on, as far as they can be decided without atoms.
 
-    T_PART gets the filters that may be sent a part. Return the number of transactions with such filters.
+    T_PART gets the filters that may be sent a part of a transaction. ``live`` has the filters of the call, and ``off``
+    those without rules. Return the number of transactions with a filter in T_PART.
     """
     n_txn = c.txn_subject.size
     n = 0
@@ -490,9 +536,10 @@ def _weigh_transactions(c, filters, n_filters, low, w, call, live, off):
 
 @inner
 def weigh(c, filters, n_filters, low, w, call):
-    """Make the words of the transactions from number ``low`` on, and of their atoms.
+    """Fill the words of the transactions from number ``low`` on, and of their atoms, in the arrays ``w``.
 
-    ``call`` is a number that no earlier call with the same arrays had.
+    ``c`` are the segment's columns, and ``filters`` has ``n_filters`` rows of input. ``call`` is a number that no
+    earlier call with the same arrays had.
     """
     live = _ALL >> np.uint64(FILTERS - n_filters)
     off = _NONE

@@ -1,4 +1,5 @@
-"""The boundary of imposed filters in a dump: the events that rules about tables do not reach.
+"""The filtering of events that rules about tables cannot judge, for imposed filters (filters that the master's
+operator sets for a slave).
 
 :func:`withhold` looks at each segment before the compiled decision. It withholds three sorts of events:
 
@@ -47,18 +48,24 @@ _BLOCKS = (int(EventType.BEGIN_LOAD_QUERY), int(EventType.APPEND_BLOCK))
 _BEFORE_ROWS = (R.CONTEXT, R.TABLE_MAP, R.GAP)
 
 Carried = Sequence[tuple[int, int, int, int]]
-"""Events before a segment: the file offset, the size, the role and the subject of each."""
+"""Carried events, which lie before a segment and wait for its events: the byte offset in the file, the size, the role
+and the subject (table or statement) of each.
+"""
 
 
 class Withheld(NamedTuple):
-    """A segment without the events that no imposed filter surely allows."""
+    """The result of :func:`withhold`: a segment without the events that an imposed filter does not surely allow."""
 
     columns: Columns
-    """The columns, in which withheld events have the role WITHHELD or HIDDEN, and their transactions are MIXED."""
+    """The segment's columns, in which withheld events have the role WITHHELD or HIDDEN. The transactions of these
+    events are MIXED, so that each of their events is decided for itself.
+    """
     undecided: list[int]
-    """The file offset of each event about which nobody could decide and that the compiled decision does not count."""
+    """The byte offset in the file of each event that no filter could decide and that the compiled decision does not
+    count.
+    """
     hidden: list[int]
-    """The file offsets of the carried events that must not pass."""
+    """The byte offsets in the file of the carried events that must not be sent."""
 
 
 def withhold(
@@ -71,7 +78,7 @@ def withhold(
     carried: Carried = (),
     inside: bool = False,
 ) -> Withheld:
-    """Return a segment without the events that no imposed filter surely allows.
+    """Return a segment without the events that an imposed filter does not surely allow.
 
     Raises UndecidedEvent, with the number of the transaction, if an imposed filter stops the dump.
 
@@ -95,7 +102,11 @@ def withhold(
 
 
 class _Seen:
-    """One segment while the boundary's events are looked for."""
+    """The search of one segment for events that an imposed filter must withhold.
+
+    ``role`` is a copy of the events' roles, which the methods change. ``undecided`` collects the file offsets of
+    events that no filter could decide.
+    """
 
     def __init__(
         self,
@@ -127,7 +138,7 @@ class _Seen:
         self._sent = self._wanted & (sent & (txn_subject != R.NOTHING))[self.transaction]
 
     def find_statements(self) -> None:
-        """Find the statements about which an imposed filter cannot decide."""
+        """Find the statements that an imposed filter cannot decide."""
         found = np.flatnonzero(self._wanted & (self._kind == R.STATEMENT))
         bits = self._array[self._segment.subject[found]]
         self._stops += found[bits & _STOP != 0].tolist()
@@ -136,7 +147,7 @@ class _Seen:
             self._count(event)
 
     def find_unknown(self) -> None:
-        """Find the events about which nobody can decide."""
+        """Find the events that no filter can decide: rows without a table map, and events of an unknown type."""
         on_undecided = self.flags.on_undecided
         if on_undecided is OnUndecided.SEND:
             return
@@ -159,9 +170,10 @@ class _Seen:
                     self._stops.append(event)
 
     def find_texts(self, carried: Carried) -> list[int]:
-        """Find the texts of statements that must not pass. Return the file offsets of those among the carried events.
+        """Find the statement texts (Rows_query, Annotate_rows) that must not be sent. Return the file offsets of such
+        carried events.
 
-        A text whose statement goes on in the next segment stays, unless a table is forbidden already.
+        A text whose statement continues in the next segment stays, unless a forbidden table is known already.
         """
         for event, stop in self._contexts(_TEXTS, _BEFORE_ROWS):
             text = self._text(self._segment.offset[event], self._segment.size[event])
@@ -178,7 +190,7 @@ class _Seen:
         ]
 
     def find_blocks(self, carried: Carried) -> list[int]:
-        """Find the blocks of LOAD DATA that must not pass. Return the offsets of those among the carried events."""
+        """Find the blocks of LOAD DATA that must not be sent. Return the file offsets of such carried events."""
         for event, stop in self._contexts(_BLOCKS, (R.CONTEXT, R.GAP)):
             if self._is_alone(stop):
                 self._replace(event, R.HIDDEN)
@@ -186,7 +198,9 @@ class _Seen:
         return blocks if blocks and self._is_alone(self._first_after((R.CONTEXT, R.GAP))) else []
 
     def _allows(self, text: bytes, maps: Sequence[int], stop: int) -> bool:
-        """Tell whether the text of a statement with the tables ``maps`` may pass. Event ``stop`` is its first rows."""
+        """Tell whether the text of a row-based statement may be sent. ``maps`` are the subject numbers of the
+        statement's tables, and ``stop`` is the number of its first rows event.
+        """
         tables = [table for table in map(self.flags.subject, maps) if isinstance(table, TableSubject)]
         if stop == len(self._kind) and self._segment.open:
             return all(_passes(self.flags.boundary, table.database, table.table) for table in tables)
@@ -197,22 +211,27 @@ class _Seen:
         return maps
 
     def _first_after(self, between: Sequence[int]) -> int:
-        """Return the number of the first event whose role is not one of ``between``."""
+        """Return the number of the first event whose role is not one of ``between``, or the number of events if there
+        is none.
+        """
         return int(np.append(~np.isin(self._kind, between), True).argmax())
 
     def _type(self, offset: int) -> int:
         return self._read(offset, HEADER_LENGTH)[4]
 
     def _contexts(self, types: Sequence[int], between: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the context events of some types, each with the number of the next event whose role is not one of
-        ``between``."""
+        """Return the context events of the given types, each with the number of the next event whose role is not one
+        of ``between``.
+        """
         held = np.isin(self._segment.type, types) & self._sent & (self._kind == R.CONTEXT)
         events = np.flatnonzero(held)
         stops = np.append(np.flatnonzero(~np.isin(self._kind, between)), len(self._kind))
         return list(zip(events.tolist(), stops[np.searchsorted(stops, events)].tolist(), strict=True))
 
     def _is_alone(self, event: int) -> bool:
-        """Tell whether an event leaves the blocks before it without a statement, so that they must not pass."""
+        """Tell whether the LOAD DATA blocks before event number ``event`` must be dropped, because no
+        Execute_load_query follows them.
+        """
         if (
             event == len(self._kind)
             or self._segment.type[event] == EventType.EXECUTE_LOAD_QUERY
@@ -273,7 +292,7 @@ class _Seen:
 def allows_text(
     text: bytes, tables: Sequence[TableSubject], filters: Iterable[ReplicationFilter], family: Family
 ) -> bool:
-    """Tell whether each filter surely sends the rows of every table of a statement.
+    """Tell whether each filter surely sends the rows of every table that a row-based statement names.
 
     ``text`` is the statement, and ``tables`` are the tables of its Table_map events. The event with the text names
     neither the session's current database nor its SQL mode. A name without a database is resolved by the table maps.
@@ -308,7 +327,9 @@ def _allows(
 
 
 def _current_database(named: NamedTables, tables: Sequence[TableSubject]) -> str | None:
-    """Return the session's current database; None when the table maps do not tell it surely."""
+    """Return the session's current database (default database), guessed from the statement's table maps. None when the
+    table maps do not prove it.
+    """
     wanted = {name.table.casefold() for name in named.written if name.database is None}
     found = {table.database for table in tables if table.table.casefold() in wanted}
     mapped = {table.table.casefold() for table in tables}

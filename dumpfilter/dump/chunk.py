@@ -19,18 +19,24 @@ from dumpfilter.filter.hits import Hits
 from dumpfilter.index.segment import NO_DROPPED_RUNS, DroppedRuns
 
 DEFAULT_CHUNK_SIZE = 256 << 10
-"""The bytes of events after which a chunk ends. Smaller messages would make gRPC's cost for each message noticeable."""
+"""The bytes of events after which a chunk (one message to a slave) ends. With smaller messages, gRPC's cost for each
+message would be noticeable.
+"""
 
 WHOLE_SEGMENT = 1 << 40
-"""A chunk size larger than any segment (at most 4 MiB of events). With it a dump thread makes one chunk from each
-segment."""
+"""A chunk size larger than any segment (at most 4 MiB of events), so that a dump thread makes one chunk from each
+segment.
+"""
 
 GtidRuns = npt.NDArray[np.int64]
-"""Runs of consecutive GTIDs, an array of shape (n, 3). The columns are the number of the GTID source (a server UUID, or
-MariaDB's domain and server id), the first and the last transaction number of the run."""
+"""Runs of consecutive GTIDs, an array of shape (n, 3).
+
+The columns are the number of the GTID source (a server UUID, or MariaDB's domain and server id), the first and the
+last transaction number of the run.
+"""
 
 ReadAt = Callable[[int, int], bytes]
-"""A function ``read(offset, length)`` that reads a binlog file."""
+"""A function ``read(offset, length)`` that returns bytes of a binlog file."""
 
 
 @dataclass(slots=True)
@@ -52,9 +58,11 @@ class Counts:
     transactions_read: int = 0
     transactions_dropped: int = 0
     bytes_gtid: int = 0
-    """The bytes of the events that a real replica gets in place of dropped transactions, so that it has their GTIDs.
+    """The bytes of the stand-ins (empty transactions with the GTIDs of dropped ones) that a real replica gets.
+
     They are neither read, sent nor dropped. A dump thread leaves this count 0, because only the messages for a real
-    replica hold such events."""
+    replica hold stand-ins.
+    """
 
     def add(self, other: Counts) -> None:
         # A master adds counts for each message to each slave. A loop over the names takes ten times as long.
@@ -71,12 +79,14 @@ class Counts:
 
 
 class Reported(NamedTuple):
-    """The GTIDs of a segment's transactions that a slave is to know. GTIDs that the slave has are not among them."""
+    """The GTIDs of a segment's transactions that the slave does not have yet."""
 
     source: npt.NDArray[np.int32]
-    """The GTID source of each transaction, negative for a transaction without such a GTID."""
+    """The number of the GTID source of each transaction. It is negative for a transaction without a GTID, or whose
+    GTID the slave has.
+    """
     told: DroppedRuns
-    """The GTIDs that the Gap events of a relay log tell."""
+    """The GTIDs of transactions that the Gap events of a relay log name, because an earlier master dropped them."""
 
 
 NOTHING_REPORTED = Reported(np.empty(0, np.int32), NO_DROPPED_RUNS)
@@ -85,7 +95,10 @@ _COUNTS = attrgetter(*Counts.__slots__)
 
 @dataclass(slots=True)
 class ChunkPlan:
-    """The description of a chunk before its bytes are read from ``file``. All offsets are byte offsets in ``file``."""
+    """The description of a chunk (one message to a slave) before its bytes are read.
+
+    All offsets are byte offsets in the binlog file ``file``. The chunk covers the file up to ``end``.
+    """
 
     file: str
     ranges: npt.NDArray[np.int64]
@@ -96,19 +109,20 @@ class ChunkPlan:
     """
     end: int
     resume: int
-    """The last transaction boundary at or before the chunk's end. A broken stream can begin again at this offset.
+    """The last transaction boundary at or before the chunk's end, a byte offset in ``file``. A broken stream can begin
+    again there.
 
     If no transaction ends in this chunk, the boundary lies in an earlier chunk.
     """
     resume_bytes: int
     """The bytes of this chunk that lie before ``resume``; 0 if no transaction ends in this chunk."""
     completed: GtidRuns
-    """The GTIDs of the transactions whose end this chunk passes. The slave adds them to its GTID set."""
+    """The GTIDs of the transactions that end in this chunk, sent or dropped. The slave adds them to its GTID set."""
     gaps: Gaps = NO_GAPS
-    """The places of the chunk at which the master dropped transactions, with their GTIDs, ends and hits."""
+    """The positions in the chunk where the master dropped transactions, with their GTIDs, end positions and rule uses."""
     counts: Counts = field(default_factory=Counts)
     reported: Reported = NOTHING_REPORTED
-    """The GTIDs of the segment's transactions, as far as the slave lacks them."""
+    """The GTIDs of all transactions of the chunk's segment that the slave lacks."""
     replaced: Mapping[int, bytes] = field(default_factory=dict)
     """The new bytes of changed events, by the event's offset in ``file``. The master changes a compressed transaction
     when it drops a part of the content."""
@@ -126,12 +140,14 @@ class ChunkPlan:
 
     @property
     def size(self) -> int:
-        """The bytes of events that the chunk sends."""
+        """The bytes of events that the chunk sends, after changes to events."""
         return self.counts.bytes_sent
 
     @property
     def outcome(self) -> Hashable:
-        """A value that is equal for equal plans of one file; None if that is not known."""
+        """A hashable value that is equal for equal plans of one file. It is None for a plan with changed events, whose
+        bytes are not compared.
+        """
         if self.replaced:
             return None
         gaps = self.gaps
@@ -141,7 +157,10 @@ class ChunkPlan:
 
 
 def holds(ranges: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Tell for each event, by its file offset, whether any of the ascending byte ranges of plans has the event."""
+    """Return for each event whether the plans send it.
+
+    ``ranges`` are the plans' byte ranges in ascending order, and ``offset`` are the events' byte offsets in the file.
+    """
     start, size, patch = ranges.T
     # An event that is sent in another form has a byte range for itself.
     end = start + np.where(patch == REPLACED, 1, size)
@@ -152,14 +171,14 @@ def holds(ranges: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]) -> npt.N
 
 
 class Window(NamedTuple):
-    """Consecutive bytes of a binlog file that have been read already."""
+    """Consecutive bytes of a binlog file that are in memory already."""
 
     data: npt.NDArray[np.uint8]
     offset: int
-    """The offset of the first byte in the binlog file."""
+    """The byte offset in the binlog file of the first byte of ``data``."""
 
     def has(self, low: int, high: int) -> bool:
-        """Tell whether the bytes from the offset ``low`` up to ``high`` are among these."""
+        """Tell whether the window holds all bytes from file offset ``low`` up to ``high``."""
         return self.offset <= low and high <= self.offset + len(self.data)
 
 
@@ -196,10 +215,10 @@ def render_into(
 ) -> bool:
     """Write the bytes that a chunk plan describes into ``out``, an array of exactly that many bytes.
 
-    Return whether bytes were read.
-
     ``data`` holds the part of the binlog file that begins at offset ``data_offset``. Events that were buffered in an
     earlier segment lie outside of ``data`` and are read with ``read``. ``fd`` is the file's format description event.
+
+    Return whether ``read`` was needed.
     """
     # The kernel does not check how its arrays lie in memory, and a split passes some columns of a wider array.
     ranges = np.ascontiguousarray(plan.ranges)

@@ -1,9 +1,12 @@
 # mypy: ignore-errors
-"""The compiled cut of a segment into chunks, from the words that :mod:`dumpfilter.dump.atoms` makes.
+"""The compiled cut of a segment (a part of a binlog file) into chunks, the messages to slaves.
 
-For each filter :func:`cut` goes through the transactions of a segment. The words say of each transaction whether the
-filter is sent the whole, a part or nothing. So a chunk's byte ranges, gaps, hits, GTIDs and counts come from one loop.
-The chunks of all filters are written one after the other into the arrays of :class:`Done`, and plans are views of them.
+For each filter :func:`cut` goes through the transactions of a segment. The 64-bit words that
+:mod:`dumpfilter.dump.atoms` has filled say which filters are sent a transaction whole, in part or not at all. One loop
+makes a chunk's byte ranges, gaps (dropped transactions), rule uses, GTIDs and counts.
+
+The chunks of all filters are written one after the other into the arrays of :class:`Done`, and plans are views of
+them.
 """
 
 from __future__ import annotations
@@ -27,15 +30,21 @@ _UNDECIDED = np.uint32(FILTER_UNDECIDED_F)
 _HIT = np.uint32(FILTER_HIT_F)
 
 RANGE_OFFSET, RANGE_SIZE, RANGE_PATCH = range(3)
-"""The columns of a byte range of the binlog file. RANGE_PATCH says how the master changes the bytes."""
+"""The columns of a byte range of the binlog file: offset and size in bytes, and how the master changes the bytes
+(AS_IT_IS, ADD_STATEMENT_END or REPLACED).
+"""
 RANGE_COLUMNS = 3
 
 AS_IT_IS = 0
-"""A byte range of one or more events that is sent unchanged."""
+"""The value of RANGE_PATCH for one or more events that are sent unchanged."""
 ADD_STATEMENT_END = 1
-"""A byte range of one rows event, which is sent with STMT_END_F set because its statement's last event is dropped."""
+"""The value of RANGE_PATCH for one rows event that is sent with STMT_END_F set, because the master drops the last
+event of its statement.
+"""
 REPLACED = 2
-"""A byte range of one compressed transaction that is sent in part. The range's size is the size of the new event."""
+"""The value of RANGE_PATCH for one compressed transaction that is sent in part. RANGE_SIZE is the size of the new
+event.
+"""
 
 RUN_SOURCE, RUN_FIRST, RUN_LAST = range(3)
 """The columns of a run of consecutive GTIDs: the number of the GTID source (such as a server UUID), the first and the
@@ -43,14 +52,18 @@ last transaction number."""
 RUN_COLUMNS = 3
 
 OF_NEXT = 0
-"""The value in place of a gap's end which says that the gap only has hits of the transaction that follows."""
+"""The value in G_END for a gap that moves no position. It only carries the rule uses (hits) of the transaction that
+follows.
+"""
 
 G_OFFSET, G_END, G_FIRST, G_RUNS_UNTIL, G_HITS_UNTIL = range(5)
-"""The columns of a gap (:class:`~dumpfilter.dump.gaps.Gaps`)."""
+"""The columns of a gap (a run of dropped transactions; :class:`~dumpfilter.dump.gaps.Gaps`)."""
 GAP_COLUMNS = 5
 
 H_END, H_RESUME, H_RESUME_BYTES = range(3)
-"""The columns of a chunk with the numbers of its plan."""
+"""The columns of a chunk for its end, its resume point and the bytes before the resume point
+(:class:`~dumpfilter.dump.chunk.ChunkPlan`).
+"""
 (
     H_EVENTS_READ,
     H_EVENTS_SENT,
@@ -64,20 +77,23 @@ H_END, H_RESUME, H_RESUME_BYTES = range(3)
 ) = range(3, 12)
 """The columns of a chunk with the fields of :class:`~dumpfilter.dump.chunk.Counts`, in their order."""
 H_RANGES, H_GAPS, H_HITS, H_GAP_RUNS, H_RUNS = range(12, 17)
-"""The columns of a chunk with the index after its last row of each array of :class:`Done`. The runs of the gaps stand
-before the runs of all transactions that end in the chunk."""
+"""The columns of a chunk that tell where its rows end in each array of :class:`Done`. The GTID runs of the chunk's
+gaps stand before the runs of all transactions that end in the chunk.
+"""
 CHUNK_COLUMNS = 17
 
 C_OFFSET, C_SIZE, C_ROLE, C_SUBJECT = range(4)
-"""The columns of a carried event: one that the segment leaves undecided."""
+"""The columns of a carried event, about which the events of the next segment decide."""
 CARRY_COLUMNS = 4
 
 HIT_TRANSACTION, HIT_KIND, HIT_COUNT = range(3)
-"""The columns of the hits of a transaction that are known before the segment is decided."""
+"""The columns of rule uses (hits) that are known before the segment is decided: the transaction's number, the kind of
+rule and the count.
+"""
 HIT_COLUMNS = 3
 
 D_CHUNKS, D_CARRY, D_IS_KEPT, D_ROWS_KEPT, D_POSITION, D_RESUME, D_BEGIN, D_EVENT, D_KINDS = range(9)
-"""The columns of a filter's row of results.
+"""The columns of the row of results that :func:`cut` fills for each filter.
 
 - D_CHUNKS, D_CARRY: the index after the filter's last row of each array.
 - D_POSITION, D_RESUME: the file offset where the last chunk ended, and the last boundary at or before it.
@@ -101,18 +117,22 @@ TRANSACTION_COLUMNS = 3
 
 
 class Transactions(NamedTuple):
-    """The GTIDs of a segment's transactions. Consecutive numbers of one source are one run, across transactions."""
+    """The GTIDs of a segment's transactions. Consecutive transaction numbers of one GTID source form one run."""
 
     row: Int64s2
-    """The transactions, int64 of shape (n + 1, TRANSACTION_COLUMNS). The last row counts all of them."""
+    """A row for each transaction, int64 of shape (n + 1, TRANSACTION_COLUMNS). The additional last row has the totals."""
     run: Int64s2
-    """The runs, int64 of shape (n + 1, 3), with the columns ``RUN_...``. The last one stands for none."""
+    """The runs of GTIDs, int64 of shape (n + 1, 3), with the columns ``RUN_...``. The additional last row belongs to
+    no run.
+    """
     run_gtid: Int64s
     """For each run, the number of GTIDs before the run."""
 
 
 class Done(NamedTuple):
-    """The results of a call. All arrays but the first two have the same number of rows."""
+    """The arrays into which a call of :func:`plan` writes its results. All but ``filters`` and ``chunk`` have the same
+    number of rows.
+    """
 
     filters: Int64s2
     chunk: Int64s2
@@ -126,7 +146,7 @@ class Done(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The rows of :class:`Done` that a call has written. Plans are views of them."""
+    """The rows of :class:`Done` that one call has written, copied. Chunk plans are views of these arrays."""
 
     range: np.ndarray
     gap: np.ndarray
@@ -135,12 +155,17 @@ class Written(NamedTuple):
 
 
 _MOST_GTIDS = np.int64((1 << 63) - 1)
-"""The most GTIDs that a segment is taken to have. Only a damaged relay log tells more. Later ones are left out."""
+"""The largest number of GTIDs that is counted in a segment. Only a damaged relay log names more, and those are left
+out.
+"""
 
 
 @inlined
 def _list_run(g, n, gtids, source, first, last):
-    """Add consecutive GTIDs to the list of runs. Return the number of runs."""
+    """Add consecutive GTIDs to the list of runs, or extend the last run. Return the number of runs.
+
+    ``n`` is the number of runs and ``gtids`` the number of GTIDs so far.
+    """
     if n and g.run[n - 1, RUN_SOURCE] == source and g.run[n - 1, RUN_LAST] + 1 == first:
         g.run[n - 1, RUN_LAST] = last
     else:
@@ -154,7 +179,7 @@ def _list_run(g, n, gtids, source, first, last):
 
 @inner
 def _list_transactions(c, low, g):
-    """List the GTIDs of the transactions from number ``low`` on."""
+    """List the GTIDs of the transactions from number ``low`` on in the arrays ``g``."""
     gap_transaction, gap_until, gap_runs, _ = c.dropped
     gap = np.int64(0)
     n = np.int64(0)
@@ -185,7 +210,9 @@ def _list_transactions(c, low, g):
 
 @inlined
 def _add_runs(g, first, until, run, at):
-    """Write the GTIDs of some transactions as runs. Return the index after the last run."""
+    """Write the GTIDs of the transactions from number ``first`` up to, but without, ``until`` as rows of ``run`` from
+    index ``at`` on. Return the index after the last row.
+    """
     gtid = g.row[first, T_GTID]
     stop = g.row[until, T_GTID]
     k = g.row[first, T_RUN]
@@ -203,14 +230,20 @@ def _add_runs(g, first, until, run, at):
 
 @inlined
 def _start(c, t):
-    """Return the file offset at which a transaction begins. The number after the last one stands for the end."""
+    """Return the byte offset in the file at which transaction number ``t`` begins, or the segment's end for the number
+    after the last transaction.
+    """
     event = c.txn_event[t]
     return c.offset[event] if event < c.offset.size else np.int64(c.end)
 
 
 @inlined
 def _add_gap(done, j, k, offset, end, first):
-    """Add a gap with the hits that are counted. ``first`` is the number of its first transaction."""
+    """Add a gap to chunk ``k``, with the rule uses that were counted for filter ``j``.
+
+    ``offset`` is the number of bytes that the chunk sends before the gap, and ``end`` the file offset after the
+    dropped transactions. ``first`` is the number of the first dropped transaction.
+    """
     head, before, state = done.chunk[k], done.chunk[k - 1], done.filters[j]
     if state[D_KINDS]:
         n = head[H_HITS]
@@ -233,9 +266,10 @@ def _add_gap(done, j, k, offset, end, first):
 
 @inlined
 def _end_gap(done, j, k, g, first, until, offset, end, is_last):
-    """Add the gap of the dropped transactions from ``first`` up to, but without, ``until``.
+    """Add the gap of the dropped transactions from number ``first`` up to, but without, ``until``.
 
-    A gap between two transactions that are sent is of use only with a GTID or with hits.
+    A gap between two transactions that are sent is needed only if it has a GTID or rule uses. ``is_last`` demands the
+    gap in any case.
     """
     head = done.chunk[k]
     runs = head[H_GAP_RUNS]
@@ -256,7 +290,7 @@ def _begin_chunk(done, k):
 
 @inlined
 def _send(done, k, offset, size, patch, events):
-    """Add a byte range to a chunk, or enlarge the chunk's last byte range if the two are neighbours."""
+    """Add a byte range of the file to chunk ``k``, or extend the chunk's last byte range if the two are neighbours."""
     head = done.chunk[k]
     n = head[H_RANGES]
     head[H_BYTES_SENT] += size
@@ -277,11 +311,11 @@ def _send(done, k, offset, size, patch, events):
 
 @inner
 def _finish_chunk(c, done, j, k, g, gap, until, event, end, resume_bytes):
-    """Complete a chunk, and begin the next one. Return the number of the next one.
+    """Complete chunk ``k`` of filter ``j``, and begin the next one. Return the number of the next one.
 
-    ``gap`` is the first transaction of the gap that is open, or -1. The chunk ends before event number ``event``, at
-    file offset ``end``. Transaction ``until`` is the first that does not end in the chunk or before. ``resume_bytes``
-    are the bytes that the chunk sends before that transaction.
+    ``gap`` is the first transaction of the open gap, or -1. The chunk ends before event number ``event``, at file
+    offset ``end``. Transaction ``until`` is the first that does not end in the chunk or before. ``resume_bytes`` are
+    the bytes that the chunk sends before that transaction.
     """
     head, state = done.chunk[k], done.filters[j]
     begin = state[D_BEGIN]
@@ -311,7 +345,10 @@ def _finish_chunk(c, done, j, k, g, gap, until, event, end, resume_bytes):
 
 @inlined
 def _count_hits(roles, subjects, first, stop, flags, rules, state):
-    """Count the uses of rules by the dropped table maps and statements of the events from ``first`` to ``stop``."""
+    """Count the rule uses of the dropped table maps and statements among the events from ``first`` to ``stop``.
+
+    ``flags`` and ``rules`` are the filter's decisions and the matched rules, by subject. The counts go to ``state``.
+    """
     for i in range(first, stop):
         role = roles[i] & ~R.ENDS
         if role != R.TABLE_MAP and role != R.STATEMENT:
@@ -330,7 +367,9 @@ def _count_hits(roles, subjects, first, stop, flags, rules, state):
 
 @inlined
 def _take_hits(hits, t, h, state):
-    """Add the hits that are known of transaction ``t`` already. Return the index after the transaction's rows."""
+    """Add the rule uses of transaction ``t`` that are known before the segment is decided. ``h`` is the index of the
+    next unread row of ``hits``. Return the index after the transaction's rows.
+    """
     while h < hits.shape[0] and hits[h, HIT_TRANSACTION] <= t:
         if hits[h, HIT_TRANSACTION] == t:
             state[HITS + hits[h, HIT_KIND]] += hits[h, HIT_COUNT]
@@ -346,7 +385,7 @@ def _has(word, shift):
 
 @inner
 def _is_carried(w, atom, is_kept, flags, shift):
-    """Tell whether later events decide about an atom of an open transaction."""
+    """Tell whether an atom of an open transaction must wait for events of the next segment, which decide about it."""
     one_of = w.atoms[atom, A.A_LIST]
     if _has(w.atom[atom, A.ATOM_SENT], shift):
         # A rows event that is sent may need STMT_END_F.
@@ -362,9 +401,10 @@ def _is_carried(w, atom, is_kept, flags, shift):
 
 @inlined
 def _cut_atoms(c, f, j, k, t, is_kept, gap, flags, g, w, done):
-    """Send the atoms of transaction ``t`` that a filter is sent.
+    """Send the atoms of transaction ``t`` that filter ``j`` is sent.
 
-    Return the gap that is open, the bytes of the chunk before the transaction, and the number of the chunk.
+    Return the first transaction of the gap that is open then (or -1), the bytes that the chunk sends before the
+    transaction, and the number of the chunk.
     """
     shift = np.uint64(j)
     before = done.chunk[k, H_BYTES_SENT]
@@ -409,7 +449,7 @@ def _cut_atoms(c, f, j, k, t, is_kept, gap, flags, g, w, done):
 
 @inlined
 def _count_dropped(c, t, shift, is_kept, flags, rules, w, state):
-    """Count the uses of rules by the events of transaction ``t``, of which a filter is sent a part."""
+    """Count the rule uses of the dropped events of transaction ``t``, of which a filter is sent a part."""
     is_open = c.is_open and t == c.txn_subject.size - 1
     for a in range(w.atom_until[t] - 1, w.atom_first[t] - 1, -1):
         if _has(w.atom[a, A.ATOM_SENT], shift) or (is_open and _is_carried(w, a, is_kept, flags, shift)):
@@ -419,7 +459,9 @@ def _count_dropped(c, t, shift, is_kept, flags, rules, w, state):
 
 @inner
 def _carry(c, t, shift, is_kept, flags, w, carry, at):
-    """Write the events of an open transaction that later events decide about. Return the index after the last one."""
+    """Write the events of an open transaction that wait for events of the next segment to ``carry`` from index ``at``
+    on. Return the index after the last one.
+    """
     for a in range(w.atom_until[t] - 1, w.atom_first[t] - 1, -1):
         if not _is_carried(w, a, is_kept, flags, shift):
             continue
@@ -434,9 +476,10 @@ def _carry(c, t, shift, is_kept, flags, w, carry, at):
 
 @inlined
 def _list_busy(words, first, shift, busy):
-    """List the transactions from number ``first`` on that are busy for a filter. Return their number.
+    """List in ``busy`` the transactions from number ``first`` on that a filter does not simply drop. Return their
+    number.
 
-    A loop without branches is quick, since no processor foresees which transactions a filter drops.
+    A loop without branches is fast here, since no processor predicts which transactions a filter drops.
     """
     n = np.int64(0)
     for t in range(first, words.size):
@@ -447,7 +490,10 @@ def _list_busy(words, first, shift, busy):
 
 @inlined
 def _leave_out(c, head, first, until):
-    """Take transactions that the slave has from the sums of a chunk. They are among those that are not busy."""
+    """Subtract transactions that the slave already has from a chunk's counts.
+
+    The transactions have numbers from ``first`` up to, but without, ``until``.
+    """
     for t in range(first, until if c.has.size else first):
         if c.has[t]:
             head[H_EVENTS_READ] -= c.txn_event[t + 1] - c.txn_event[t]
@@ -457,9 +503,10 @@ def _leave_out(c, head, first, until):
 
 @inner
 def cut(c, f, j, k, g, w, done):
-    """Write the chunks of one filter, from number ``k`` on. ``j`` is the number of the filter's bit in the words.
+    """Write the chunks of one filter, from chunk number ``k`` on.
 
-    Return the number after the filter's last chunk.
+    ``c`` are the segment's columns, ``f`` is the filter's row of input, and ``j`` is the number of the filter's bit in
+    the words ``w``. Return the number after the filter's last chunk.
     """
     shift = np.uint64(j)
     state = done.filters[j]
@@ -554,7 +601,8 @@ def plan(
     g: Transactions,
     done: Done,
 ):
-    """Decide a segment for the filters from number ``begin`` on. Return the number of the next filter.
+    """Decide a segment for the filters from number ``begin`` on, and write their chunks to ``done``. Return the number
+    of the next filter.
 
     The call stops before a filter whose chunks might not fit into ``done``.
 
@@ -590,9 +638,9 @@ def plan(
 def gather(ranges: Int64s2, data: Bytes, data_offset: int, out: Bytes):
     """Copy byte ranges of a binlog file into ``out``, one after the other.
 
-    ``data`` holds a part of the file, which begins at offset ``data_offset``. Return the number of ranges outside of
-    ``data``. Their places in ``out`` stay unfilled, so that the caller can read them from the file. Return -1 if
-    ``out`` is too small.
+    ``data`` holds a part of the file, which begins at offset ``data_offset``. Ranges outside of ``data`` leave their
+    part of ``out`` unfilled, so that the caller can read them from the file. Return the number of such ranges, or -1
+    if ``out`` is too small.
     """
     source = np.uintp(data.ctypes.data)
     target = np.uintp(out.ctypes.data)

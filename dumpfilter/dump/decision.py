@@ -1,5 +1,8 @@
-"""The decision of one segment by up to 64 filters at a time. This module calls the compiled code of
-:mod:`dumpfilter.dump.atoms` and :mod:`dumpfilter.dump.cut`, and holds the arrays that the compiled code fills."""
+"""The decision of one segment (a part of a binlog file) by up to 64 filters at a time.
+
+This module calls the compiled code of :mod:`dumpfilter.dump.atoms` and :mod:`dumpfilter.dump.cut`, and holds the
+arrays that the compiled code fills.
+"""
 
 from __future__ import annotations
 
@@ -28,30 +31,37 @@ _HAS_NONE: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
 
 
 class Carry(NamedTuple):
-    """The state of a transaction that goes on in the next segment, for one filter."""
+    """The state of a transaction that continues in the next segment, for one filter."""
 
     events: Integers
-    """The events that later events decide about, with the columns ``C_...`` of :mod:`dumpfilter.dump.cut`.
+    """The events that wait for later events to decide about them, with the columns ``C_...`` of
+    :mod:`dumpfilter.dump.cut`.
 
-    These are the head of a transaction of which nothing is sent yet, the context events and table maps of the open
-    statement, and the last rows event.
+    They are the GTID and BEGIN of a transaction of which nothing is sent yet, the context events and table maps of the
+    open statement, and the last rows event.
     """
     is_kept: bool
-    """Whether an event of the transaction has been sent."""
+    """Whether an event of the transaction has been sent to the slave."""
     rows_kept: bool
-    """Whether rows of the open statement have been sent."""
+    """Whether rows of the open statement have been sent to the slave."""
     hits: Integers
-    """The hits of the transaction's dropped events, with the columns ``HIT_...`` of :mod:`dumpfilter.dump.cut`."""
+    """The rule uses (hits) of the transaction's dropped events, with the columns ``HIT_...`` of
+    :mod:`dumpfilter.dump.cut`.
+    """
 
     def hiding(self, offsets: Sequence[int]) -> Carry:
-        """Return a copy that drops context events, which later events show forbidden."""
+        """Return a copy that drops the waiting events at these file offsets. Later events have shown that an imposed
+        filter forbids them.
+        """
         events = self.events.copy()
         events[np.isin(events[:, K.C_OFFSET], offsets), K.C_ROLE] = R.HIDDEN
         return self._replace(events=events)
 
 
 class Flags(Protocol):
-    """The verdicts of a filter as bits, one uint32 for each subject (:class:`~dumpfilter.filter.flags.TableFlags`)."""
+    """A filter's decisions about the tables and statements of a binlog set, one uint32 of bits for each (implemented
+    by :class:`~dumpfilter.filter.flags.TableFlags`).
+    """
 
     @property
     def is_on(self) -> bool:
@@ -59,27 +69,31 @@ class Flags(Protocol):
 
     @property
     def on_undecided(self) -> OnUndecided:
-        """The fate of an event about which no filter can decide."""
+        """How the imposed filters treat an event that no filter can decide: stop the dump, drop the event, or send it."""
 
     def addresses(self) -> tuple[npt.NDArray[np.uint32], int, npt.NDArray[np.int8], int]:
-        """Return the flags and the rules that each subject matches, each with the address of its first entry."""
+        """Return the flags with the memory address of their first entry, and then the rules that each table or
+        statement matches with the address of their first entry.
+        """
 
 
 class Asked(NamedTuple):
-    """One filter, and the place from which it decides a segment."""
+    """One filter, and the position from which it decides a segment."""
 
     flags: Flags
     first: int
-    """The number of the first transaction to decide."""
+    """The number, within the segment, of the first transaction to decide."""
     chunk_size: int
     position: int
-    """The file offset where the last chunk ended."""
+    """The byte offset in the file where the slave's last chunk ended."""
     resume: int
-    """The last boundary at or before ``position``."""
+    """The last transaction boundary at or before ``position``, a byte offset in the file."""
 
 
 class Decided(NamedTuple):
-    """The decision of a segment by one filter."""
+    """One filter's decision of a segment: the plans of the chunks to send, and the state of a transaction that
+    continues in the next segment (None if the segment ends between transactions).
+    """
 
     plans: list[ChunkPlan]
     carry: Carry | None
@@ -101,11 +115,11 @@ _shared = attrgetter(
     "open",
     "has_inner_gaps",
 )
-"""The columns of a segment, in the order of the fields of :class:`~dumpfilter.dump.atoms.Columns`."""
+"""Return the arrays of a segment, in the order of the fields of :class:`~dumpfilter.dump.atoms.Columns`."""
 
 
 def columns_of(segment: Segment) -> A.Columns:
-    """Return a segment's columns, as all filters share them."""
+    """Return a segment's columns as the decision reads them, for all filters that need no columns of their own."""
     hit_role = segment.role
     if segment.xa_ends:
         hit_role = hit_role.copy()
@@ -114,7 +128,7 @@ def columns_of(segment: Segment) -> A.Columns:
 
 
 def with_carry(columns: A.Columns, carry: Carry) -> A.Columns:
-    """Return a segment's columns with the carried events of the transaction that goes on in the segment."""
+    """Return a segment's columns with the carried events of the transaction that continues from the segment before."""
     events = carry.events
     n = len(events)
     if n:
@@ -138,7 +152,7 @@ def with_carry(columns: A.Columns, carry: Carry) -> A.Columns:
 
 
 class _Scratch(threading.local):
-    """The arrays that the compiled code fills, one set for each thread of the operating system. They only grow."""
+    """The arrays that the compiled code fills. Each thread of the operating system has its own, and they only grow."""
 
     def __init__(self) -> None:
         self.call = 0
@@ -148,10 +162,10 @@ class _Scratch(threading.local):
         self.done: K.Done
 
     def make_room(self, *wanted: int) -> None:
-        """Enlarge the arrays.
+        """Enlarge the arrays to hold at least the sizes ``wanted``.
 
-        The sizes ``wanted`` are the number of events or of runs of GTIDs, whichever is larger, the number of subjects,
-        and the rows of results of one filter.
+        The sizes are the number of events plus runs of GTIDs, the number of subjects (tables and statements), and the
+        rows of results of one filter.
         """
         if all(size <= has for size, has in zip(wanted, self._sizes, strict=True)):
             return
@@ -194,9 +208,9 @@ _scratch = _Scratch()
 
 
 def decide(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decided]:
-    """Return the decision of a segment of a file by each of some filters.
+    """Return the decision of a segment of the binlog file ``file`` by each filter of ``asked``, in the same order.
 
-    Columns with carried events or with changes for one filter serve this filter alone.
+    Columns with carried events, or with changes for one filter, are valid for this filter only.
     """
     found: list[Decided] = []
     for begin in range(0, len(asked), A.FILTERS):
@@ -205,7 +219,7 @@ def decide(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decide
 
 
 def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decided]:
-    """Return the decision of a segment by each of up to 64 filters."""
+    """Return the decision of a segment by each of up to 64 filters, in the order of ``asked``."""
     # The compiled code has only the addresses of the flags, so these references keep the arrays.
     pinned = [one.flags.addresses() for one in asked]
     filters = np.array(
@@ -281,7 +295,10 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[
 def _plan(
     file: str, reported: Reported, written: K.Written, before: Sequence[int], chunk: Sequence[int]
 ) -> ChunkPlan:
-    """Return the plan of a chunk from the columns of the chunk and of the chunk before, as views of ``written``."""
+    """Return the plan of a chunk, whose arrays are views of ``written``.
+
+    ``before`` and ``chunk`` are the rows of the chunk before and of this chunk in :class:`~dumpfilter.dump.cut.Done`.
+    """
     ranges, gaps, hits, _, runs = before[K.H_RANGES :]
     ranges_until, gaps_until, hits_until, gap_runs, runs_until = chunk[K.H_RANGES :]
     end, resume, resume_bytes = chunk[: K.H_EVENTS_READ]
@@ -302,5 +319,5 @@ def _plan(
 
 
 def hit_rows(rows: Sequence[tuple[int, int, int]]) -> Integers:
-    """Return an array of hits, with the columns ``HIT_...`` of :mod:`dumpfilter.dump.cut`."""
+    """Return an array of rule uses (hits), with the columns ``HIT_...`` of :mod:`dumpfilter.dump.cut`."""
     return np.array(rows, np.int64) if rows else NO_HITS

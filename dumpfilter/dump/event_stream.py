@@ -23,12 +23,13 @@ SIZE_AT = 9
 
 
 class KeptEvents(NamedTuple):
-    """Consecutive events with the bytes that a slave would be sent."""
+    """Consecutive events of one binlog file, with the bytes that a slave would be sent."""
 
     file: str
     fd: FormatDescription
-    """The format description event that tells how to decode the events. For a format description event, its own
-    content."""
+    """The format description event that is in force for the events. If the event itself is a format description event,
+    this is its own content.
+    """
     data: npt.NDArray[np.uint8]
     """The bytes of the events. Event k has ``size[k]`` bytes from ``start[k]`` on."""
     start: npt.NDArray[np.int64]
@@ -36,10 +37,10 @@ class KeptEvents(NamedTuple):
     offset: npt.NDArray[np.int64]
     """The byte offsets in ``file`` at which the original events begin."""
     undecided: bool = False
-    """Whether the one event is a statement about which the filter cannot decide."""
+    """Whether the events are a single statement that the filter cannot decide."""
 
     def part(self, first: int, last: int) -> KeptEvents:
-        """Return some of the events."""
+        """Return the events from number ``first`` up to, but without, ``last``."""
         if last - first == self.start.size:
             return self
         begin = self.start[first]
@@ -59,7 +60,9 @@ class PassedStatement(NamedTuple):
     offset: int
     event: bytes
     passes: bool
-    """Whether the filter passes the statement, so that only the selection of transactions leaves the statement out."""
+    """Whether the filter passes the statement. The statement is then left out only because its transaction was not
+    selected.
+    """
 
 
 def kept_pieces(
@@ -117,13 +120,17 @@ def kept_pieces(
 def one_event(
     file: str, fd: FormatDescription, offset: int, event: bytes, *, undecided: bool = False
 ) -> KeptEvents:
-    """Return one event as a piece."""
+    """Return one event as a :class:`KeptEvents`. ``offset`` is the byte offset in the file at which the original event
+    begins.
+    """
     start, size, place = (np.array([one], np.int64) for one in (0, len(event), offset))
     return KeptEvents(file, fd, np.frombuffer(event, np.uint8), start, size, place, undecided)
 
 
 class _Statements:
-    """The statements of a segment, with the filter's flags, from the first to the last."""
+    """The statements of a segment with the filter's flags for them. The methods must be called with ascending file
+    offsets.
+    """
 
     def __init__(self, segment: Segment, flags: npt.NDArray[np.uint32]) -> None:
         self._segment = segment
@@ -134,7 +141,11 @@ class _Statements:
         self._next = 0
 
     def before(self, offset: int, read: ReadAt) -> Iterator[PassedStatement]:
-        """Yield the statements before an offset that no earlier call has yielded or passed over."""
+        """Yield the statements that begin before file offset ``offset`` and that no earlier call has yielded or passed
+        over.
+
+        ``read`` returns bytes of the segment's file.
+        """
         segment = self._segment
         while self._next < len(self._events):
             at = int(segment.offset[self._events[self._next]])
@@ -146,7 +157,9 @@ class _Statements:
             yield PassedStatement(segment.file, segment.format_description, at, read(at, size), passes)
 
     def is_undecided(self, offset: int) -> bool:
-        """Tell whether the filter cannot decide about the event at an offset, and pass over the event."""
+        """Tell whether a statement event begins at file offset ``offset`` that the filter cannot decide. Pass over
+        this statement.
+        """
         if self._next == len(self._events) or int(self._segment.offset[self._events[self._next]]) != offset:
             return False
         self._next += 1

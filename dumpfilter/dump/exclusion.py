@@ -28,7 +28,7 @@ def _digest(gtids: GtidSet) -> bytes:
 
 
 def contained(segment: Segment, sources: SourceNumbers, gtids: Membership) -> npt.NDArray[np.bool_]:
-    """Tell for each transaction of a segment whether a GTID set has it."""
+    """Tell for each transaction of a segment whether its GTID is in the GTID set ``gtids``."""
     source = segment.txn_source
     found = np.zeros(len(source), np.bool_)
     for number in np.unique(source[source >= 0]).tolist():
@@ -39,16 +39,21 @@ def contained(segment: Segment, sources: SourceNumbers, gtids: Membership) -> np
 
 @dataclass(eq=False)
 class Reach:
-    """The GTIDs and the server ids of consecutive transactions, found once for many slaves."""
+    """The ranges of GTIDs and the server ids of consecutive transactions, found once for many slaves.
+
+    They show quickly whether a slave's GTID set or ignored servers can concern any of these transactions.
+    """
 
     server_ids: set[int] = field(default_factory=set)
-    """The server ids of the transactions and of the events between them."""
+    """The server ids in the headers of the transactions' first events, and of the events between transactions."""
     gtids: dict[int, tuple[int, int]] = field(default_factory=dict)
     """The lowest and the highest transaction number of each GTID source, by the source's number."""
 
     @classmethod
     def of(cls, segment: Segment, position: int = 0) -> Reach:
-        """Return the reach of the transactions of a segment from a position on."""
+        """Return the GTID ranges and server ids of a segment's transactions that begin at or after the file offset
+        ``position``.
+        """
         first = int(np.searchsorted(segment.txn_start, position)) if position > segment.start else 0
         found = cls(set(np.unique(segment.txn_server[first:]).tolist()))
         source, number = segment.txn_source[first:], segment.txn_number[first:]
@@ -60,7 +65,7 @@ class Reach:
         return found
 
     def add_run(self, source: int, low: int, high: int) -> None:
-        """Add the transaction numbers from ``low`` to ``high`` of a GTID source, by the source's number."""
+        """Include the transaction numbers from ``low`` to ``high`` of the GTID source with the number ``source``."""
         known = self.gtids.get(source, (low, high))
         self.gtids[source] = min(low, known[0]), max(high, known[1])
 
@@ -77,15 +82,17 @@ class Exclusion:
         self._sources = sources
         self._executed = None if executed is None else Membership(executed)
         self._highest: dict[int, int] = {}
-        """The highest transaction number that the slave has of a GTID source, by the source's number."""
+        """The highest transaction number that the slave has of each GTID source, by the source's number. Filled on
+        demand.
+        """
         self.key: Hashable = None if executed is None else _digest(executed)
-        """A value that is equal for exclusions of the same GTIDs."""
+        """A hashable value that is equal for exclusions of the same GTID set. None if the slave names no GTID set."""
 
     def apply(self, segment: Segment, origin: OriginFilter | None) -> Columns:
-        """Return a segment's columns without the transactions that this slave does not need.
+        """Return a segment's columns with the transactions that this slave does not need marked as ``SKIP`` (dropped).
 
-        ``txn_source`` is -1 for each transaction that the master does not report to the slave. ``origin`` says from
-        which server ids and domains the slave wants transactions; None: from all.
+        ``txn_source`` is -1 for each transaction whose GTID the master does not report to the slave. ``origin`` says
+        from which server ids and domains the slave wants transactions; None: from all.
         """
         columns = columns_of(segment)
         if self._executed is not None:
@@ -100,7 +107,7 @@ class Exclusion:
         return columns
 
     def overlaps(self, reach: Reach) -> bool:
-        """Tell whether the slave has any of the transactions of a reach."""
+        """Tell whether the slave already has any transaction in the GTID ranges of ``reach``."""
         executed = self._executed
         if executed is None:
             return False
@@ -113,7 +120,9 @@ class Exclusion:
         return False
 
     def concerns(self, segment: Segment, reach: Callable[[], Reach], origin: OriginFilter | None) -> bool:
-        """Tell whether :meth:`apply` may change anything in a segment. ``reach`` returns the segment's reach."""
+        """Tell whether :meth:`apply` may change anything in a segment. ``reach`` returns the segment's GTID ranges and
+        server ids, and is called only if needed.
+        """
         wanted = origin if origin is not None and origin.is_on else None
         if wanted is None:
             return self._executed is not None and self.overlaps(reach())
@@ -146,7 +155,7 @@ class Exclusion:
         )
 
     def _without_unwanted(self, segment: Segment, origin: OriginFilter, columns: Columns) -> Columns:
-        """Mark the transactions of servers and domains that the slave ignores.
+        """Mark the transactions of servers and domains that the slave ignores as ``SKIP`` (dropped).
 
         MariaDB's I/O thread counts a transaction that it ignores as done (``gtid_slave_pos``, ``Gtid_IO_Pos``). MySQL's
         I/O thread does not: the transaction is in neither Retrieved_Gtid_Set nor Executed_Gtid_Set. Both threads move

@@ -1,12 +1,13 @@
-"""Gaps: the places of a chunk at which the master dropped transactions, with everything the slave must know of them.
+"""Gaps: the positions in a chunk at which the master dropped transactions, with everything the slave must know of
+them.
 
 A slave gets no event of a transaction that the master drops whole. The slave still needs the transaction's GTID, the
-position after the transaction, and the hits (uses of filter rules) of the dropped events. A gap tells all three for a
-run of consecutive dropped transactions. The gap names its place among the chunk's events, so that the slave knows the
-GTID set after each transaction that it applies.
+position after the transaction, and the hits (uses of filter rules) of the dropped events. A gap holds all three for a
+run of consecutive dropped transactions. It also says before which byte of the chunk's events it lies, so that the
+slave knows the GTID set after each transaction that it applies.
 
-Events are also dropped inside a transaction that is sent in part. Their hits are told by a gap without an end, which
-stands before or inside this transaction. Such a gap moves no position.
+Events are also dropped inside a transaction that is sent in part. Their hits are in a gap without an end position,
+which stands before or inside this transaction. Such a gap moves no position.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(slots=True, eq=False)
 class Gaps:
-    """The gaps of one chunk, in the order of the stream.
+    """The gaps of one chunk (dropped transactions, in the order of the stream).
 
     Nobody changes the fields. The class is not frozen, because a frozen one takes three times as long to make.
     """
@@ -39,34 +40,38 @@ class Gaps:
     The columns are the number of the GTID source, the first and the last transaction number of a run.
     """
     hits: Integers
-    """The hits of dropped events, int64 of shape (k, 2). The columns are the column of ``KINDS`` and the count."""
+    """The hits (rule uses) of dropped events, int64 of shape (k, 2): the index of the kind of rule in ``KINDS``, and
+    the count.
+    """
 
     def __len__(self) -> int:
         return len(self.row)
 
     @property
     def offset(self) -> Integers:
-        """The bytes of the chunk's events that come before each gap."""
+        """For each gap, the number of bytes of the chunk's events that come before it."""
         return self.row[:, K.G_OFFSET]
 
     @property
     def end(self) -> Integers:
-        """The position in the binlog file after each gap's last transaction, or ``OF_NEXT``."""
+        """For each gap, the byte offset in the binlog file after the last dropped transaction, or ``OF_NEXT`` (0) for
+        a gap that moves no position.
+        """
         return self.row[:, K.G_END]
 
     @property
     def first(self) -> Integers:
-        """The number of each gap's first transaction in the segment."""
+        """For each gap, the number of the first dropped transaction in the segment."""
         return self.row[:, K.G_FIRST]
 
     @property
     def runs_until(self) -> Integers:
-        """The index after each gap's last row of ``runs``."""
+        """For each gap, the index after its last row of ``runs``."""
         return self.row[:, K.G_RUNS_UNTIL]
 
     @property
     def hits_until(self) -> Integers:
-        """The index after each gap's last row of ``hits``."""
+        """For each gap, the index after its last row of ``hits``."""
         return self.row[:, K.G_HITS_UNTIL]
 
     @property
@@ -78,14 +83,18 @@ class Gaps:
         return counts
 
     def of_writer(self, segment: Segment) -> Gaps:
-        """Return the gaps, which lie in a segment, with the writer's positions after their last transactions."""
+        """Return the gaps with end positions in the writer's binlog file (the writer is the server that wrote the
+        binlog).
+
+        The gaps lie in ``segment``. Only in a slave's relay log do the writer's positions differ from file offsets.
+        """
         if segment.writer is None or not len(self):
             return self
         # A gap without an end has 0, and moves no position.
         return self._with(K.G_END, np.where(self.end == 0, 0, segment.positions_of(self.end)))
 
     def not_before(self, offset: int) -> Gaps:
-        """Return the gaps, of which those before ``offset`` stand there."""
+        """Return the gaps, in which every gap before byte ``offset`` of the chunk's events is moved there."""
         return self._with(K.G_OFFSET, np.maximum(self.offset, offset)) if offset else self
 
     def _with(self, column: int, values: Integers) -> Gaps:
@@ -94,7 +103,9 @@ class Gaps:
         return replace(self, row=row)
 
     def between(self, begin: int, end: int) -> Gaps:
-        """Return the gaps at offsets from ``begin`` up to, but without, ``end``. The result counts from ``begin``."""
+        """Return the gaps that lie from byte ``begin`` up to, but without, byte ``end`` of the chunk's events. Offsets
+        of the result count from ``begin``.
+        """
         first, stop = np.searchsorted(self.offset, [begin, end]).tolist()
         before = [0] * K.GAP_COLUMNS
         before[K.G_OFFSET] = begin

@@ -40,7 +40,7 @@ _USUAL_LEVEL = 3
 _BEST_LEVEL = 19
 """The zstd level that is tried last, if no other form is smaller than the original event."""
 _MOST_AT_BEST = 1 << 20
-"""The most bytes of events that are compressed with the best level, which takes a second for each MiB."""
+"""The largest number of bytes of events that are compressed with the best level, which takes a second for each MiB."""
 
 _LARGEST_EVENT = 0xFFFFFFFF
 """The size of the largest event that a header can announce, bytes."""
@@ -49,7 +49,9 @@ _LARGE = 16 << 20
 """The uncompressed size above which a transaction counts as large, bytes."""
 
 _turns = threading.BoundedSemaphore(2)
-"""The turns to open large transactions. Thus their memory does not grow with the number of dumps."""
+"""The semaphore that lets two threads at a time open large transactions. Thus their memory does not grow with the
+number of dumps.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class KeptPayload:
     size: int
     """The size of the Transaction_payload event to send, bytes; 0 if the filter drops all its events."""
     undecided: int = 0
-    """The number of inner events that the master could not decide about.
+    """The number of inner events that the filter could not decide, and that are sent.
 
     If the transaction is sent whole because its part would not be smaller, the inner events that the filter drops
     count, too. The slave drops them.
@@ -68,11 +70,13 @@ class KeptPayload:
     """The new Transaction_payload event that holds only the inner events to send. None if the original event is sent
     unchanged or dropped."""
     hits: Hits = field(default_factory=Counter)
-    """The number of times that the dropped inner events would have used each rule of the filter."""
+    """The number of times that the dropped inner events would have used each rule of the filter, as the server counts
+    them in ``replication_applier_filters.COUNTER``.
+    """
 
 
 class FilteredPayloads(NamedTuple):
-    """A segment after a filter has decided the segment's compressed transactions."""
+    """A segment's columns after one filter has decided the segment's compressed transactions."""
 
     columns: Columns
     replaced: dict[int, bytes]
@@ -84,12 +88,14 @@ class FilteredPayloads(NamedTuple):
 def filter_payloads(
     flags: TableFlags, segment: Segment, columns: Columns, first: int, read: ReadAt
 ) -> FilteredPayloads:
-    """Decide the compressed transactions of a segment, from transaction ``first`` on, with a filter that has rules.
+    """Decide the compressed transactions of a segment, from transaction number ``first`` on, with a filter that has
+    rules.
 
-    ``columns`` are the segment's columns after imposed filters have withheld events. Transactions that they mark
-    ``SKIP`` are not opened, because the slave does not need them. ``read`` reads the segment's file. Raises
-    BinlogCorrupt for a compressed transaction that cannot be opened, and UndecidedEvent where an imposed filter stops
-    the dump.
+    ``columns`` are the segment's columns after imposed filters have withheld events. A transaction that is marked
+    ``SKIP`` there is not opened, because the slave does not need it. ``read`` reads the segment's file.
+
+    Raises BinlogCorrupt for a compressed transaction that cannot be opened, and UndecidedEvent where an imposed filter
+    stops the dump.
     """
     role, size = columns.role.copy(), columns.size.copy()
     found = FilteredPayloads(columns.with_roles(role)._replace(size=size), {}, [])
@@ -175,14 +181,18 @@ def sent_inside(flags: TableFlags, segment: Segment, number: int) -> npt.NDArray
 
 
 def _plan(flags: TableFlags, inner: Segment, columns: Columns) -> ChunkPlan:
-    """Return the plan of the events inside of a compressed transaction."""
+    """Return the plan of the events to send from inside a compressed transaction. ``inner`` is the segment of its
+    events.
+    """
     (decided,) = decide(inner.file, columns, [Asked(flags, 0, WHOLE_SEGMENT, inner.start, 0)])
     (plan,) = decided.plans
     return plan
 
 
 def _turn(size: int) -> AbstractContextManager[object]:
-    """Return a context manager that waits for a turn to open a transaction of ``size`` uncompressed bytes."""
+    """Return a context manager for opening a transaction of ``size`` uncompressed bytes. For a large one it waits
+    until fewer than two others are open.
+    """
     return _turns if size > _LARGE else nullcontext()
 
 
@@ -199,7 +209,7 @@ def open_payload(event: bytes, fd: FormatDescription) -> bytes:
 
 
 def close_payload(events: bytes, source: bytes, fd: FormatDescription) -> bytes | None:
-    """Return a new Transaction_payload event that holds ``events``, which are a part of the original event's events.
+    """Return a new Transaction_payload event that holds ``events``, a part of the original event's events.
 
     The new event takes the header and end_log_pos of ``source``, the original event. Return None if the new event is
     not shorter than ``source`` with any compression.

@@ -82,7 +82,9 @@ def on_boundaries(
 
 
 def _boundaries(binlogs: BinlogSet, name: str, position: int) -> tuple[int, int | None]:
-    """Return the last transaction boundary at or before a position, and the first one after it."""
+    """Return the last transaction boundary at or before a byte offset in the file ``name``, and the first one after it
+    (None at the end of the file).
+    """
     with binlogs.file(name) as file:
         before = file.first_event
         if position <= before:

@@ -1,4 +1,4 @@
-"""The answer, event by event, which events of a binlog several dumps send.
+"""The answer which events of a binlog each of several filters would send, event by event.
 
 A dump thread plans byte ranges. It may buffer an event until it has seen later events, so the answers are right only
 when all segments have been added.
@@ -22,7 +22,8 @@ Int64 = npt.NDArray[np.int64]
 
 
 class SentEvents:
-    """The events that some dumps send, of consecutive segments of one binlog file.
+    """Records which events of one binlog file each of several dump threads sends. The file's segments are added in
+    order.
 
     Parameters:
         threads: a dump thread for each filter, at the beginning of the first segment. No filter may be imposed.
@@ -36,7 +37,9 @@ class SentEvents:
         the file offset of the Transaction_payload event."""
 
     def add(self, segment: Segment) -> None:
-        """Decide the next segment. Raises BinlogError for a compressed transaction that cannot be opened."""
+        """Decide the next segment with each dump thread. Raises BinlogError for a compressed transaction that cannot
+        be opened.
+        """
         number_of = {int(segment.offset[number]): number for number in segment.payloads}
         for thread, plans, ranges, inside in zip(
             self._threads, plan_many(self._threads, segment), self._ranges, self._inside, strict=True
@@ -49,7 +52,8 @@ class SentEvents:
                     inside[offset] = sent_inside(thread.flags, segment, number_of[offset])
 
     def of(self, k: int, offset: Int64) -> Bools:
-        """Tell for each event of the file, by its file offset, whether thread number ``k`` sends the event.
+        """Return for each event of the file whether dump thread number ``k`` sends it. ``offset`` are the events' byte
+        offsets in the file.
 
         The events of a compressed transaction that the thread sends in part count as one event that is sent.
         """
@@ -57,10 +61,10 @@ class SentEvents:
         return holds(self._ranges[k][0], offset)
 
     def inside(self, k: int, offset: int, count: int) -> Bools:
-        """Tell for each event inside a compressed transaction whether thread number ``k`` sends the event.
+        """Return for each event inside a compressed transaction whether dump thread number ``k`` sends it.
 
-        ``offset`` is the file offset of the Transaction_payload event, and ``count`` the number of events inside. A
-        master may send a compressed transaction whole, since a part of it would need more bytes.
+        ``offset`` is the byte offset in the file of the Transaction_payload event, and ``count`` the number of events
+        inside. A master may send a compressed transaction whole, since a part of it would need more bytes.
         """
         part = self._inside[k].get(offset)
         return np.full(count, self.of(k, np.array([offset]))[0]) if part is None else part

@@ -1,7 +1,7 @@
-"""The pass of one dump thread through a binlog set.
+"""One reading of a whole binlog set by one dump thread, which plans the events that a slave would be sent.
 
-Transactions are chosen by position, time and GTID. The clever filter follows tables through the binlog, so it must see
-every statement in the binlog's order.
+Transactions are chosen by position, time and GTID. The clever filter (WL#40) follows tables through the binlog, so it
+must see every statement in the binlog's order.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class PassOptions(TypedDict, total=False):
 
 
 class PlannedSegment(NamedTuple):
-    """A segment of at most 4 MiB, and the plans of what a slave is sent of it."""
+    """A segment of at most 4 MiB of a binlog file, and the plans of the events that a slave is sent of it."""
 
     segment: Segment
     """The segment, with unwanted transactions marked and with the clever filter's decisions."""
@@ -72,7 +72,7 @@ class PlannedSegment(NamedTuple):
 
 
 class SetPass:
-    """One pass of a dump thread through a binlog set.
+    """One reading of a binlog set by one dump thread.
 
     Parameters:
         rules: the slave's filter.
@@ -109,17 +109,17 @@ class SetPass:
         self.flags = (
             TableFlags(AllFilters([rules, also]), self._subjects) if clever is None else _VerdictFlags(rules)
         )
-        """The verdicts about the subjects of the planned segments."""
+        """The decisions of the filter about the tables and statements of the planned segments."""
         self._thread = DumpThread(self.flags, self._sources, chunk_size=WHOLE_SEGMENT)
         self._prepared = NONE_PREPARED
 
     @property
     def done(self) -> bool:
-        """Whether all wanted transactions have been read."""
+        """Whether all wanted transactions have been read, so that later files need not be opened."""
         return self._selection is not None and self._selection.done
 
     def files(self) -> Iterator[tuple[BinlogFile, Iterator[PlannedSegment]]]:
-        """Yield the files up to the last one with wanted transactions, each with its segments.
+        """Yield each binlog file with its planned segments, up to the last file with wanted transactions.
 
         The caller must take all segments of a file before the next file. Raises BinlogError where the set is damaged.
         """
@@ -167,7 +167,8 @@ class _VerdictFlags(TableFlags):
 
 
 class _CleverPass:
-    """Asks the clever filter about every table map and statement in the binlog's order.
+    """Asks the clever filter (WL#40), which follows tables through the binlog, about every table map and statement in
+    order.
 
     A clever filter may answer differently about the same table later. The number of each event's table is therefore
     replaced by a number that stands for the verdict.
@@ -239,7 +240,9 @@ _IF_SENT = {True: Verdict.EXECUTE, False: Verdict.IGNORE}
 
 
 def _sends(segment: Segment) -> npt.NDArray[np.bool_]:
-    """Tell for each event of a decided segment whether the event is sent for its own sake."""
+    """Tell for each event of a decided segment whether the filter sends it for itself, and not only together with
+    other events.
+    """
     role = segment.role & R.ROLE_MASK
     passes = segment.subject != _NUMBERS[Verdict.IGNORE]
     sent: npt.NDArray[np.bool_] = np.isin(role, (R.KEEP, R.XA))

@@ -30,10 +30,11 @@ MARIADB_GTID_LENGTH = HEADER_LENGTH + 19
 """The length of a Gtid event of MariaDB without a commit id, an xid and a checksum, bytes."""
 
 EVENTS: dict[Family, int] = {"mysql": 3, "mariadb": 2}
-"""The number of events of a stand-in."""
+"""The number of events of a stand-in, by the family of the server."""
 
 PIECE = SEGMENT_SIZE
-"""The part of a binlog at whose end a run of dropped transactions ends for MariaDB's stand-ins, bytes.
+"""The distance in a MariaDB binlog, in bytes, after which a run of dropped transactions is taken to end and to need
+new stand-ins.
 
 A master makes a chunk of so many bytes when the filter drops most of them. A chunk that ends because the binlog ends
 there for now has stand-ins of its own.
@@ -43,11 +44,11 @@ Sizes = npt.NDArray[np.int64]
 
 
 class StandIns(NamedTuple):
-    """The small transactions that leave a real replica with the GTIDs of dropped transactions."""
+    """Stand-ins (small transactions that leave a real replica with the GTIDs of dropped transactions), counted."""
 
     number: int
     nbytes: int
-    """The bytes of their events, without the headers of packets."""
+    """The bytes of the stand-ins' events, without the headers of packets."""
 
 
 class Stretches(NamedTuple):
@@ -63,7 +64,7 @@ class Stretches(NamedTuple):
     """The largest number of domains in one stretch."""
 
     def plus(self, other: Stretches) -> Stretches:
-        """Return the numbers for the stretches of both."""
+        """Return the counts for the stretches of both together."""
         return Stretches(self.domains + other.domains, max(self.most_domains, other.most_domains))
 
 
@@ -86,7 +87,8 @@ def at_most(dropped: StandIns, sent: int, stretches: Stretches) -> StandIns:
 
 
 class StandInSizes:
-    """Tells for each transaction the bytes of the stand-in that a real replica gets if the transaction is dropped.
+    """Computes the bytes of the stand-in that a real replica would get for each transaction if the transaction were
+    dropped.
 
     The segments must be given in the order of the binlog, because a transaction can begin in an earlier segment.
     """
@@ -98,7 +100,9 @@ class StandInSizes:
         self._stretches = Stretches()
 
     def of(self, segment: Segment) -> Sizes:
-        """Return the bytes of the stand-in of each transaction of the next segment. 0 means that it needs none."""
+        """Return the bytes of the stand-in of each transaction of the next segment. 0 means that the transaction has
+        no GTID and needs none.
+        """
         if segment.format_description.family == "mariadb":
             self._stretches = self._stretches.plus(self._stretches_of(segment))
             size = _with_checksum(segment, MARIADB_GTID_LENGTH) + _with_checksum(segment, XID_LENGTH)
@@ -106,7 +110,7 @@ class StandInSizes:
         return self._mysql(segment)
 
     def take_stretches(self) -> Stretches:
-        """Return the domains in the stretches since the last call of this method."""
+        """Return the counts of domains in the stretches since the last call of this method, and reset them."""
         found, self._stretches = self._stretches, Stretches()
         return found
 

@@ -1,15 +1,18 @@
 """The dump thread without files and sockets. Its input is a position and a filter, its output are plans of chunks.
 
 A :class:`DumpThread` takes the segments of one binlog set in order (a segment is at most 4 MiB of events). It plans
-chunks, the messages of the stream. A plan says which byte ranges of the file a slave gets, where the slave may resume,
-and which GTIDs the slave has then. :func:`~dumpfilter.dump.chunk.render` turns a plan into bytes.
-:func:`plan_many` plans one segment for many threads at once. Threads of which nothing but the table flags decides are
-decided together, 64 at a time. A thread has columns of its own if anything else decides:
+chunks, the messages of the stream. A plan says which byte ranges of the file a slave gets, from which boundary a
+broken stream can begin again, and which GTIDs the slave has then. :func:`~dumpfilter.dump.chunk.render` turns a plan
+into bytes.
+
+:func:`plan_many` plans one segment for many threads at once. If nothing but the filter's decisions about tables and
+statements matters, up to 64 threads are decided together. A thread gets its own copy of the segment's columns in
+these cases:
 
 - a transaction that began in an earlier segment, or a compressed transaction
 - an imposed filter
 - transactions that the slave has or ignores
-- the end of an XA transaction that an earlier filter chose
+- the end of an XA transaction that an earlier filter sent or dropped
 """
 
 from __future__ import annotations
@@ -38,7 +41,9 @@ from dumpfilter.index.segment import Segment
 
 
 class _FilterChange(NamedTuple):
-    """A new filter that waits for the next transaction boundary, because one transaction is decided by one filter."""
+    """A new filter that takes effect at the next transaction boundary, because one transaction is decided by one
+    filter.
+    """
 
     flags: TableFlags
     origin: OriginFilter | None
@@ -75,25 +80,29 @@ class DumpThread:
         self.chunk_size = chunk_size
         """The bytes of events after which a chunk ends."""
         self._carry: Carry | None = None
-        """The state of the transaction that goes on in the next segment; None between two transactions. Nobody changes
-        the arrays, so forks share them."""
+        """The state of the transaction that continues in the next segment; None between two transactions.
+
+        Nobody changes its arrays, so forks of this thread share them.
+        """
         self._xa_ends = XaEnds(other_filters_before=other_filters_before)
         self._really_sent = (flags, SentParts())
-        """The filter in force, and the XA transactions that it has sent, if it drops events of unknown types."""
+        """The filter in force, and which XA transactions were sent with it. Used only for an imposed filter that drops
+        events of unknown types.
+        """
         self._read: ReadAt = _no_file
         self._relay_rotate: int | None = None
         self.resume = 0
-        """The last transaction boundary at or before :attr:`position`."""
+        """The last transaction boundary at or before :attr:`position`, a byte offset in the file."""
         self.position: int | None = None
-        """The file offset of the next event to be decided; None before the first file."""
+        """The byte offset in the file of the next event to be decided; None before the first file."""
 
     @property
     def in_transaction(self) -> bool:
-        """Whether the last segment ended inside a transaction, so that the filter cannot change yet."""
+        """Whether the last segment ended inside a transaction. The filter cannot change there."""
         return self._carry is not None
 
     def fork(self) -> DumpThread:
-        """Return an independent thread at the same place.
+        """Return an independent copy of this thread at the same position.
 
         The fork plans the same segments alike. It shares nothing that changes with this thread, so that both may plan
         at the same time.
@@ -106,15 +115,17 @@ class DumpThread:
         return fork
 
     def with_chunk_size(self, chunk_size: int) -> DumpThread:
-        """Return a fork whose chunks end after ``chunk_size`` bytes of events."""
+        """Return an independent copy whose chunks end after ``chunk_size`` bytes of events."""
         fork = self.fork()
         fork.chunk_size = chunk_size
         return fork
 
     def leaving_out(self, exclusion: Exclusion | None, origin: OriginFilter | None) -> DumpThread:
-        """Return a fork that leaves out other transactions: those of ``exclusion``, and those that ``origin`` drops.
+        """Return an independent copy that leaves out the transactions of ``exclusion`` and those that ``origin`` does
+        not want.
 
-        If a changed filter waits for the next transaction boundary, ``origin`` counts from there on.
+        ``exclusion`` None leaves out none, and ``origin`` None wants all. If a changed filter waits for the next
+        transaction boundary, ``origin`` takes effect there.
         """
         fork = self.fork()
         fork._exclusion = exclusion or Exclusion(self._sources, None)
@@ -126,7 +137,7 @@ class DumpThread:
 
     @property
     def key(self) -> Hashable | None:
-        """A value that is equal for threads that plan alike from here on; None inside a transaction.
+        """A hashable value that is equal for threads that plan alike from here on; None inside a transaction.
 
         Threads with equal keys give equal plans for equal segments of one file. The key does not name the file. Slaves
         have different keys if they name different GTID sets or server ids.
@@ -151,7 +162,8 @@ class DumpThread:
     def change_filter(self, flags: TableFlags, *, origin: OriginFilter | None = None) -> None:
         """Use another filter for the segments after the open transaction.
 
-        The change takes effect with the next segment that begins between two transactions.
+        ``flags`` are its decisions. ``origin`` says from which servers and domains the slave wants transactions; None:
+        from all. The change takes effect with the next segment that begins between two transactions.
         """
         self._change = _FilterChange(flags, origin)
 
@@ -168,7 +180,7 @@ class DumpThread:
         self.resume = position
 
     def plan(self, segment: Segment) -> list[ChunkPlan]:
-        """Decide a segment and return the plans of its chunks, from :attr:`position` on.
+        """Decide a segment and return the plans of its chunks, from the file offset :attr:`position` on.
 
         There is at least one plan, and the last one ends where the segment ends. If an imposed filter stops the dump in
         a later transaction of the segment, the last plan ends before that transaction.
@@ -188,26 +200,35 @@ class DumpThread:
 
     @property
     def flags(self) -> TableFlags:
-        """The verdicts of the filter in force."""
+        """The decisions of the filter in force, about each table and statement."""
         return self._flags
 
     @property
     def decides_by_flags(self) -> bool:
-        """Whether nothing but :attr:`flags` decides about the next transactions of plain row changes."""
+        """Whether the filter's decisions about tables are all that matters for the next transactions of plain row
+        changes.
+
+        It is False inside a transaction, with an imposed filter, with a waiting change of filter, and if the slave
+        leaves out transactions.
+        """
         is_settled = not self.in_transaction and self._change is None and not self._flags.boundary
         return is_settled and self._origin is None and self._exclusion.key is None
 
     def passed(self, position: int) -> DumpThread:
-        """Return a fork behind transactions that were decided elsewhere, at the boundary ``position``.
+        """Return an independent copy at the boundary ``position``, after transactions that were decided elsewhere.
 
-        The transactions must be those of plain row changes, about which :attr:`decides_by_flags` holds.
+        The transactions must consist of plain row changes, and :attr:`decides_by_flags` must have been True.
         """
         fork = self.fork()
         fork.position = fork.resume = position
         return fork
 
     def _decides_by_flags(self, segment: Segment, reach: Callable[[], Reach]) -> bool:
-        """Take up a change of filter, and tell whether nothing but :attr:`flags` decides about a segment."""
+        """Take up a waiting change of filter, and tell whether the filter's decisions are all that matters for a
+        segment.
+
+        ``reach`` returns the GTID ranges and server ids of the segment's transactions.
+        """
         if self.in_transaction:
             return False
         self._take_up_change()
@@ -228,7 +249,9 @@ class DumpThread:
             return self._plan_own(segment.before(error.transaction), first)
 
     def _plan_own(self, segment: Segment, first: int) -> list[ChunkPlan]:
-        """Plan a segment with columns of the thread's own."""
+        """Plan a segment with a copy of its columns for this thread alone. ``first`` is the number of the first
+        transaction to decide.
+        """
         self._take_up_change()
         flags = self._flags
         columns = self._exclusion.apply(segment, self._origin)
@@ -328,7 +351,7 @@ def _no_file(offset: int, length: int) -> bytes:
 
 
 def check_start(segment: Segment, position: int) -> int:
-    """Return the number of the transaction of a segment that begins at a file offset.
+    """Return the number of the transaction of a segment that begins at the byte offset ``position`` in the file.
 
     Raises PositionError, with the nearest boundaries, if no transaction begins there.
     """

@@ -95,7 +95,9 @@ def encode_query_event(
 
 
 def query_tables_info(query: QueryEvent, fd: FormatDescription) -> tuple[TableName, ...] | None:
-    """Return the tables to name in a statement's Query event; None if the statement's text does not tell its tables."""
+    """Return the tables to name in a statement's Query event. None if the statement's text does not tell its tables,
+    or if they do not fit into the format.
+    """
     if _FRAME.match(query.raw):
         return ()
     if not query.text_exact and not query.raw.isascii():
@@ -203,7 +205,7 @@ class _Converter:
         transactions."""
 
     def segment(self, segment: Segment, data: bytes, last: int) -> Iterator[bytes]:
-        """Yield the events of a segment before event number ``last``, with Query events converted.
+        """Yield the bytes of a segment's events before event number ``last``, with Query events converted.
 
         ``data`` has the segment's bytes.
         """

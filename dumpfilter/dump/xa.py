@@ -34,12 +34,12 @@ from dumpfilter.index.xa import canonical
 
 
 class SentParts:
-    """The xids of the prepared XA transactions in a stream, and whether the slave was sent any part of each."""
+    """Records the prepared XA transactions of a stream by xid, and whether the slave was sent any part of each."""
 
     def __init__(self) -> None:
         self._is_sent: dict[Xid, bool] = {}
         self._is_open_sent = False
-        """Whether a part of the transaction that goes on in the next segment has been sent."""
+        """Whether a part of the transaction that continues in the next segment has been sent."""
 
     def fork(self) -> SentParts:
         """Return an independent copy."""
@@ -49,7 +49,7 @@ class SentParts:
 
     @property
     def key(self) -> Hashable:
-        """A value that is equal for equal decisions about the same xids."""
+        """A hashable value that is equal for objects that hold the same xids and decisions."""
         return frozenset(self._is_sent.items()) if self._is_sent else None
 
     def __bool__(self) -> bool:
@@ -59,17 +59,20 @@ class SentParts:
         return canonical(xid) in self._is_sent
 
     def prepare(self, xid: Xid, *, is_sent: bool) -> None:
-        """Remember that a transaction was prepared, and whether any part of the transaction was sent."""
+        """Remember that an XA transaction was prepared, and whether the slave was sent any part of it."""
         self._is_sent[canonical(xid)] = is_sent
 
     def is_sent(self, xid: Xid) -> bool | None:
-        """Tell whether a part of the prepared transaction was sent; None if no such transaction is prepared here."""
+        """Tell whether a part of the prepared transaction was sent. None if this object has no prepared transaction
+        with this xid.
+        """
         return self._is_sent.get(canonical(xid))
 
     def end(self, xid: Xid) -> bool | None:
-        """Forget a prepared transaction, because XA COMMIT or XA ROLLBACK has ended the transaction.
+        """Forget a prepared transaction, because XA COMMIT or XA ROLLBACK has ended it.
 
-        Return whether a part of the transaction was sent; None if the transaction is not known.
+        Return whether a part of the transaction was sent. None if this object has no prepared transaction with this
+        xid.
         """
         return self._is_sent.pop(canonical(xid), None)
 
@@ -79,14 +82,14 @@ class SentParts:
         sent: npt.NDArray[np.bool_],
         wanted: npt.NDArray[np.bool_] | None = None,
     ) -> dict[int, bool | None]:
-        """Follow the XA transactions of the next segment.
+        """Record the XA transactions that the next segment prepares and ends.
 
         Return for each XA COMMIT and XA ROLLBACK, by the number of its event, whether a part of the prepared
         transaction was sent; None if the transaction is not known.
 
         Parameters:
             sent: for each event, whether the event is sent for its own sake, and not with other events.
-            wanted: for each transaction, whether to follow it. Without this array, all are followed.
+            wanted: for each transaction, whether to look at its XA events. None: look at all.
         """
         carried, self._is_open_sent = self._is_open_sent and segment.continues, False
         if segment.open:
@@ -116,7 +119,8 @@ def without_unsent_ends(
     columns: Columns,
     first: int,
 ) -> Columns:
-    """Return a segment's columns without each end of an XA transaction of which nothing was sent.
+    """Return a segment's columns, in which each end of an XA transaction is dropped if nothing of the transaction was
+    sent.
 
     An event of an unknown type has no table. So the index notes that every slave is sent a part of its transaction, but
     an imposed filter may drop the event. ``parts`` remembers what was really sent. ``columns`` are those after imposed
@@ -133,7 +137,8 @@ def without_unsent_ends(
 
 
 class XaEnds:
-    """The decisions of one dump about XA COMMIT and XA ROLLBACK, which follow the prepared transaction.
+    """The decisions of one dump about XA COMMIT and XA ROLLBACK, which must reach each slave that was sent the
+    prepared transaction.
 
     Parameters:
         other_filters_before: whether the slave may have received transactions from an earlier dump with another filter.
@@ -153,7 +158,7 @@ class XaEnds:
 
     @property
     def key(self) -> Hashable:
-        """A value that is equal for objects that decide alike about all later segments."""
+        """A hashable value that is equal for objects that decide alike about all later segments."""
         return self.other_filters_before, self._parts.key
 
     def concerns(self, segment: Segment) -> bool:

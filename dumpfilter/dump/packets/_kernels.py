@@ -1,5 +1,7 @@
 # mypy: ignore-errors
-"""Compiled loops over a chunk's events: into packets of the client/server protocol, and with stand-ins between them."""
+"""Compiled loops over a chunk's events. They put events into packets of the client/server protocol, and stand-ins
+(empty transactions in place of dropped ones) between them.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +26,24 @@ PACKET_HEADER = 4
 """The length of a packet's header: 3 bytes of length and the sequence number."""
 
 LARGEST = 0xFFFFFF
-"""The length of a packet's payload that says that the payload goes on in the next packet, bytes."""
+"""The largest payload length of one packet, bytes. A payload of this length continues in the next packet."""
 
 GOOD = 0
 PLACE_WRONG = 1
-"""The result of :func:`weave` for a stand-in that does not lie in the chunk, or before the stand-in before."""
+"""The result of :func:`weave` when a stand-in's position lies outside of the chunk, or before the position of the
+stand-in before it.
+"""
 GTID_WRONG = 2
-"""The result of :func:`weave` when the bytes of a Gtid event are none."""
+"""The result of :func:`weave` when the bytes given as a Gtid event are not a Gtid event."""
 
 OK_BYTE = 0
-"""The first byte of the payload of each event."""
+"""The first byte of the packet payload of each event (OK)."""
 
 _TYPES = np.arange(256)
 _IS_GTID = np.isin(_TYPES, (EventType.GTID, EventType.GTID_TAGGED))
-"""For each event type, whether it is a Gtid event of MySQL, which nothing but its transaction may follow."""
+"""For each event type, whether it is a Gtid event of MySQL. Only an event of the same transaction may follow such an
+event.
+"""
 _IS_OUTSIDE = _IS_GTID | np.isin(
     _TYPES,
     (
@@ -55,23 +61,27 @@ _MARIADB_GTID = int(EventType.MARIADB_GTID)
 
 
 class Measured(NamedTuple):
-    """The facts about some events that :func:`measure` returns, which makes a plain tuple of them."""
+    """The facts about consecutive events that :func:`measure` returns, as a plain tuple."""
 
     room: int
-    """The size of the events' packets, bytes."""
+    """The size of the events' packets with their headers, bytes."""
     wrong: int
-    """The offset of the first event with an impossible length, at which the walk ends; -1 if there is none."""
+    """The byte offset of the first event with an impossible length, at which the check ends; -1 if there is none."""
     alone: int
-    """The offset of the first event that cannot follow a Gtid event of MySQL directly, but does; -1 for none."""
+    """The byte offset of the first event that follows a Gtid event of MySQL although it cannot stand inside a
+    transaction; -1 for none.
+    """
     last: int
-    """The offset of the last whole event."""
+    """The byte offset of the last whole event."""
     end_log_pos: int
-    """``end_log_pos`` of the last event that has one; 0 for none."""
+    """The last ``end_log_pos`` that is not 0 among the events; 0 for none."""
 
 
 @kernel
 def measure(events: Bytes, left_out: int):
-    """Return the facts of :class:`Measured` about some events. Events of the type ``left_out`` get no packet."""
+    """Measure consecutive events, and return the fields of :class:`Measured`. Events of the type ``left_out`` get no
+    packet.
+    """
     base = _U(events.ctypes.data)
     at = np.int64(0)
     room = np.int64(0)
@@ -103,8 +113,8 @@ def measure(events: Bytes, left_out: int):
 def frame(events: Bytes, sequence: int, left_out: int, out: Bytes):
     """Write each event as one packet to ``out``, and return the sequence number after the last packet.
 
-    :func:`measure` has checked the events and told the size of ``out``. Events of the type ``left_out`` get no
-    packet.
+    ``sequence`` is the number of the first packet. ``out`` has the size that :func:`measure` returned for the events.
+    Events of the type ``left_out`` get no packet.
     """
     source = _U(events.ctypes.data)
     target = _U(out.ctypes.data)
@@ -145,7 +155,7 @@ def frame(events: Bytes, sequence: int, left_out: int, out: Bytes):
 
 @kernel
 def seal(events: Bytes):
-    """Write the checksum of each of some whole events."""
+    """Write the right checksum at the end of each event. ``events`` are whole events that end in a checksum."""
     at = _U(events.ctypes.data)
     end = at + _U(events.size)
     while at < end:
@@ -167,11 +177,14 @@ def weave(
     checksum: bool,
     out: Bytes,
 ):
-    """Copy ``events`` to ``out`` with a Gtid event and the events of ``tail`` at each place.
+    """Copy ``events`` to ``out`` with a stand-in (a Gtid event and the events of ``tail``) at each offset of
+    ``place``.
 
-    The events of ``tail`` get the time and the server id of the Gtid event, and the last of them ends at ``end``.
-    ``out`` has room for all. Return GOOD, PLACE_WRONG or GTID_WRONG. The events of a stand-in are written together or
-    not at all, because a replica crashes at a Gtid event that nothing follows.
+    The events of ``tail`` get the time and the server id of the Gtid event, and the last of them gets the
+    ``end_log_pos`` of ``end``. ``out`` has room for all. Return GOOD, PLACE_WRONG or GTID_WRONG.
+
+    The events of a stand-in are written together or not at all, because a replica crashes at a Gtid event that nothing
+    follows.
     """
     source, target = _U(events.ctypes.data), _U(out.ctypes.data)
     done = np.int64(0)

@@ -54,7 +54,7 @@ _V2_POSITION = 2
 
 
 def rotate(file: str, position: int, server_id: int, checksum: bool) -> bytes:
-    """Return the artificial Rotate event that tells a replica the file and the position of what follows."""
+    """Return the artificial Rotate event that tells a replica from which file and position the following events come."""
     return make_event(
         EventType.ROTATE,
         _U64.pack(position) + file.encode(),
@@ -113,10 +113,10 @@ def heartbeat(file: str, position: int, server_id: int, checksum: bool, v2: bool
 
 
 def gtid_list(position: int, server_id: int, checksum: bool, gtids: Sequence[MariadbGtid] = ()) -> bytes:
-    """Return the artificial Gtid_list event of MariaDB, which tells a replica the position that a dump has reached.
+    """Return MariaDB's artificial Gtid_list event, which tells a replica the position that a dump has reached.
 
-    MariaDB sends one after the transactions that the replica has already, before the next event. ``gtids`` are then the
-    replica's GTIDs, the last of each domain. Without GTIDs the event moves the replica's positions alone.
+    MariaDB sends one after it has passed over transactions that the replica has, before the next event. ``gtids`` are
+    then the replica's GTIDs, the last of each domain. Without GTIDs the event only moves the replica's file position.
     """
     return make_event(
         EventType.GTID_LIST,
@@ -129,7 +129,7 @@ def gtid_list(position: int, server_id: int, checksum: bool, gtids: Sequence[Mar
 
 
 def _length_encoded(number: int) -> bytes:
-    """Return a number as the protocol's length-encoded integer."""
+    """Return a number as a length-encoded integer of the client/server protocol."""
     if number < 251:
         return bytes([number])
     for first, width in ((252, 2), (253, 3), (254, 8)):

@@ -45,7 +45,9 @@ from dumpfilter.index.segment import Segment
 
 Integers = npt.NDArray[np.int64]
 KeyOf = Callable[[int], SourceKey]
-"""A function that returns the GTID source with a number."""
+"""A function that returns the GTID source (server UUID and tag, or MariaDB's domain and server id) for the source's
+number.
+"""
 
 _READ_COST = 16 << 10
 """The number of bytes that can be read from a file in the time of one system call."""
@@ -57,30 +59,30 @@ _NONE: Integers = np.empty(0, np.int64)
 
 
 class Dropped(NamedTuple):
-    """The dropped transactions of which a replica gets stand-ins, in the order of the stream.
+    """The dropped transactions for which a replica gets stand-ins (empty transactions), in the order of the stream.
 
     All fields are arrays, int64 of shape (n,). A row has consecutive GTIDs of one source. It has one GTID if the
     transaction is in the file, and may have several if a Gap event tells them.
     """
 
     place: Integers
-    """The bytes of the chunk's events that come before."""
+    """The number of bytes of the chunk's events that come before the stand-in."""
     transaction: Integers
-    """The number of the transaction in the segment, or of the Gap event."""
+    """The number, within the segment, of the transaction or of the Gap event that names it."""
     source: Integers
     """The number of the GTID source."""
     first: Integers
     last: Integers
     begin: Integers
-    """The writer's position before the Gap event. In a server's binlog it means nothing."""
+    """The position before the Gap event in the writer's binlog file. It has no meaning in a server's binlog."""
     end: Integers
-    """The writer's position at which the row's last stand-in ends."""
+    """The position in the writer's binlog file at which the row's last stand-in ends."""
     time: Integers
     """The time of the transaction, or of the newest event before the Gap event, Unix seconds."""
     sequence: Integers
-    """The first ``sequence_number`` of GTIDs that a Gap event tells. 0 for a transaction in the file."""
+    """The first ``sequence_number`` of the GTIDs that a Gap event names. 0 for a transaction in the file."""
     offset: Integers
-    """The offset of the Gtid event of a transaction in the file."""
+    """The byte offset in the file of the Gtid event of a transaction in the file."""
     size: Integers
     """The length of this Gtid event, bytes."""
 
@@ -91,17 +93,19 @@ class Dropped(NamedTuple):
 
     @property
     def gtid_span(self) -> tuple[int, int]:
-        """The offset of the first Gtid event, and the end of the last one, if all transactions are in the file."""
+        """The byte offset of the first Gtid event, and the end of the last one. Valid only if all transactions are in
+        the file.
+        """
         return int(self.offset.min()), int((self.offset + self.size).max())
 
     def take(self, rows: Integers | npt.NDArray[np.bool_]) -> Dropped:
-        """Return some rows."""
+        """Return the rows with these indexes, or those that a boolean mask selects."""
         return Dropped(*(column[rows] for column in self))
 
     def pages(self, most: int) -> Iterator[Dropped]:
-        """Yield the rows with at most ``most`` GTIDs at a time.
+        """Yield the rows in parts with at most ``most`` GTIDs each.
 
-        A Gap event of a few bytes may tell millions of GTIDs.
+        A Gap event of a few bytes may name millions of GTIDs.
         """
         stops = np.cumsum(self.length)
         if not len(stops) or stops[-1] <= most:
@@ -126,21 +130,21 @@ NOTHING_DROPPED = Dropped(*[_NONE] * len(Dropped._fields))
 
 @dataclass(slots=True, eq=False)
 class Empties:
-    """The stand-ins of one chunk's dropped transactions, in the order of the stream. Nobody changes the fields.
+    """The stand-ins (empty transactions) for one chunk's dropped transactions, in the order of the stream.
 
     The arrays are int64 of shape (n,).
     """
 
     place: Integers
-    """The bytes of the chunk's events that come before each stand-in."""
+    """For each stand-in, the number of bytes of the chunk's events that come before it."""
     end: Integers
-    """The position in the binlog file after each dropped transaction."""
+    """The position in the writer's binlog file after each dropped transaction."""
     gtid_offset: Integers
-    """The offset of each transaction's Gtid event in ``gtids``."""
+    """The byte offset of each transaction's Gtid event in ``gtids``."""
     gtid_size: Integers
     """The length of each transaction's Gtid event, bytes."""
     gtids: Bytes
-    """Bytes with the Gtid events."""
+    """The bytes in which the Gtid events lie. Other bytes may lie between them."""
     family: Family = "mysql"
     """The family of the server that wrote the binlog."""
 
@@ -203,7 +207,9 @@ def stand_in_of(gtid: bytes, end: int, *, checksum: bool) -> list[bytes]:
 
 
 def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, key_of: KeyOf) -> Dropped:
-    """Return the transactions in a plan's gaps of which a replica gets stand-ins.
+    """Return the dropped transactions of a chunk plan for which a replica gets stand-ins (empty transactions).
+
+    A MySQL replica needs all of them, a MariaDB replica only the last of each domain.
 
     Parameters:
         plan: a plan as a dump thread made it from this segment, before it absorbed another one.
@@ -262,19 +268,21 @@ def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, k
 
 
 def _of_mysql(dropped: Dropped) -> Dropped:
-    """Return the dropped transactions for a MySQL replica, which needs each GTID.
+    """Return the dropped transactions for a MySQL replica, which needs a stand-in for each GTID.
 
-    A Gap event tells a position after the last of its transactions alone.
+    A Gap event gives a position only after the last of its transactions. The earlier ones end at the position before
+    the Gap event.
     """
     is_followed = np.append(np.diff(dropped.transaction) == 0, False)
     return dropped._replace(end=np.where(is_followed, dropped.begin, dropped.end))
 
 
 def _of_mariadb(dropped: Dropped, fd: FormatDescription, key_of: KeyOf) -> Dropped:
-    """Return the dropped transactions for a MariaDB replica, which needs the last GTID of each domain at each place.
+    """Return the dropped transactions for a MariaDB replica, which needs only the last GTID of each domain before each
+    position of the chunk.
 
     A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end
-    one after another, and the last of them ends at the position that the Gap event tells.
+    one after another, and the last of them ends at the position that the Gap event names.
     """
     order = np.lexsort((_keys(dropped, key_of)[:, 0], dropped.place))
     places, domains = dropped.place[order], _keys(dropped, key_of)[order, 0]
@@ -288,7 +296,7 @@ def _of_mariadb(dropped: Dropped, fd: FormatDescription, key_of: KeyOf) -> Dropp
 
 
 def _keys(dropped: Dropped, key_of: KeyOf) -> Integers:
-    """Return the domain id and the server id of each row of MariaDB, of shape (n, 2)."""
+    """Return the domain id and the server id of each row of ``dropped``, of shape (n, 2), for MariaDB."""
     sources, of_source = np.unique(dropped.source, return_inverse=True)
     return np.array([key_of(number) for number in sources.tolist()], np.int64).reshape(-1, 2)[of_source]
 
@@ -296,7 +304,7 @@ def _keys(dropped: Dropped, key_of: KeyOf) -> Integers:
 def make_empties(
     dropped: Dropped, fd: FormatDescription, key_of: KeyOf, read: ReadAt, window: Window | None = None
 ) -> Empties:
-    """Return the stand-ins of dropped transactions, with their Gtid events.
+    """Return the stand-ins for dropped transactions, with their Gtid events.
 
     Parameters:
         fd: the format description event of the file.
@@ -343,7 +351,7 @@ def make_empties(
 def mariadb_empties(
     place: Integers, end: Integers, keys: Integers, number: Integers, time: Integers, *, checksum: bool
 ) -> Empties:
-    """Return stand-ins for a replica of MariaDB, with synthesized Gtid events.
+    """Return stand-ins for a MariaDB replica, with Gtid events that are made anew.
 
     Parameters:
         keys: the domain id and the server id of each GTID, of shape (n, 2).
@@ -366,14 +374,14 @@ def mariadb_empties(
 NOT_A_GTID = (
     "the Gtid event of a dropped transaction is not here; the file was changed, copy it again from the server"
 )
-"""The text of the error for a Gtid event that is not where the index has seen it."""
+"""The text of the error for a Gtid event that is not at the offset at which the index found it."""
 
 
 def with_empties(events: Bytes, empties: Empties, fd: FormatDescription) -> Bytes:
-    """Return a chunk's events with the stand-ins of dropped transactions at their places.
+    """Return a chunk's events with the stand-ins inserted at their positions.
 
     ``events`` are the bytes of the chunk's events, and ``fd`` is the file's format description event. Raises
-    BinlogCorrupt if a Gtid event is none, or if a place lies outside of the chunk.
+    BinlogCorrupt if the bytes of a Gtid event are something else, or if a position lies outside of the chunk.
     """
     data, gtids = as_array(events), as_array(empties.gtids)
     out = np.empty(len(data) + empties.size(fd.checksum), np.uint8)
@@ -387,7 +395,9 @@ def with_empties(events: Bytes, empties: Empties, fd: FormatDescription) -> Byte
 
 
 def _gtids_in(dropped: Dropped, window: Window | None) -> tuple[Bytes, Integers] | None:
-    """Return a window's bytes and the offset of each Gtid event in them, or None if an event is not in the window."""
+    """Return a window's bytes and the offset of each Gtid event in them. None without a window, or if an event lies
+    outside of it.
+    """
     if window is None:
         return None
     low, high = dropped.gtid_span
@@ -397,7 +407,7 @@ def _gtids_in(dropped: Dropped, window: Window | None) -> tuple[Bytes, Integers]
 
 
 def _read_gtids(dropped: Dropped, read: ReadAt) -> tuple[Bytes, Integers]:
-    """Return bytes that contain the Gtid events, and the offset of each event in them.
+    """Read the Gtid events of transactions from the file. Return the bytes read and the offset of each event in them.
 
     Events near one another are read together with the bytes between them.
     """

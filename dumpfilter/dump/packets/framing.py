@@ -18,16 +18,17 @@ Bytes = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 """Bytes of events, in any kind of buffer."""
 
 NOTHING = -1
-"""The value in place of an event's type when all events become packets."""
+"""The value of ``left_out`` when all events become packets. No event type is negative."""
 
 
 def as_array(events: Bytes) -> npt.NDArray[np.uint8]:
-    """Return bytes as an array."""
+    """Return bytes as an array of uint8, without a copy."""
     return np.frombuffer(events, np.uint8)
 
 
 def frame(events: Bytes, sequence: int, *, left_out: int = NOTHING) -> tuple[memoryview, int]:
-    """Return packets with one event each, and the sequence number of the packet after them.
+    """Return packets of the client/server protocol with one event each, and the sequence number of the packet after
+    them.
 
     An event of 16 MiB - 2 bytes or more becomes several packets, as the protocol demands.
 
@@ -55,7 +56,7 @@ def frame(events: Bytes, sequence: int, *, left_out: int = NOTHING) -> tuple[mem
 
 
 def frame_each(events: Sequence[bytes], sequence: int, *, left_out: int = NOTHING) -> tuple[bytes, int]:
-    """Return packets with one event each, as :func:`frame`, for a few small events that are known to be whole."""
+    """Return packets with one event each, as :func:`frame` does, for a few small events that are known to be whole."""
     packets = []
     for event in events:
         if event[_TYPE_AT] != left_out:
@@ -65,9 +66,10 @@ def frame_each(events: Sequence[bytes], sequence: int, *, left_out: int = NOTHIN
 
 
 def last_events(events: Bytes) -> tuple[int, int]:
-    """Return the offset of the last of whole events, and the position that the last events tell (``end_log_pos``).
+    """Return the byte offset of the last event, and the last ``end_log_pos`` that is not 0. ``events`` are whole
+    events.
 
-    Some events inside a transaction of MariaDB tell none. The position is 0 if no event tells one.
+    Some events inside a transaction of MariaDB have ``end_log_pos`` 0. The returned position is 0 if all have.
     """
     found = K.Measured(*K.measure(as_array(events), NOTHING))
     return found.last, found.end_log_pos

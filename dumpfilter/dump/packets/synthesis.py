@@ -1,7 +1,7 @@
-"""Gtid events of transactions that only the Gap events of a slave's relay log tell, for a MySQL replica.
+"""Gtid events for transactions that were dropped by a slave's own master, to be sent to a MySQL replica of this slave.
 
-A replica that is served from a relay log shall see the writer's files, positions and GTIDs. The writer is the server
-that wrote the binlog of the slave's master.
+In the slave's relay log, only Gap events name these transactions. A replica that is served from a relay log shall see
+the writer's files, positions and GTIDs. The writer is the server that wrote the binlog of the slave's master.
 
 - ``sequence_number`` is the one that the writer gave. A server numbers the transactions of a file without holes, and
   Gap events tell how many transactions they stand for.
@@ -50,9 +50,10 @@ _SERIALIZATION_VERSION = 1
 
 @functools.cache
 def layout(size: int, **fields: tuple[int, str]) -> np.dtype[np.void]:
-    """Return the layout of events of ``size`` bytes: the offset and the type of each field that has a name.
+    """Return the numpy layout of an array of events of ``size`` bytes each.
 
-    Fields beyond the end of such an event are left out.
+    Each field of ``fields`` has a byte offset in the event and a numpy type. Fields beyond the end of such an event
+    are left out.
     """
     types = {name: (at, np.dtype(kind)) for name, (at, kind) in fields.items()}
     has = {name: (at, kind) for name, (at, kind) in types.items() if at + kind.itemsize <= size}
@@ -61,7 +62,9 @@ def layout(size: int, **fields: tuple[int, str]) -> np.dtype[np.void]:
 
 
 class GtidSynthesis:
-    """Makes Gtid events of transactions without changes, as the server that a format description names would."""
+    """Makes Gtid events of transactions without changes, in the form of the server version in a format description
+    event.
+    """
 
     def __init__(self, fd: FormatDescription) -> None:
         self._checksum = fd.checksum
@@ -76,9 +79,11 @@ class GtidSynthesis:
     def gtids(
         self, key: SourceKey, first: int, count: int, sequence: int, time: int, end_log_pos: int
     ) -> tuple[bytes | memoryview, int | Integers]:
-        """Return Gtid events with the numbers from ``first`` on, and their length or lengths.
+        """Return ``count`` Gtid events of one GTID source with the transaction numbers from ``first`` on, and their
+        length.
 
-        ``sequence`` is the ``sequence_number`` of the first one. All have the same ``time`` and ``end_log_pos``.
+        The length is an array if the events differ in length. ``sequence`` is the ``sequence_number`` of the first
+        event. All events have the same ``time`` (Unix seconds) and ``end_log_pos``.
         """
         uuid, tag = key
         assert isinstance(uuid, bytes)

@@ -1,1 +1,1 @@
-"""The messages of the stream between master and slave, as far as both sides must read them in the same way."""
+"""The gRPC messages of the stream between master and slave, as far as both sides must read them in the same way."""

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Compiled loops over the lists of numbers in a message of protocol buffers, in the packed form of the wire."""
+"""Compiled loops that write and read packed lists of numbers in the wire format of protocol buffers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _PACKED = 2
 
 @inlined
 def _write(number, out, at):
-    """Write a number (uint64) in the variable-length form at an offset, and return the offset after it."""
+    """Write a number (uint64) as a varint of protocol buffers at offset ``at`` of ``out``, and return the offset after
+    it.
+    """
     while number > 0x7F:
         out[at] = number & 0x7F | 0x80
         number >>= 7
@@ -23,7 +25,7 @@ def _write(number, out, at):
 
 @inlined
 def _read(data, at):
-    """Return the number of variable length at an offset, and the offset after it."""
+    """Return the number in the varint at offset ``at`` of ``data``, and the offset after it."""
     number, shift, byte = 0, 0, 0x80
     while byte >= 0x80:
         byte = int(data[at])
@@ -35,9 +37,10 @@ def _read(data, at):
 
 @kernel
 def write_lists(numbers: UInt64s, until: Int64s, first: int, out: Bytes):
-    """Write lists as the fields of a message from number ``first`` on, and return the size of the fields, bytes.
+    """Write lists of numbers as packed fields of a message, and return the size of the fields in bytes.
 
-    ``until`` has the index after each list's last number. ``out`` must have 10 bytes for each number and list.
+    List number i becomes the field with the number ``first`` + i. ``until`` has the index after each list's last
+    number. ``out`` must have 10 bytes for each number and list.
     """
     at = begin = 0
     for i in range(until.size):
@@ -59,10 +62,10 @@ def write_lists(numbers: UInt64s, until: Int64s, first: int, out: Bytes):
 
 @kernel
 def read_lists(data: Bytes, first: int, until: Int64s, out: Int64s):
-    """Read the lists that :func:`write_lists` wrote from a message whose fields all have a length.
+    """Read the lists that :func:`write_lists` wrote, from a message whose fields all have a length.
 
-    ``data`` is the message, which the library of protocol buffers has written, without unknown fields. The bytes of
-    unknown fields are a peer's, and this function checks no bound.
+    ``out`` gets the numbers, and ``until`` the index after each list's last number. The library of protocol buffers
+    must have written ``data`` without unknown fields, because this function checks no bound.
     """
     at = found = 0
     while at < data.size:

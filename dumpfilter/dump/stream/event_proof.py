@@ -15,7 +15,7 @@ _LARGEST_EVENT = 0x7FFFFFFF
 
 
 class EventProof:
-    """The check of a stream's events, piece by piece. A piece may end inside an event, even inside its header.
+    """The check of a stream of events, given piece by piece. A piece may end inside an event, even inside its header.
 
     ``checksum`` tells whether events end in a CRC32. Without checksums only the events' lengths can be checked.
     """
@@ -24,15 +24,15 @@ class EventProof:
         self._checksum = checksum
         self._smallest = HEADER_LENGTH + (CHECKSUM_LENGTH if checksum else 0)
         self._header = b""
-        """The part of an incomplete header that the last piece ended with."""
+        """The first bytes of a header that the last piece ended with. Empty if it did not end inside a header."""
         self._left = 0
-        """The bytes that are still missing from an event whose header is complete."""
+        """The number of bytes that are still missing from an event whose header is complete."""
         self._crc = 0
         """The CRC32 of the incomplete event's bytes so far."""
 
     @property
     def inside(self) -> bool:
-        """Whether the last piece ended inside an event, which the next piece goes on with."""
+        """Whether the last piece ended inside an event."""
         return bool(self._left or self._header)
 
     def check(self, events: bytes | memoryview) -> None:
@@ -50,7 +50,9 @@ class EventProof:
             self._finish(events[end:])
 
     def _finish(self, piece: bytes | memoryview) -> int:
-        """Take the bytes of ``piece`` that belong to the incomplete event, and return their number."""
+        """Take the bytes of ``piece`` that belong to the incomplete event, and return their number. Raises
+        StreamDamaged.
+        """
         at = 0
         if not self._left:
             at = min(HEADER_LENGTH - len(self._header), len(piece))

@@ -1,4 +1,6 @@
-"""The conversion between gaps, the places at which the master dropped transactions, and their gRPC message."""
+"""The conversion of gaps (the positions where the master dropped transactions, with their GTIDs) to their gRPC message
+and back.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +25,19 @@ if TYPE_CHECKING:
 Integers = npt.NDArray[np.int64]
 
 _LONGEST_VARINT = 10
-"""The longest number of variable length, bytes."""
+"""The largest size of a varint of protocol buffers, bytes."""
 
 _FIRST_LIST = pb.Gaps.OFFSET_FIELD_NUMBER
-"""The number of the first of the fields with lists of numbers. The others follow without a gap."""
+"""The field number of the first packed list in the Gaps message. The other lists have the field numbers after it."""
 
 _LISTS = pb.Gaps.HIT_COUNT_FIELD_NUMBER - _FIRST_LIST + 1
-"""The number of these fields."""
+"""The number of packed lists in the Gaps message."""
 
 _KIND_NUMBERS = np.array([kind_number(kind) for kind in KINDS], np.int64)
 
 
 def gaps_to_proto(gaps: Gaps, key_of: Callable[[int], SourceKey]) -> bytes:
-    """Return the gRPC message for a chunk's gaps, serialized. ``key_of`` returns the GTID source with a number.
+    """Return the serialized gRPC message for a chunk's gaps. ``key_of`` returns the GTID source for a source's number.
 
     A chunk has thousands of numbers, which take many times as long through the generated code.
     """
@@ -62,9 +64,9 @@ def gaps_to_proto(gaps: Gaps, key_of: Callable[[int], SourceKey]) -> bytes:
 
 
 def _steps(numbers: Integers, before: Integers | None = None) -> Integers:
-    """Return the distance of each number from the number before, and of the first number from 0.
+    """Return the difference of each number from the number before it, and of the first number from 0.
 
-    ``before`` has other numbers, whose elements count instead as those before.
+    With ``before``, each difference is to the element of ``before`` at the index before.
     """
     steps = numbers.copy()
     steps[1:] -= (numbers if before is None else before)[:-1]
@@ -72,7 +74,8 @@ def _steps(numbers: Integers, before: Integers | None = None) -> Integers:
 
 
 def gaps_from_proto(message: pb.Gaps) -> GapColumns:
-    """Return the gaps of a chunk from the gRPC message. Fields that only a newer master knows leave the message.
+    """Return the gaps of a chunk from the gRPC message. Fields that this release does not know are removed from
+    ``message``.
 
     Raises StreamDamaged for a message whose lists contradict each other.
     """
@@ -116,9 +119,9 @@ def gaps_from_proto(message: pb.Gaps) -> GapColumns:
 
 
 def hits_from_numbers(counts: dict[int, int]) -> Hits:
-    """Return hits by kind of rule from counts by the kinds' numbers in the protocol.
+    """Return rule uses by kind of rule, given the counts by the kinds' numbers in the protocol.
 
-    The function leaves out kinds that only a newer master knows.
+    Kinds that only a newer master knows are left out.
     """
     found: Hits = Hits()
     for number, count in counts.items():

@@ -22,13 +22,13 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 _DUMP = f"/{pb.DESCRIPTOR.services_by_name['DumpFilter'].full_name}/Dump"
 
 _EVENTS_KEY = pb.Chunk.EVENTS_FIELD_NUMBER << 3 | 2
-"""The first number of the field ``events``: the field's number, and the wire type of bytes."""
+"""The key (tag) of the field ``events`` on the wire: the field's number, and the wire type of bytes."""
 
 _GAPS_KEY = pb.Chunk.GAPS_FIELD_NUMBER << 3 | 2
-"""The first number of the field ``gaps``."""
+"""The key (tag) of the field ``gaps`` on the wire."""
 
 _LONGEST_VARINT = 10
-"""The longest number of variable length, bytes."""
+"""The largest size of a varint of protocol buffers, bytes."""
 
 _NUMBERS = struct.Struct("<7Q3?")
 
@@ -72,15 +72,15 @@ def chunk_crc32(chunk: pb.Chunk, events: int | None = None, gaps: bytes | None =
 
 
 class Received(NamedTuple):
-    """A chunk as a slave receives it."""
+    """A chunk (one message of the stream) as a slave receives it."""
 
     chunk: pb.Chunk
-    """All fields but ``events``."""
+    """All fields of the message but ``events``."""
     events: bytes | memoryview
 
     @classmethod
     def parse(cls, message: bytes) -> Received:
-        """Return the chunk of a message. Raises DecodeError."""
+        """Return the chunk of a serialized message. Raises DecodeError."""
         if message[:1] != bytes([_EVENTS_KEY]):
             chunk = pb.Chunk.FromString(message)
             return cls(chunk, chunk.events)
@@ -91,7 +91,7 @@ class Received(NamedTuple):
 
 
 def client(channel: grpc.Channel) -> rpc.DumpFilterStub:
-    """Return a client of the service, whose method ``Dump`` yields :class:`Received`."""
+    """Return a gRPC client of the service, whose method ``Dump`` yields :class:`Received`."""
     stub = rpc.DumpFilterStub(channel)
     stub.Dump = channel.unary_stream(
         _DUMP, request_serializer=pb.DumpRequest.SerializeToString, response_deserializer=Received.parse
@@ -100,9 +100,10 @@ def client(channel: grpc.Channel) -> rpc.DumpFilterStub:
 
 
 def with_events(chunk: pb.Chunk, events: bytes | memoryview, gaps: bytes | None = None) -> bytes:
-    """Return the message of a chunk with its events, which are copied only once. Set the chunk's CRC32.
+    """Return the serialized message of a chunk with its events, which are copied only once. Also set ``crc32`` of
+    ``chunk``.
 
-    ``gaps`` is the message with the chunk's gaps, if ``chunk`` itself does not hold them.
+    ``gaps`` is the serialized message with the chunk's gaps, if ``chunk`` itself does not hold them.
     """
     chunk.crc32 = chunk_crc32(chunk, len(events), gaps)
     first = (_varint(_EVENTS_KEY), _varint(len(events)), events) if len(events) else ()
@@ -111,7 +112,7 @@ def with_events(chunk: pb.Chunk, events: bytes | memoryview, gaps: bytes | None 
 
 
 def _varint(number: int) -> bytes:
-    """Return a number in the variable-length form of protocol buffers."""
+    """Return a number as a varint of protocol buffers."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -121,7 +122,7 @@ def _varint(number: int) -> bytes:
 
 
 def _read_varint(message: bytes, at: int) -> tuple[int, int]:
-    """Return the number of variable length at an offset of a message, and the offset after the number."""
+    """Return the number in the varint at offset ``at`` of a message, and the offset after the varint."""
     number = shift = 0
     for byte in message[at : at + _LONGEST_VARINT]:
         at += 1

@@ -1,49 +1,59 @@
-"""The size of the messages of a stream, which the line decides.
+"""The size of a stream's messages, adapted to the speed of the connection.
 
-A slave has a message when the whole message has arrived. A message that a lost connection cuts is sent again. So a
-message takes less than a second of the line. Fast lines get large messages, because each message costs processor time.
+A slave can use a message when the whole message has arrived. A message that a lost connection cuts is sent again. So a
+message should take less than a second to arrive. Fast connections get large messages, because each message costs
+processor time.
+
 :mod:`dumpfilter.simulation` uses the same size.
 """
 
 from __future__ import annotations
 
 LARGEST = 1 << 20
-"""The size of messages on a fast line, if the slave asks for no other size, bytes of events.
+"""The size of messages on a fast connection, in bytes of events, if the slave asks for no other size.
 
 Each message costs processor time besides that for its events. Messages of 256 KiB cost a master nearly twice as much.
 """
 
 LEAST = 2 << 10
-"""The size below which messages do not become smaller, bytes of events. Their heads have about 110 bytes."""
+"""The size below which messages do not become smaller, in bytes of events. The other fields of a message have about
+110 bytes.
+"""
 
 SECONDS = 0.25
-"""The longest time that a message of more than ``SMALL`` bytes occupies the line, seconds."""
+"""The time that a message of more than ``SMALL`` bytes may take on the connection, seconds."""
 
 SMALL = 8 << 10
-"""The size up to which messages take ``SMALL_SECONDS``, bytes, because their heads would weigh too much otherwise."""
+"""The size up to which messages may take ``SMALL_SECONDS``, bytes. Smaller messages would consist too much of their
+other fields.
+"""
 
 SMALL_SECONDS = 0.75
-"""The longest time that a message of more than ``LEAST`` bytes occupies the line, seconds."""
+"""The time that a message of ``LEAST`` to ``SMALL`` bytes may take on the connection, seconds."""
 
 BLOCKED = 0.05
-"""The time from which on a write has surely waited for the line, seconds. A busy processor delays others, too."""
+"""The duration from which on a write counts as blocked by the connection, seconds. Shorter delays may come from a busy
+processor.
+"""
 
 IDLE = 0.1
-"""The pause between two writes in which the buffers may have become empty, seconds."""
+"""The pause between two writes after which the send buffers may have become empty, seconds."""
 
 BUFFERS = 2 << 20
-"""The bytes that wait for a line before a write waits, mostly in the socket's buffer. Measured: 1.5 MB on loopback.
+"""The bytes that can wait in send buffers before a write blocks, mostly in the socket's buffer. Measured: 1.5 MB on
+loopback.
 
-Bytes that wait for a slow line do not count as carried. Messages would become too large for the line.
+Up to this number, written bytes do not count as carried by the connection. Otherwise messages would become too large
+for a slow one.
 """
 
 
 BURST = 64 << 10
-"""The bytes after which a rate is measured. HTTP/2 makes room for several messages at a time."""
+"""The number of bytes after which the rate is measured again. HTTP/2 makes room for several messages at a time."""
 
 
 def message_size(rate: float, most: int) -> int:
-    """Return the size of messages for a line that carries ``rate`` bytes in a second, at most ``most``.
+    """Return the size of messages for a connection that carries ``rate`` bytes per second, at most ``most``.
 
     The size is ``most`` or a power of two, so that slaves with similar lines share their messages.
 
@@ -55,13 +65,13 @@ def message_size(rate: float, most: int) -> int:
 
 
 class Pace:
-    """The rate of a line and the size of its messages, learned from the times at which writes end.
+    """The measured rate of a connection, and the size of its messages.
 
-    A write ends when gRPC's buffers have room. Between two writes that waited, the line carried as many bytes as were
-    written. Bytes beyond what the buffers hold have certainly been carried.
+    A write ends when gRPC's buffers have room. Between two writes that blocked, the connection carried as many bytes
+    as were written. Bytes beyond what the buffers hold have certainly been carried.
 
-    ``most`` is the largest size of a message, bytes. ``rate`` is a rate that the line surely has, bytes per second.
-    With None the rate is not known, and messages have the largest size until writes wait.
+    ``most`` is the largest size of a message, bytes. ``rate`` is a rate that the connection surely has, bytes per
+    second. With None the rate is not known, and messages have the largest size until writes block.
     """
 
     def __init__(self, most: int, rate: float | None = None) -> None:
@@ -69,25 +79,29 @@ class Pace:
         self.rate = float("inf") if rate is None else rate
         self._written = 0
         self._begin: tuple[float, int] | None = None
-        """The time and the count of written bytes at which the line became busy, or its rate was last measured."""
+        """The time and the count of written bytes at which the connection became busy, or its rate was last measured."""
         self._waited: tuple[float, int] | None = None
-        """The time and the count of written bytes when the last write ended that waited."""
+        """The time and the count of written bytes when the last blocked write ended."""
         self._last = 0.0
         self._told = 0
 
     @property
     def size(self) -> int:
-        """The size of the next messages, bytes of events."""
+        """The size of the next messages, in bytes of events."""
         return message_size(self.rate, self._most)
 
     def hear(self, rate: int) -> None:
-        """Learn a rate from the slave, bytes per second, which the line surely has. The slave may repeat the rate."""
+        """Take over the rate that the slave has measured, bytes per second, if it is larger. The slave may repeat the
+        same rate.
+        """
         if rate != self._told:
             self._told = rate
             self.rate = max(self.rate, rate)
 
     def wrote(self, size: int, begun: float, ended: float) -> None:
-        """Learn from a write of ``size`` bytes, and the times at which the write began and ended, seconds."""
+        """Update the rate after a write of ``size`` bytes. ``begun`` and ``ended`` are the times of the write's begin
+        and end, seconds.
+        """
         if self._begin is None or begun - self._last > IDLE:
             self._begin, self._waited = (begun, self._written), None
         self._written += size

@@ -1,6 +1,6 @@
 """The version of the protocol that slave and master must both speak.
 
-Each of them names its version and that of its program when the slave registers.
+Each side names its version of the protocol and of its program when the slave registers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PROTOCOL = 2
 
 
 class Peer(NamedTuple):
-    """A program and the version of the protocol that it speaks. A program that names no version has 0 and ``""``."""
+    """A program and the version of the protocol that it speaks. An old program that names no version has 0 and ``""``."""
 
     protocol: int
     program: str
@@ -25,7 +25,7 @@ class Peer(NamedTuple):
 
 
 def check_versions(*, slave: Peer, master: Peer) -> None:
-    """Raise ProtocolMismatch, whose text names the side to upgrade, if the two speak different versions."""
+    """Raise ProtocolMismatch if slave and master speak different versions. The error's text names the side to upgrade."""
     if slave.protocol != master.protocol:
         behind = "slave" if slave.protocol < master.protocol else "master"
         raise ProtocolMismatch(
