@@ -1,4 +1,6 @@
-"""The check of a slave's user and password against the master's configuration, and the waiting times of guessers."""
+"""The check of a slave's user and password against the master's configuration, with waiting times after wrong
+passwords.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +27,20 @@ from dumpfilter.base.security.throttle import Throttle
 from dumpfilter.master.who import peer_address
 
 CHECKS_AT_ONCE = 2
-"""The most passwords that are hashed at once. Each takes 16 MiB of memory and about 50 ms of a processor."""
+"""The largest number of passwords that are hashed at the same time. Each takes 16 MiB of memory and about 50 ms of a
+processor.
+"""
 MOST_WAITING = 16
-"""The most calls that wait for their turn to have a password hashed. Further calls are refused at once."""
+"""The largest number of calls that wait to have a password hashed. Further calls are refused at once."""
 LONGEST_TURN = 1.0
-"""The longest time that a call waits for its turn, seconds."""
+"""The longest time that a call waits to have its password hashed, seconds."""
 
 FREE_GUESSES = 3
-"""The wrong passwords of one network address after which the address must wait."""
+"""The number of wrong passwords from one network address after which the address must wait."""
 FREE_GUESSES_OF_A_USER = 20
-"""The wrong passwords for one user, from all addresses, after which addresses that have guessed wrong must wait."""
+"""The number of wrong passwords for one user, from all addresses, after which addresses that have guessed wrong must
+wait.
+"""
 
 _MOST_DEVICES = 10_000
 _IPV6_NETWORK = 64
@@ -51,9 +57,10 @@ class AccessDenied(DumpfilterError):
 
 
 class TryLater(DumpfilterError):
-    """The error for a password that the master does not check now, because of wrong ones before or many at once.
+    """The error for a password that the master does not check now, because of earlier wrong ones or too many at the
+    same time.
 
-    ``quiet`` says that the master has logged the guesser's waiting time already.
+    ``quiet`` says that the caller need not log the error.
     """
 
     grpc_code = "RESOURCE_EXHAUSTED"
@@ -65,12 +72,14 @@ class TryLater(DumpfilterError):
 
 @dataclass(frozen=True)
 class _Guesser:
-    """The names under which the throttles know a client."""
+    """The identities of a client by which wrong passwords are counted: network address, user and device."""
 
     address: Hashable
     user: str
     device: bytes | None
-    """The digest of user and secret, for a slave that has proved its password with this secret before."""
+    """The digest of the user and of the slave's registration secret, if this slave has proved its password before.
+    None otherwise.
+    """
 
 
 class Access:
@@ -78,8 +87,8 @@ class Access:
 
     Without users every slave is accepted. A wrong password makes the client's network address wait, longer each time,
     before its next password is checked. So do many wrong passwords for one user. A slave that has proved its password
-    before is known by its secret, and never waits for others' wrong passwords. A slave's right password is hashed once;
-    later checks compare a digest that the master keeps in memory.
+    before is recognized by its registration secret, and never waits because of other clients' wrong passwords. A
+    slave's right password is hashed once; later checks compare a digest that the master keeps in memory.
     """
 
     def __init__(
@@ -89,14 +98,14 @@ class Access:
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(CHECKS_AT_ONCE)
         self.waiting = 0
-        """The number of calls that wait for their turn to have a password hashed."""
+        """The number of calls that wait to have a password hashed."""
         self._addresses = Throttle(free=FREE_GUESSES, clock=clock)
         self._users_guessed = Throttle(free=FREE_GUESSES_OF_A_USER, clock=clock)
         self._devices: Recent[bytes, None] = Recent(_MOST_DEVICES)
         self.change(users)
 
     def change(self, users: Mapping[str, StoredPassword]) -> None:
-        """Replace the users, because the configuration was read again."""
+        """Replace the users by those of the configuration that was read again."""
         with self._lock:
             self._users = dict(users)
             self._right: dict[str, bytes] = {}
@@ -108,10 +117,11 @@ class Access:
         return not self._users
 
     def check(self, user: str, password: str, *, peer: str, secret: bytes = b"") -> StoredPassword | None:
-        """Check the user name and password of a slave from address ``peer``, as gRPC spells it.
+        """Check the user name and password of a slave from the address ``peer``, in gRPC's notation.
 
-        ``secret`` is the slave's registration secret. Return the stored password that was right, or None without users.
-        Raises AccessDenied when name or password are wrong, and TryLater when the client must wait.
+        ``secret`` is the slave's registration secret, empty for none. Return the stored password that was right, or
+        None if the master has no users. Raises AccessDenied when name or password are wrong, and TryLater when the
+        client must wait.
         """
         users = self._users
         if not users:
@@ -142,9 +152,9 @@ class Access:
         return kept
 
     def _stand_in(self, user: str) -> StoredPassword:
-        """Return a password that is checked in place of an unknown user's, the same each time.
+        """Return a password that is checked in place of an unknown user's, the same for each check of this user.
 
-        Its check takes as long as that of one of the users, so that the time does not tell which users exist.
+        Its check takes as long as that of an existing user, so that the time does not tell which users exist.
         """
         absent = self._absent
         return absent[int.from_bytes(self._digest(b"absent", user, b"")) % len(absent)]
@@ -199,7 +209,9 @@ def _absent(kept: StoredPassword) -> StoredPassword:
 
 
 def _address(peer: str) -> Hashable:
-    """Return the name of a network address for the throttles. All addresses of an IPv6 network of /64 share a name."""
+    """Return the network address of a client (gRPC notation) as a key for counting wrong passwords. All addresses of
+    an IPv6 network of /64 share a key.
+    """
     address = peer_address(peer)
     if isinstance(address, ipaddress.IPv6Address):
         return ipaddress.ip_network((address, _IPV6_NETWORK), strict=False)

@@ -1,8 +1,8 @@
-"""The next step of a dump: the chunks that a slave gets after the place at which its dump stands.
+"""The next step of a dump: the chunks (messages) that a slave gets from the position that its dump has reached.
 
-A :class:`DumpPlace` is a place in the binlog together with everything that decides what comes next. Slaves whose dumps
-stand at equal places get equal chunks. Therefore a step is a function of the place, and its result can be shared. This
-module has no threads and keeps nothing.
+A :class:`DumpPlace` is a binlog position together with everything else that decides the next chunks, such as the
+filter. Slaves whose dumps have equal places get equal chunks. Therefore a step is a function of the place, and its
+result can be shared. This module has no threads and keeps no state.
 """
 
 from __future__ import annotations
@@ -25,38 +25,48 @@ from dumpfilter.master.store import BinlogStore
 
 @dataclass(frozen=True, eq=False)
 class DumpPlace:
-    """A place in the binlog at which dumps stand, with everything that decides what comes next. Never changed."""
+    """A binlog position that dumps have reached, with everything else that decides the next chunks. Immutable."""
 
     source: IndexedFile
-    """The open binlog file. Another file may take its name meanwhile."""
+    """The open binlog file. Another file may take its name in the meantime."""
     thread: DumpThread
-    """The filter's dump thread at this place, which only copies of it leave (:meth:`DumpThread.fork`)."""
+    """The dump thread (the filter and its state) at this position. Only copies of it go on from here
+    (:meth:`DumpThread.fork`).
+    """
     end: int
-    """The writer's position up to which chunks have told the binlog, bytes. It may lie inside a Gap event."""
+    """The position in the writer's binlog file up to which chunks were made, bytes. It may lie inside a Gap event of a
+    relay log.
+
+    The writer is the server that wrote the events.
+    """
     resume: int
-    """The writer's last position between two transactions that a chunk has told. A new dump can begin there."""
+    """The last transaction boundary up to which chunks were made, a position in the writer's binlog file. A new dump
+    can begin there.
+    """
     encoding: Encoding
-    """The form in which the slave gets the chunks."""
+    """The message format in which the slave gets the chunks."""
 
     @property
     def file(self) -> str:
-        """The base name of the binlog file."""
+        """The base name of the binlog file on this master."""
         return self.source.name
 
     @property
     def position(self) -> int:
-        """The position in the file of the next event to be decided, bytes."""
+        """The byte offset in the file of the next event to be decided."""
         position = self.thread.position
         assert position is not None
         return position
 
     @property
     def told(self) -> tuple[str, int]:
-        """The writer's file and position, as slaves know the place."""
+        """The writer's binlog file and the position in it, as slaves know the position of the dump."""
         return self.source.file.begin.file, self.end
 
     def positions(self, segment: Segment, plans: Sequence[ChunkPlan]) -> list[ToldPositions]:
-        """Return the positions around each of the plans, which were made from this place."""
+        """Return the writer's positions before and after each of the plans, which were made from this place in
+        ``segment``.
+        """
         file, end, resume, last = self.source.file.begin.file, self.end, self.resume, self.thread.resume
         out = []
         for plan in plans:
@@ -69,9 +79,9 @@ class DumpPlace:
 
     @property
     def key(self) -> Hashable:
-        """The key under which dumps share steps.
+        """The key under which dumps share steps. Dumps with equal keys get the same messages from here on.
 
-        Dumps with equal keys get the same messages from here on. None: the dump shares with no other.
+        It is None inside a transaction, where no dumps share.
         """
         thread = self.thread.key
         if thread is None:
@@ -80,69 +90,76 @@ class DumpPlace:
 
 
 class Encoding(ABC):
-    """The form in which one kind of slave gets the chunks of a dump. Equal encodings write equal messages."""
+    """The message format in which one kind of slave gets the chunks of a dump. Equal encodings write equal messages."""
 
     @abstractmethod
     def pieces(self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan]) -> Sequence[PlacedPlan]:
-        """Return the plans of one segment, which were made from ``place``, in a form from which messages are made."""
+        """Return the plans of one segment, which were made from ``place``, as objects that make messages of this
+        format.
+        """
 
     @abstractmethod
     def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
-        """Return the message with which a dump begins at a place: the format description event, and the position.
+        """Return the message with which a dump, or a further file of it, begins: the format description event, and the
+        position.
 
-        ``previous`` is the binlog file of the message before, None if there was none.
+        ``previous`` is the binlog file that the dump has just left, None at the beginning of the dump.
         """
 
     def end_of_file(self, place: DumpPlace) -> Sequence[bytes]:
-        """Return the messages which tell a slave that the binlog file ends at this place."""
+        """Return the messages which tell a slave that the binlog file ends here."""
         return ()
 
     def heartbeat(self, place: DumpPlace) -> bytes:
-        """Return the message that tells a slave at this place that the master is alive."""
+        """Return the message that tells a slave that the master is alive. ``place`` is the position of its dump."""
         return b""
 
     def end_of_log(self, place: DumpPlace) -> bytes:
-        """Return the last message for a slave at this place, whose dump ends at the end of the binlog."""
+        """Return the last message of a dump that ends at the end of the binlog instead of waiting. ``place`` is the
+        position there.
+        """
         return b""
 
 
 @dataclass(eq=False)
 class Step:
-    """The chunks that follow a place, and the place after them."""
+    """The chunks from one place (the position of a dump) to the next place."""
 
     pieces: Sequence[bytes | PlacedPlan]
-    """The chunks as messages, or as plans from which messages can be made."""
+    """The chunks, each as a finished message or as a plan from which messages can be made."""
     after: DumpPlace
     reach: Reach
     before: DumpPlace
-    """The place from which the step leads."""
+    """The place at which the chunks begin."""
 
 
 class First(NamedTuple):
-    """The first segment after a place, and what the place's dump thread planned."""
+    """The segment at a dump's position, and the plans that the dump's thread has made for it."""
 
     segment: Segment
     thread: DumpThread
-    """The dump thread after the segment."""
+    """The dump thread in its state after the segment."""
     plans: list[ChunkPlan] | DumpfilterError
     shared: Shared
 
 
 @dataclass(eq=False)
 class Shared:
-    """The parts of steps that places in one segment of one file share."""
+    """Results for one segment that are shared by dumps whose steps begin at different positions or with different
+    filters.
+    """
 
     reaches: dict[int, Reach] = field(default_factory=dict)
-    """The transactions that steps through the segment passed, by the position where the steps began."""
+    """The GTID ranges and server ids of the transactions from a byte offset to the segment's end, by this offset."""
     pieces: dict[Hashable, Sequence[PlacedPlan]] = field(default_factory=dict)
-    """The plans of filters that decided alike."""
+    """The encoded plans of filters that decided alike, by decision, position and encoding."""
 
 
 def step_from(store: BinlogStore, place: DumpPlace, first: First | None = None) -> Step | None:
-    """Return the step from a place, or None when the binlog has nothing more at present.
+    """Return the step (the next chunks) of a dump at ``place``, or None when the binlog has no more events at present.
 
-    A step covers one segment, a scanned part of the file of up to 4 MiB, or leads to the next file. A step has at least
-    one chunk, which has no events if the filter drops the whole segment.
+    A step covers one segment, a scanned part of the file of up to 4 MiB, or leads to the next file. A step has at
+    least one chunk, which has no events if the filter drops the whole segment.
 
     Parameters:
         first: the segment and its plans, when they are known already.
@@ -198,10 +215,7 @@ def _placed(store: BinlogStore, place: DumpPlace, first: First, plans: Sequence[
 
 
 def place_after(store: BinlogStore, step: Step, piece: PlacedPlan) -> DumpPlace | None:
-    """Return the place after a chunk of a step, or None if a dump cannot go on there with other chunks.
-
-    A dump can do so between two transactions.
-    """
+    """Return the place of a dump after one chunk of a step. None if the chunk does not end between two transactions."""
     place, plan = step.before, piece.plan
     segment = store.segment_of(place.source, place.position)
     number = None if segment is None or plan.end != plan.resume else segment.transaction_at(plan.end)
@@ -213,7 +227,7 @@ def place_after(store: BinlogStore, step: Step, piece: PlacedPlan) -> DumpPlace 
 
 
 def step_to_file(place: DumpPlace, source: IndexedFile) -> Step:
-    """Return the step from the end of a file to the beginning of the next file."""
+    """Return the step from the end of one file to the beginning of the file ``source``."""
     after = place_in(source, place.thread.fork(), encoding=place.encoding)
     pieces = [*place.encoding.end_of_file(place), place.encoding.announcement(after, place.source)]
     return Step(pieces, after, Reach(), place)
@@ -227,10 +241,10 @@ def place_in(
     encoding: Encoding,
     told: int | None = None,
 ) -> DumpPlace:
-    """Return the place of a dump thread, which is not in use elsewhere, in a binlog file.
+    """Return the place of a dump thread at a position in a binlog file. The thread must not be in use elsewhere.
 
-    With None for ``position`` it is the file's first event. ``told`` is the position that a slave named inside a Gap
-    event at this place.
+    ``position`` is a byte offset in the file; None is the file's first event. ``told`` is the writer's position that a
+    slave has named, if it lies inside a Gap event that begins at ``position``; None otherwise.
     """
     file = source.file
     relay_rotate = file.first_event if file.is_relay_log else None

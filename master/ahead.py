@@ -1,4 +1,5 @@
-"""The refusal of replicas and slaves that have transactions which their source does not have, as servers refuse them.
+"""The refusal of replicas and slaves with GTIDs that their source does not have, as MySQL and MariaDB servers refuse
+them.
 
 MySQL refuses GTIDs with its own UUID that it has not executed. MariaDB refuses a GTID whose number its binlog has not
 reached for that server, in a domain that it knows. GTIDs of unknown UUIDs and domains are those of other servers.
@@ -24,10 +25,14 @@ if TYPE_CHECKING:
     from dumpfilter.master.store import BinlogStore
 
 LONGEST_WAIT = 15.0
-"""The longest wait for a store that is behind its source, seconds. The replica then gets an error and tries again."""
+"""The longest time that a replica waits for a store that lags behind its source, seconds. The replica then gets an
+error and tries again.
+
+The store is the directory with the binlog files that were received from a running server, the source.
+"""
 
 _LOOKS = 0.1
-"""The interval at which a replica's place is looked for in a store that is behind, seconds."""
+"""The interval at which a lagging store is checked for the replica's position, seconds."""
 
 _MOST_NAMED = 300
 """The length at which the list of GTIDs in an error is cut, characters."""
@@ -51,9 +56,11 @@ _HOLE = (
 
 
 class ReplicaAhead(PositionError):
-    """An error about a replica or slave with GTIDs that its source does not have.
+    """The error for a replica or slave with GTIDs that its source does not have, or with a position after the end of
+    its binlog.
 
-    ``told`` is the text that a server sends for it. ``is_diverged`` says that the source has logged later numbers.
+    ``told`` is the text that a server of this family sends for it. ``is_diverged`` says that the source has logged
+    higher sequence numbers in the same domain.
     """
 
     def __init__(self, told: str, *, gtids: str = "", is_diverged: bool = False) -> None:
@@ -65,18 +72,19 @@ class ReplicaAhead(PositionError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """The place at which a replica or slave asks to begin: GTIDs that it has, or a file and a position."""
+    """The start that a replica or slave asks for: the GTIDs that it has, or a binlog file and a position."""
 
     gtids: GtidSet | None = None
     file: str = ""
-    """The file, empty for the first one or if the GTIDs tell."""
+    """The name of the binlog file. Empty for the first file, and for a start by GTID."""
     position: int = 0
     ignores_duplicates: bool = False
-    """Whether a MariaDB replica may have received GTIDs by another way (``gtid_ignore_duplicates``)."""
+    """Whether a MariaDB replica may have received GTIDs from another source (``gtid_ignore_duplicates``)."""
 
 
 def ahead_of(wanted: Wanted, logged: Logged, server_uuid: str) -> ReplicaAhead | None:
-    """Return the error for a place that a server with these logged transactions refuses.
+    """Return the error for a start that a server with these logged transactions refuses, or None for an acceptable
+    start.
 
     ``server_uuid`` is the UUID of the MySQL server that wrote the binlog.
     """
@@ -128,10 +136,11 @@ def unknown_domains(have: GtidSet, store: BinlogStore) -> frozenset[int]:
 
 
 async def check_place(wanted: Wanted, reader: SharedReader, server_uuid: str) -> None:
-    """Refuse a replica that is ahead of its source. If only the store is behind its source, wait for the store.
+    """Refuse a replica that is ahead of its source. If only the received store lags behind its source, wait for the
+    store.
 
-    A place in a file that the source does not have is left to the search for the dump's start. Raises ReplicaAhead, and
-    BinlogUnreadable (momentary) for a store that is still behind, or whose source cannot be asked.
+    A file that the source does not have is not judged here, but when the dump's start is looked up. Raises
+    ReplicaAhead, and BinlogUnreadable (momentary) for a store that still lags, or whose source cannot be asked.
     """
     store = reader.store
     ahead = await reader.serve(lambda: _ahead(wanted, store, server_uuid))
@@ -167,7 +176,10 @@ async def check_place(wanted: Wanted, reader: SharedReader, server_uuid: str) ->
 def _ahead(
     wanted: Wanted, store: BinlogStore, server_uuid: str, source: Logged | None = None
 ) -> ReplicaAhead | None:
-    """Return the error for a place after the end of a store. ``source`` is the answer of the store's source."""
+    """Return the error for a start after the end of a store, or None.
+
+    ``source`` has the GTIDs of the server that the store is received from, or None if the server was not asked.
+    """
     store.refresh()
     if wanted.gtids is None:
         name = store.binlogs.names[-1]
@@ -196,7 +208,9 @@ def _before_first(have: MariadbGtidSet, store: BinlogStore) -> frozenset[Mariadb
 
 
 def _first_number(domain: int, store: BinlogStore) -> int | None:
-    """Return the number of the first transaction of a domain, or None if it was purged or is not written yet."""
+    """Return the sequence number of a domain's first transaction in the binlog. None if it was purged or is not
+    written yet.
+    """
     names = store.binlogs.names
 
     def is_before(name: str) -> bool:
@@ -213,7 +227,9 @@ def _first_number(domain: int, store: BinlogStore) -> int | None:
 
 
 def is_later(place: tuple[str, int], end: tuple[str, int]) -> bool:
-    """Tell whether a place comes after the end of a binlog, in the newest file or in a later one."""
+    """Tell whether a binlog position (file, offset) comes after the end ``end`` of a binlog, in the newest file or in
+    a later one.
+    """
     base, _, number = place[0].rpartition(".")
     newest_base, _, newest = end[0].rpartition(".")
     if base != newest_base or not (number.isdecimal() and newest.isdecimal()):
@@ -222,7 +238,7 @@ def is_later(place: tuple[str, int], end: tuple[str, int]) -> bool:
 
 
 def _logged(store: BinlogStore) -> Logged | None:
-    """Return the logged GTIDs of a store, or None if its newest file does not tell them."""
+    """Return the GTIDs that a store has logged, or None if its newest file is damaged or does not tell them."""
     try:
         return store.logged()
     except BinlogError:
@@ -231,10 +247,10 @@ def _logged(store: BinlogStore) -> Logged | None:
 
 
 def check_no_hole(have: GtidSet, file: str, store: BinlogStore) -> None:
-    """Check that each GTID of a replica in strict mode is in the binlog itself. Raises ReplicaAhead.
+    """Check that each GTID of a MariaDB replica in strict mode is in the binlog itself. Raises ReplicaAhead.
 
-    ``file`` is the file in which the replica's dump begins. MariaDB refuses a GTID that lies between two numbers of the
-    same server.
+    MariaDB refuses a GTID that is missing between two logged sequence numbers of the same server. ``file`` is the
+    binlog file in which the replica's dump begins.
     """
     logged = _logged(store)
     if logged is None or not isinstance(have, MariadbGtidSet):

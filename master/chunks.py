@@ -1,4 +1,4 @@
-"""The gRPC messages of a dump (chunks), with events, positions, GTIDs and counts."""
+"""The gRPC messages of a dump (chunks), with events, positions, GTIDs and counts of events and bytes."""
 
 from __future__ import annotations
 
@@ -60,9 +60,11 @@ def position_chunk(
 
 
 def kept_chunk(announcement: bytes, position: int, kept: int) -> bytes:
-    """Return the announcement of a dump that leaves out its first ``kept`` bytes.
+    """Return the first message of a dump, changed to say that its first ``kept`` bytes are left out, because the slave
+    has them.
 
-    ``position`` is the begin of the chunk in which the dump goes on.
+    ``announcement`` is the message without the change. ``position`` is the begin of the chunk with which the dump
+    continues.
     """
     chunk = pb.Chunk.FromString(announcement)
     chunk.end_position = position
@@ -72,17 +74,19 @@ def kept_chunk(announcement: bytes, position: int, kept: int) -> bytes:
 
 @dataclass(eq=False, slots=True)
 class GrpcPlan(PlacedPlan):
-    """A plan that becomes chunks of the gRPC stream."""
+    """A chunk's plan from which gRPC messages are made."""
 
     gaps: Gaps
-    """The plan's gaps, with the writer's positions."""
+    """The gaps (dropped transactions) of the plan, with positions in the writer's binlog file."""
     skipped: int = 0
-    """The bytes of the plan's first events that the slave has kept, and that the messages leave out."""
+    """The number of bytes at the beginning of the plan's events that the slave has already, and that the messages
+    leave out.
+    """
 
     def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
-        """Yield the chunk as a message.
+        """Yield the chunk as a message, or as several messages if the plan has far more bytes than ``chunk_size``.
 
-        A plan with far more bytes than ``chunk_size``, for example one large event, becomes several messages.
+        ``window`` holds bytes of the file that are in memory already; None for none.
         """
         plan, key_of, skipped = self.plan, self.source.gtid_source, self.skipped
         told, gaps = self.positions, self.gaps
@@ -124,10 +128,10 @@ class GrpcPlan(PlacedPlan):
 
 @dataclass(frozen=True)
 class GrpcEncoding(Encoding):
-    """The encoding of dumps for slaves of dumpfilter: chunks of ``dumpfilter.proto``, serialized."""
+    """The encoding of dumps for dumpfilter's own slaves: serialized chunks of ``dumpfilter.proto``."""
 
     def pieces(self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan]) -> list[PlacedPlan]:
-        """Return the plans of one segment with what the chunk before each has told the slave."""
+        """Return the plans of one segment with the positions that the slave knows before and after each."""
         return [
             GrpcPlan(plan, place.source, told, plan.gaps.of_writer(segment))
             for plan, told in zip(plans, place.positions(segment, plans), strict=True)
@@ -161,11 +165,11 @@ def counts_to_proto(counts: Counts) -> pb.Counts:
 
 
 def runs_to_proto(runs: GtidRuns, key_of: Callable[[int], SourceKey]) -> pb.GtidRunsSet:
-    """Return the gRPC message for ``runs``, the intervals of the GTIDs that a chunk completes.
+    """Return the gRPC message for ``runs``, the GTIDs of the transactions that end in a chunk.
 
-    The message groups the intervals by GTID source (server UUID, or domain and server id). In each group the intervals
-    ascend. Each interval is stored as its distance from the interval before and its length. ``key_of`` returns the GTID
-    source with a number.
+    The message groups the runs by GTID source (server UUID, or domain and server id). In each group they ascend. Each
+    run is stored as its distance from the run before and its length. ``key_of`` returns the GTID source for a source's
+    number.
     """
     members = []
     for source, group in groupby(sorted(runs.tolist()), key=itemgetter(0)):

@@ -58,32 +58,32 @@ _SHORTEST_GTID = HEADER_LENGTH + 25
 _NOT_PLAIN = FL_STANDALONE | FL_PREPARED_XA | FL_COMPLETED_XA
 
 LARGEST = DEFAULT_CHUNK_SIZE // 2
-"""The most bytes of commits that are decided together, so that they never fill a chunk."""
+"""The largest number of bytes of commits that are decided together, so that they never fill a chunk."""
 
 _MOST_DECISIONS = 10_000
-"""The most decisions that are kept. A source can make shapes without end."""
+"""The largest number of decisions that are cached. A source can produce any number of shapes."""
 
 
 class OtherEvents(Exception):
-    """The signal that received events have no shape, so that the dump thread must decide them."""
+    """The signal that received events have no shape (see the module), so that the dump thread must decide them."""
 
 
 class Decision(NamedTuple):
-    """The decision of one filter about the transactions of one shape."""
+    """The decision of one filter about all transactions of one shape."""
 
     sent: Sequence[int]
-    """The numbers of the events that are sent."""
+    """The indexes of the events that are sent."""
     ends: frozenset[int]
-    """The numbers of the rows events that get STMT_END_F."""
+    """The indexes of the rows events that get STMT_END_F, because a later rows event of the statement is dropped."""
     is_dropped: bool
     """Whether the whole transaction is dropped, so that a replica needs its GTID."""
     counts: Counts
-    """The counts of such a transaction, without the bytes, which differ between transactions."""
+    """The counts of one transaction of this shape, without bytes, which differ between transactions."""
 
 
 @dataclass(eq=False)
 class Commit:
-    """One transaction of plain row changes."""
+    """One received transaction of plain row changes."""
 
     offset: int
     data: bytes
@@ -95,12 +95,12 @@ class Commit:
 
     @property
     def end(self) -> int:
-        """The offset behind the transaction."""
+        """The byte offset in the binlog file after the transaction."""
         return self.offset + len(self.data)
 
     @property
     def gtid(self) -> tuple[SourceKey, int]:
-        """The source and the number of the transaction's GTID."""
+        """The GTID: its source (server UUID, or domain and server id) and its transaction number."""
         event = self.events[0]
         if event[4] == _GTID:
             uuid, number = struct.unpack_from("<16sq", event, HEADER_LENGTH + 1)
@@ -120,18 +120,19 @@ class Commit:
 
 
 class Tail:
-    """The events at the end of a binlog file that a receiver has handed over, up to the last whole transaction."""
+    """Collects the newest events of a binlog file from a receiver, and cuts them into whole transactions."""
 
     def __init__(self) -> None:
         self._file = ""
         self._end = 0
         self._open = b""
-        """The events of a transaction that is not whole yet."""
+        """The events received so far of a transaction that is not complete yet."""
 
     def add(self, file: str, offset: int, data: bytes, description: FormatDescription) -> list[Commit] | None:
-        """Return the transactions that are whole with ``data``, the events of a file from ``offset`` on.
+        """Return the transactions that ``data`` completes. ``data`` are events of a binlog file from the byte offset
+        ``offset`` on.
 
-        Return None if the dump thread must decide them. A transaction of which the begin is unknown is one of these.
+        Return None if the dump thread must decide the events, for example if the begin of a transaction is unknown.
         """
         if self._open and (file, offset) == (self._file, self._end):
             offset, data = offset - len(self._open), self._open + data
@@ -152,10 +153,10 @@ def _no_file(offset: int, length: int) -> bytes:
 
 
 def cut_commits(data: bytes, offset: int, description: FormatDescription) -> list[Commit]:
-    """Return the whole transactions at the begin of whole events, which begin at a file offset.
+    """Return the complete transactions in ``data``, whole events that begin between two transactions.
 
-    The last transaction may be incomplete, and is left out then. Raises OtherEvents at an event that no transaction of
-    plain row changes has.
+    ``offset`` is the byte offset of ``data`` in the binlog file. A last transaction that is incomplete is left out.
+    Raises OtherEvents at an event that no transaction of plain row changes has.
     """
     if (
         description.post_header_length(EventType.TABLE_MAP) != _TABLE_MAP_HEADER
@@ -205,7 +206,9 @@ def cut_commits(data: bytes, offset: int, description: FormatDescription) -> lis
 
 
 def _opening(event: bytes, kind: int, checksum: int) -> int:
-    """Return the flags of a Gtid event by which the scan tells transactions apart."""
+    """Return the flags of a Gtid event that belong to the transaction's shape. Raises OtherEvents for another event,
+    and for flags of DDL or XA.
+    """
     if len(event) - checksum < _SHORTEST_GTID and kind == _GTID:
         raise OtherEvents
     if kind == _GTID:
@@ -219,7 +222,9 @@ def _opening(event: bytes, kind: int, checksum: int) -> int:
 
 
 def _names(event: bytes, end: int) -> bytes:
-    """Return the names of database and table in a Table_map event, with their lengths."""
+    """Return the bytes of database and table name in a Table_map event, with their lengths. ``end`` is the event's
+    length without checksum.
+    """
     if end < _NAMES_AT + 4:
         raise OtherEvents
     table_at = _NAMES_AT + event[_NAMES_AT] + 2
@@ -240,7 +245,7 @@ def _is_begin(event: bytes, checksum: int) -> bool:
 
 @dataclass(eq=False, slots=True)
 class CommitStep:
-    """The commits that follow a place, as one dump gets them, and the place after them."""
+    """The received commits as one dump gets them (events to send and counts), and the place after them."""
 
     events: list[bytes]
     """The events to send."""
@@ -252,7 +257,7 @@ class CommitStep:
 
 
 class Decider:
-    """The decisions about commits by shape, for all filters of a binlog set."""
+    """Decides commits by shape for all filters of a binlog set, and caches the decisions."""
 
     def __init__(self, subjects: Subjects, sources: SourceNumbers) -> None:
         self._subjects = subjects
@@ -262,7 +267,7 @@ class Decider:
         self._description: FormatDescription | None = None
 
     def reach(self, commits: Sequence[Commit]) -> Reach:
-        """Return the GTIDs and the server ids of commits."""
+        """Return the GTID ranges and the server ids of commits."""
         reach = Reach()
         for commit in commits:
             reach.server_ids.add(commit.server_id)
@@ -275,9 +280,10 @@ class Decider:
         return reach
 
     def step(self, place: DumpPlace, commits: Sequence[Commit], reach: Reach) -> CommitStep | None:
-        """Return the step that leads a dump from ``place`` over commits, decided in memory.
+        """Return the step that leads a dump from ``place`` over these commits, decided in memory.
 
-        Return None if the commits need the full dump thread, for example because more than the filter's rules decides.
+        ``reach`` has the commits' GTID ranges and server ids. Return None if the commits need the full dump thread,
+        for example because more than the filter's rules decides.
         """
         encoding, thread = place.encoding, place.thread
         if not isinstance(encoding, ReplicaEncoding) or not thread.decides_by_flags:
@@ -338,7 +344,9 @@ class Decider:
         return self._known[key]
 
     def _decide(self, flags: TableFlags, commit: Commit) -> Decision | None:
-        """Let a dump thread decide a commit. Return None if its decision does not hold for the shape."""
+        """Decide a commit with a dump thread. Return None if the decision would not hold for all transactions of the
+        shape.
+        """
         fd = commit.description
         scanner = FileScanner("", fd, self._subjects, self._sources, verify=False, prepared=NONE_PREPARED)
         segment = scanner.scan(np.frombuffer(commit.data, np.uint8), commit.offset)

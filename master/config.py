@@ -20,7 +20,7 @@ from dumpfilter.master.replica_entry import Hashes, Password, ReplicaEntry, comp
 
 
 class _Account(Model):
-    """A table with the name and the password of a user."""
+    """A table of the configuration with the name and the password of a user."""
 
     name: Name
     password: Password | None = None
@@ -36,12 +36,12 @@ class _Account(Model):
 
     @property
     def stored(self) -> StoredPassword | ConsolePassword:
-        """The password as the master keeps it. Raises an error about ``password_hash``."""
+        """The password as the master stores it. Raises an error about ``password_hash``."""
         raise NotImplementedError
 
 
 class _User(_Account):
-    """A table ``[[user]]``."""
+    """A table ``[[user]]``: a user that slaves may connect as."""
 
     password_hash: Annotated[str, Field(min_length=1)] = ""
 
@@ -56,7 +56,7 @@ class _User(_Account):
 
 
 class _ConsoleUser(_Account):
-    """A table ``[[console_user]]``."""
+    """A table ``[[console_user]]``: a user of the SQL console."""
 
     role: Role = Role.READ
 
@@ -66,7 +66,7 @@ class _ConsoleUser(_Account):
 
 
 class _File(Model):
-    """The whole file."""
+    """The whole configuration file, as pydantic checks it."""
 
     user: tuple[_User, ...] = ()
     console_user: tuple[_ConsoleUser, ...] = ()
@@ -101,7 +101,7 @@ class _File(Model):
 
     @property
     def plain(self) -> Iterator[str]:
-        """The keys of the passwords that the file holds in the clear."""
+        """The keys of the passwords that the file holds in plain text, such as ``user[1].password``."""
         tables: dict[str, tuple[_Account | ReplicaEntry, ...]] = {
             "user": self.user,
             "console_user": self.console_user,
@@ -125,7 +125,7 @@ class MasterConfig:
     console_roles: Mapping[str, Role] = field(default_factory=dict)
     """The roles of the users of the master's SQL console, by user name."""
     plain: tuple[str, ...] = ()
-    """The keys of the passwords that the file holds in the clear, such as ``user[1].password``."""
+    """The keys of the passwords that the file holds in plain text, such as ``user[1].password``."""
     replicas: tuple[ReplicaEntry, ...] = ()
     """The filters and passwords of real MySQL and MariaDB replicas, in the order of the file."""
 

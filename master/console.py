@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST_NOTE = 512
-"""The longest text of a warning in the servers' protocol, characters."""
+"""The longest text of a warning in the client/server protocol, characters."""
 
 
 def _slave(cursor: Cursor) -> Who:
@@ -154,7 +154,7 @@ class MasterConsole:
             "source": lambda: facts.SOURCE.table(() if source is None else (source,)),
             "write_rules": lambda: facts.WRITE_RULES.table(_write_rows(self._register.write_filter)),
         }
-        """The tables of the schema ``dumpfilter``, by name, each with the function that reads its rows."""
+        """The tables of the schema ``dumpfilter``, by name, each with the function that returns its present rows."""
 
     @property
     def _mysql(self) -> bool:
@@ -214,7 +214,7 @@ class MasterConsole:
 
     @property
     def _base(self) -> str:
-        """The name of the binlog files without their number, as the server's option --log-bin gives it."""
+        """The base name of the binlog files, without the number, as the server's option --log-bin gives it."""
         return Path(self._store.binlogs.names[-1]).stem
 
     @execute.register
@@ -376,7 +376,7 @@ class MasterConsole:
         return Result(affected=ended)
 
     def _concerned(self, drain: Drain) -> list[RegisteredSlave]:
-        """Return the registered slaves that a drain concerns."""
+        """Return the registered slaves that a drain (the operator's order to send slaves away) concerns."""
         return [slave for slave in self._register.all() if drain.who.fits(slave.peer)]
 
     @execute.register

@@ -1,7 +1,7 @@
-"""The master's memory of the slaves that it has served: what it read, sent and dropped for each, and how far each came.
+"""The statistics of each slave that the master has served: events read, sent and dropped, and the position reached.
 
-A record belongs to the slave, which is its user, channel and server UUID. A slave that registers again goes on with
-its record, and a master with a state directory goes on with the records after a restart.
+A record belongs to a slave, identified by its user, channel and server UUID. A slave that registers again continues
+its record, and a master with a state directory continues all records after a restart.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from dumpfilter.dump.chunk import Counts
 from dumpfilter.master.who import Peer
 
 MOST_REMEMBERED = 10_000
-"""The most slaves whose counts the master remembers. Beyond it the master forgets the slave not seen for longest."""
+"""The largest number of slaves whose counts the master keeps. Above it the master forgets the slave that was not seen
+for the longest time.
+"""
 
 _SAVED_SECONDS = 60.0
-"""The longest time for which a sign of life without events, such as a heartbeat, may stay unsaved, seconds."""
+"""The longest time for which a heartbeat or another message without counts may stay unsaved, seconds."""
 
 
 class SlaveKey(NamedTuple):
-    """The names by which the master recognizes a slave whose counts go on."""
+    """The key of a slave's counts. A slave that returns with the same key continues its counts."""
 
     user: str
     channel: str
@@ -34,7 +36,7 @@ class SlaveKey(NamedTuple):
 
 @dataclass
 class SlaveCounts:
-    """The counts of one slave, with what tells people which slave it is. Times are Unix times, seconds."""
+    """The counts of one slave, with its identity for display. Times are Unix times, seconds."""
 
     key: SlaveKey
     server_id: NonNegativeInt = 0
@@ -50,11 +52,11 @@ class SlaveCounts:
     peer: str = ""
     """The address from which the slave registered last, as gRPC spells it."""
     is_done: bool = False
-    """Whether nobody waits for the slave: it read to the end and left, or UNREGISTER REPLICA named it."""
+    """Whether the slave is not expected back: it read to the end and left, or UNREGISTER REPLICA named it."""
 
     @property
     def as_peer(self) -> Peer:
-        """The facts by which tables and statements select the slave."""
+        """The slave's identity in the form by which tables and statements select slaves."""
         user, channel, uuid = self.key
         return Peer(user, channel, self.server_id, self.peer, uuid, self.host)
 
@@ -62,7 +64,7 @@ class SlaveCounts:
 class CounterBook:
     """The counts of all slaves that the master remembers. Thread-safe.
 
-    The book takes in a slave at its first dump. A client that only registers cannot push other slaves out.
+    A slave is added at its first dump, so a client that only registers cannot displace other slaves.
     """
 
     def __init__(self, records: Iterable[SlaveCounts] = (), *, most: int = MOST_REMEMBERED) -> None:
@@ -71,17 +73,17 @@ class CounterBook:
         newest = sorted(records, key=_last_seen)[-most:]
         self._records = {record.key: record for record in newest}
         self.generation = 0
-        """A number that grows with each change, so that a saver knows whether there is something to save."""
+        """A number that grows with each change, so that the saving thread knows whether there is something to save."""
         self._noted_at = 0.0
-        """The time of the newest sign of life that has raised the generation, Unix time, seconds."""
+        """The time at which a slave's activity last increased ``generation``, Unix time, seconds."""
 
     def record(self, key: SlaveKey) -> SlaveCounts:
-        """Return the counts with which a registering slave continues. Those of a new slave are zero."""
+        """Return the counts with which a registering slave continues. They are zero for a new slave."""
         with self._lock:
             return self._records.get(key) or SlaveCounts(key)
 
     def begin_dump(self, record: SlaveCounts, peer: Peer) -> SlaveCounts:
-        """Note that a dump for a slave begins, and return the slave's record in the book."""
+        """Record that a dump for a slave begins, and return the slave's stored counts."""
         with self._lock:
             record = self._entered(record)
             record.dumps += 1
@@ -91,16 +93,16 @@ class CounterBook:
             return record
 
     def note(self, record: SlaveCounts) -> SlaveCounts:
-        """Note a sign of life of a slave, such as the end of its dump, and return the slave's record in the book."""
+        """Record that a slave was seen, for example at the end of its dump, and return the slave's stored counts."""
         with self._lock:
             record = self._entered(record)
             self._note_seen(record, is_news=True)
             return record
 
     def finish(self, slaves: Callable[[SlaveCounts], bool]) -> list[SlaveCounts]:
-        """Note that nobody waits for the slaves whose record meets a condition. Return their records.
+        """Mark the slaves that ``slaves`` selects as not expected back. Return their counts.
 
-        Slaves that nobody waited for before are not among the records. A new dump of a slave revokes the note.
+        Slaves that were marked before are left out. A new dump of a slave removes the mark.
         """
         with self._lock:
             found = [one for one in self._records.values() if not one.is_done and slaves(one)]
@@ -110,9 +112,10 @@ class CounterBook:
             return found
 
     def add(self, record: SlaveCounts, file: str, position: int, counts: Counts | None) -> SlaveCounts:
-        """Note the place that a slave's dump has reached, and add the counts of its last chunk.
+        """Record the binlog position that a slave's dump has reached, and add the counts of its last chunk.
 
-        Events that the dump thread has buffered do not count. A heartbeat has no counts. Return the record in the book.
+        ``counts`` is None for a message without counts, such as a heartbeat. Events that the dump thread has buffered
+        do not count. Return the slave's stored counts.
         """
         with self._lock:
             record = self._entered(record)
@@ -134,15 +137,16 @@ class CounterBook:
             self.generation += 1
 
     def records(self) -> list[SlaveCounts]:
-        """Return a copy of the counts of all slaves, the slave that was not seen for the longest time first."""
+        """Return a copy of the counts of all slaves, ordered by the time when each was last seen, oldest first."""
         with self._lock:
             copies = [replace(record, counts=replace(record.counts)) for record in self._records.values()]
         return sorted(copies, key=_last_seen)
 
     def _entered(self, record: SlaveCounts) -> SlaveCounts:
-        """Return the slave's record in the book. A new or forgotten one is entered, in place of the oldest if need be.
+        """Return the slave's stored counts. A new or forgotten slave is added, if necessary in place of the one that
+        was not seen for the longest time.
 
-        Another registration of the same slave may have entered a record before.
+        Another registration of the same slave may have added it before.
         """
         found = self._records.get(record.key)
         if found is None:

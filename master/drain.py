@@ -1,8 +1,8 @@
 """The drains of a master: the slaves that the operator has sent away for a while, with the reason and the time.
 
 A drained slave's dump ends between two transactions, and the master refuses the slave until the operator ends the
-drain. The slave keeps trying, as after any lost connection, and goes on where it was. This module only holds which
-slaves are drained. The dumps and the registrations ask it.
+drain. The slave keeps trying, as after any lost connection, and later resumes where it was. This module only stores
+which slaves are drained. The dumps and the registrations read it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dumpfilter.base.printable import printable
 from dumpfilter.master.who import Peer, Who
 
 MOST_DRAINS = 10_000
-"""The most drains that a master keeps at once."""
+"""The largest number of drains that a master keeps."""
 
 _MOST_FOUND = 20_000
-"""The most slaves whose drain is remembered between two changes of the drains."""
+"""The largest number of slaves whose drain is cached between two changes of the drains."""
 
 SHUTTING_DOWN = "the master is shutting down"
-"""The reason of the drain with which a master ends."""
+"""The reason in the drain of all slaves with which a master shuts down."""
 
 
 class Drained(DumpfilterError):
@@ -36,7 +36,9 @@ class Drained(DumpfilterError):
 
 @dataclass(frozen=True)
 class Drain:
-    """One drain: the slaves that it concerns, the operator's reason, and the Unix time of its beginning, seconds."""
+    """One drain: the condition that selects its slaves, the operator's reason, and the Unix time of its beginning,
+    seconds.
+    """
 
     who: Who
     reason: str = ""
@@ -44,11 +46,11 @@ class Drain:
 
     @property
     def ends_with_master(self) -> bool:
-        """Whether the drain is part of the master's shutdown, so that the next master does not know it."""
+        """Whether the drain is part of the master's shutdown. The next run of the master does not restore it."""
         return self.who == Who() and self.reason == SHUTTING_DOWN
 
     def error(self) -> Drained:
-        """Return the error with which the master refuses a drained slave, and ends its dump."""
+        """Return the error with which the master refuses a drained slave, and with which it ends the slave's dump."""
         if self.ends_with_master:
             return Drained(f"drained: {SHUTTING_DOWN}; the slave tries again, and goes on where it was")
         since = datetime.fromtimestamp(self.since, UTC).isoformat(timespec="seconds")
@@ -63,14 +65,14 @@ class Drains:
     """The drains in force. Thread-safe.
 
     Each function of ``on_change`` is called after every change, without the lock. A look-up is cheap, because a dump
-    looks after every message.
+    does one after every message.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._drains: dict[Who, Drain] = {}
         self._found: dict[Peer, Drain | None] = {}
-        """The drain of each slave that was looked up since the last change."""
+        """The drain of each slave, or None, as it was looked up since the last change."""
         self.on_change: list[Callable[[], None]] = []
 
     def _set(self, drains: dict[Who, Drain]) -> None:
@@ -78,9 +80,9 @@ class Drains:
         self._drains, self._found = drains, {}
 
     def drain(self, who: Who, reason: str = "") -> Drain:
-        """Drain these slaves from now on, and return the drain. A second drain of the same slaves changes the reason.
+        """Drain the slaves that ``who`` selects from now on, and return the drain.
 
-        Raises OptionError when there are too many drains.
+        A second drain with an equal ``who`` changes the reason. Raises OptionError when there are too many drains.
         """
         with self._lock:
             old = self._drains.get(who)
@@ -98,7 +100,9 @@ class Drains:
         self._changed()
 
     def undrain(self, who: Who) -> int:
-        """End the drain of exactly these slaves, or every drain for all slaves. Return the number of ended drains."""
+        """End the drain with exactly this condition. The condition for all slaves ends every drain. Return the number
+        of ended drains.
+        """
         with self._lock:
             kept = {other: drain for other, drain in self._drains.items() if who not in (other, Who())}
             ended = len(self._drains) - len(kept)
@@ -108,7 +112,7 @@ class Drains:
         return ended
 
     def of(self, peer: Peer) -> Drain | None:
-        """Return a drain that concerns the slave, or None."""
+        """Return a drain that concerns the slave, or None if it is not drained."""
         # In this order, since a result for old drains must not be remembered for new ones.
         found = self._found
         drains = self._drains

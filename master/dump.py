@@ -1,4 +1,4 @@
-"""One binlog dump for one slave: the messages that the slave gets, also when its filter changes meanwhile."""
+"""One binlog dump to one slave. It yields the slave's messages, and takes up changes of the slave's filter."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ log = structlog.get_logger("dumpfilter.master")
 
 
 class Kept(NamedTuple):
-    """The bytes of events after the start position that a slave has kept, from a transaction whose end it lacks."""
+    """The bytes that a slave has already after the start position of its dump, of a transaction whose end it lacks:
+    their number and CRC32.
+    """
 
     size: int = 0
     crc32: int = 0
@@ -55,61 +57,70 @@ class DumpOptions:
     once: bool = False
     """Whether the dump ends at the end of the newest binlog file, instead of waiting for new events."""
     chunk_size: int = 0
-    """The size of the chunks (messages with events) that the slave wants, bytes; 0 for the master's default."""
+    """The size of the chunks (messages with events) that the slave asks for, bytes; 0 for the master's default."""
     line_rate: int = 0
-    """The bytes that the slave's line surely carries in a second; 0 if that is not known."""
+    """A rate that the slave's connection surely has, bytes per second; 0 if it is not known."""
     kept: Kept = NOTHING_KEPT
-    """The events that the slave need not get again."""
+    """The events at the start position that the slave has already and need not get again."""
     heartbeat_period: float = 0.0
     """The time between heartbeats while the master has nothing to send, seconds; 0 for the master's default."""
     other_filters_before: bool = False
-    """Whether another filter may have chosen the events that the slave has from before the start position.
+    """Whether another filter may have selected the events that the slave has from before the start position.
 
     Then the slave may hold XA transactions, prepared before the start, that the present filter would drop. The slave
     needs their XA COMMIT or XA ROLLBACK.
     """
     encoding: Encoding | None = None
-    """The form in which the slave gets the events; None for the chunks of ``dumpfilter.proto``."""
+    """The message format in which the slave gets the events; None for the chunks of ``dumpfilter.proto``."""
 
 
 class Reached(NamedTuple):
-    """The place in the binlog up to which a dump has yielded messages, as the slave knows it."""
+    """The binlog position up to which a dump has yielded messages: the writer's file and position, as the slave knows
+    them.
+    """
 
     file: str
     end: int
-    """The position up to which the messages cover the file, bytes."""
+    """The position in the file up to which the messages cover the binlog, bytes."""
     is_boundary: bool
     """Whether no transaction is open at this position."""
     is_beginning: bool = False
-    """Whether the message only says where the dump begins in the file (:meth:`Encoding.announcement`)."""
+    """Whether the last message only says where the dump begins in the file (:meth:`Encoding.announcement`)."""
 
 
 class OwnExclusion:
     """The transactions that one slave leaves out, although other slaves with an equal filter get them.
 
-    These are the transactions that the slave has already, and those that the slave itself wrote in a circle of servers.
-    Most parts of a binlog have none of them. There the slave shares its chunks with other slaves.
+    They are the transactions that the slave has already, and those that it wrote itself in circular replication. Most
+    parts of a binlog have none of them. There the slave shares its chunks with other slaves.
     """
 
     def __init__(self, reader: SharedReader, start: DumpStart, origin: OriginFilter | None) -> None:
         self._exclusion = Exclusion(reader.store.sources, start.gtid_set)
         self.origin = origin
-        """The origins that the slave does not want, with the slave's own server id."""
+        """The servers and domains whose transactions the slave does not want, including its own server id. None: it
+        wants all.
+        """
         self.shared_origin = _without_own_id(origin)
-        """The origins that the slave does not want, without the slave's own server id."""
+        """The servers and domains whose transactions the slave does not want, without its own server id. None: it
+        wants all.
+        """
 
     def touches(self, reach: Reach) -> bool:
-        """Tell whether a step may have transactions that this slave leaves out."""
+        """Tell whether transactions with these GTID ranges and server ids may include one that this slave leaves out.
+        """
         if self.origin is not None and self.origin.own_server_id in reach.server_ids:
             return True
         return self._exclusion.overlaps(reach)
 
     def own(self, place: DumpPlace) -> DumpPlace:
-        """Return a place from which the step leaves out this slave's transactions."""
+        """Return a copy of a dump's place from which this slave's transactions are left out."""
         return replace(place, thread=place.thread.leaving_out(self._exclusion, self.origin))
 
     def shared(self, place: DumpPlace) -> DumpPlace:
-        """Return a place from which the step leaves out nothing of this slave's own."""
+        """Return a copy of a dump's place from which only transactions are left out that slaves with an equal filter
+        leave out, too.
+        """
         return replace(place, thread=place.thread.leaving_out(None, self.shared_origin))
 
 
@@ -135,7 +146,9 @@ class Dump:
         self._drains = drains or Drains()
         self._options = options
         self._is_sized = options.encoding is None
-        """Whether the line decides the size of the messages. The messages of a real replica are single events."""
+        """Whether the size of messages adapts to the connection's speed. For a real replica each message is a single
+        event.
+        """
         most = LARGEST if self._is_sized else DEFAULT_CHUNK_SIZE
         self._pace = Pace(options.chunk_size or most, options.line_rate or None)
         self._heartbeat_period = options.heartbeat_period or HEARTBEAT_PERIOD
@@ -145,19 +158,24 @@ class Dump:
         self._own = OwnExclusion(reader, start, self._change.origin)
         self._encoding = options.encoding or GrpcEncoding()
         self.reached = Reached(start.file, start.position, is_boundary=True)
-        """The place up to which the message that was yielded last covers the binlog."""
+        """The binlog position up to which the dump has yielded messages."""
         self._is_private = False
-        """Whether the dump thread leaves out this slave's own transactions, because a filter waits for its use."""
+        """Whether the dump thread now leaves out this slave's own transactions, because a change of filter waits for a
+        boundary. The slave then shares no chunks.
+        """
         self._sent_at = 0.0
         self.quiet_seconds: float | None = None
-        """The silence after which the dump yields one empty message before the next heartbeat is due. None: never."""
+        """The time without a message after which the dump yields one empty message before the next heartbeat is due,
+        seconds. None: it yields none.
+        """
         self.sink: Callable[[Sequence[bytes], Reached], bool] | None = None
-        """A function that sends events at once and without waiting, or returns False and does nothing.
+        """A function that sends events at once without waiting, or returns False and does nothing. None: there is no
+        such function.
 
-        With a sink, the dump need not yield the messages of commits that this process receives.
+        With it, commits that this process receives need not be yielded by :meth:`messages`.
         """
         self._place: DumpPlace
-        """The place behind everything that the dump has yielded or sent."""
+        """The place of the dump (its position and filter) after everything that it has yielded or sent."""
         self.taken_over = False
         """Whether the dump ended because a newer dump of the same slave began, or the slave was unregistered."""
 
@@ -168,12 +186,12 @@ class Dump:
 
     @property
     def _is_drained(self) -> bool:
-        """Whether the master's operator has drained this slave, so that the dump ends between two transactions."""
+        """Whether the master's operator has drained this slave. The dump then ends between two transactions."""
         return self._drains.of(self._slave.peer) is not None
 
     @property
     def active(self) -> bool:
-        """Whether the slave has not begun a newer dump, and is still registered."""
+        """Whether this is the slave's newest dump, and the slave is still registered."""
         return self._register.holds(self._slave, self._number)
 
     async def messages(self) -> AsyncGenerator[bytes]:
@@ -190,7 +208,7 @@ class Dump:
             self.close()
 
     def close(self) -> None:
-        """Mark the dump as ended. Only a dump whose :meth:`messages` never ran needs this call."""
+        """Mark the dump as ended. Only the owner of a dump whose :meth:`messages` never ran must call this."""
         self._register.end_dump(self._slave, self._number)
 
     async def _messages(self) -> AsyncIterator[bytes]:
@@ -232,13 +250,13 @@ class Dump:
                 yield b""
 
     def _due_in(self, seconds: float) -> float:
-        """Return the time until the last message is ``seconds`` old."""
+        """Return the time until the last message will be ``seconds`` old; negative if it is older."""
         return self._sent_at + seconds - time.monotonic()
 
     async def _enter(self) -> DumpPlace:
-        """Return the place at which the dump begins to read a binlog file.
+        """Return the place (position and filter) at which the dump begins to read a binlog file.
 
-        The dump reads this open file to its end, even if another file takes the name meanwhile.
+        The dump reads this open file to its end, even if another file takes the name in the meantime.
         """
         start, change = self._start, self._change
         thread = DumpThread(
@@ -266,7 +284,9 @@ class Dump:
         return self._encoding.announcement(place, None)
 
     async def _next_step(self) -> Step | None:
-        """Return the next step, or None when a heartbeat is due, the filter has changed, or the dump is over."""
+        """Return the next step (the next chunks), or None when a heartbeat is due, the filter has changed, or the dump
+        is over.
+        """
         place = self._place
         if not place.thread.in_transaction:
             self._drains.check(self._slave.peer)
@@ -290,16 +310,16 @@ class Dump:
         return await self._without_own(self._place, step)
 
     def patience(self) -> float:
-        """Return the time until a heartbeat or an empty message is due, seconds."""
+        """Return the time until a heartbeat or an empty message is due, seconds; 0 if one is due now."""
         silence = self._heartbeat_period
         if self.quiet_seconds is not None:
             silence = min(silence, self.quiet_seconds)
         return max(self._due_in(silence), 0)
 
     def take(self, step: CommitStep) -> bool:
-        """Send commits at the end of the binlog through the sink, without waiting.
+        """Send received commits with ``sink``, without waiting.
 
-        Return False, and do nothing, if the dump must take them as other steps. Raises the errors of the sink.
+        Return False, and do nothing, if the dump must read them from the binlog. Raises the errors of the sink.
         """
         if (
             self.sink is None
@@ -322,7 +342,7 @@ class Dump:
         return True
 
     async def _without_own(self, place: DumpPlace, step: Step | None) -> Step | None:
-        """Return a step from a place without the transactions that this slave alone leaves out."""
+        """Return ``step``, or a step from the same place without the transactions that this slave alone leaves out."""
         if step is None or not self._own.touches(step.reach):
             return step
         own = self._own.own(place)
@@ -332,10 +352,11 @@ class Dump:
         return step
 
     async def _find_kept(self, place: DumpPlace) -> tuple[Step, int] | None:
-        """Return the step after the bytes that the slave has kept, and the position at which its first chunk begins.
+        """Return the step after the bytes that the slave has already, and the position at which its first chunk
+        begins.
 
-        Return None if the dump would send other bytes, or if transactions end among the bytes, since the slave would
-        miss their GTIDs. The dump then sends everything.
+        Return None if the dump would send other bytes than these, or if transactions end among them, since the slave
+        would miss their GTIDs. The dump then sends everything.
         """
         kept = self._options.kept
         left, crc = kept.size, 0
@@ -360,13 +381,15 @@ class Dump:
             place = step.after
 
     async def _check_goes_on(self, place: DumpPlace) -> None:
-        """Raise the store's error at the end of a binlog to which nothing will ever be added."""
+        """Raise the store's error if the dump is at the end of a binlog that will never grow again."""
         ended = self._store.ended()
         if ended is not None and await self._reader.call(lambda: step_from(self._store, place)) is None:
             raise ended
 
     async def _check_new_domains(self, step: Step) -> None:
-        """Check a MariaDB slave's GTID again when its domain appears in the binlog. Raises ReplicaAhead."""
+        """Check a MariaDB slave's GTIDs again when a domain appears that the binlog did not have before. Raises
+        ReplicaAhead.
+        """
         gtids = self._start.gtid_set
         if not self._unknown_domains or gtids is None:
             return
@@ -380,9 +403,9 @@ class Dump:
                 raise ahead
 
     async def _of_step(self, step: Step) -> AsyncIterator[bytes]:
-        """Yield the messages of a step, and go to the place after it.
+        """Yield the messages of a step, and set the dump's place to the end of the step.
 
-        After a change of the line's rate the dump leaves the step at the next boundary.
+        When the measured rate of the connection changes, the dump leaves the step at the next transaction boundary.
         """
         chunk_size = step.before.thread.chunk_size
         for number, piece in enumerate(step.pieces, 1):
@@ -419,7 +442,9 @@ class Dump:
             self._register.progress(self._slave, place.file, place.position, None)
 
     def _take_up_change(self, place: DumpPlace) -> DumpPlace:
-        """Return the place from which the dump continues with the slave's new filter."""
+        """Return the place from which the dump continues with the slave's new filter, at the next transaction
+        boundary.
+        """
         change = self._slave.change
         self._change = change
         old, self._own = self._own, OwnExclusion(self._reader, self._start, change.origin)
@@ -431,12 +456,14 @@ class Dump:
 
 
 def ends_transaction(plan: ChunkPlan) -> bool:
-    """Tell whether a transaction ends in the chunk, so that the slave has a new resume point after the chunk."""
+    """Tell whether a transaction ends in the chunk, so that the slave can resume at a later position after it."""
     return bool(plan.resume_bytes) or plan.end == plan.resume
 
 
 def _without_own_id(origin: OriginFilter | None) -> OriginFilter | None:
-    """Return an origin filter without the slave's own server id; None if it then leaves out nothing."""
+    """Return an origin filter (unwanted servers and domains) without the slave's own server id; None if nothing is
+    left.
+    """
     if origin is None:
         return None
     shared = replace(origin, own_server_id=0)

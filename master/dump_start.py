@@ -1,4 +1,4 @@
-"""The place between two transactions at which a dump begins, found by the GTIDs or the position that a reader names.
+"""The transaction boundary at which a dump begins, found by the GTIDs or the position that a slave or replica names.
 
 Slaves and replicas name files and positions of the writer, the server that wrote the events. A relay log has other
 offsets, and may have several files for one of the writer's.
@@ -23,33 +23,37 @@ from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 _FARTHEST = 1 << 31
-"""The distance from which on a position of 32 bits lies before another one."""
+"""The difference from which on a position of 32 bits counts as lying before another one."""
 
 _UNKNOWN_END = -1
-"""The position behind a transaction of which the set does not have the end yet."""
+"""The value for the end position of a transaction whose end is not written yet."""
 
 
 @dataclass(frozen=True)
 class DumpStart:
-    """The place between two transactions at which a dump begins to read."""
+    """The transaction boundary at which a dump begins to read."""
 
     file: str = ""
-    """The file of the set."""
+    """The name of the binlog file on this master."""
     position: int = 0
-    """The offset in the file, bytes."""
+    """The byte offset in the file."""
     gtid_set: GtidSet | None = None
     """The GTIDs of transactions that the slave has and that the dump leaves out.
 
     None when the slave named none (no auto-positioning).
     """
     told: int | None = None
-    """The writer's position that the slave named, if a Gap event of a relay log begins at ``position`` and has it."""
+    """The writer's position that the slave named, if it lies inside the Gap event of a relay log that begins at
+    ``position``. None otherwise.
+
+    A Gap event stands for transactions that the master of the relay log's slave dropped.
+    """
     unknown_domains: frozenset[int] = frozenset()
-    """The domains of the slave's GTIDs (MariaDB) of which the binlog has no transaction yet."""
+    """The MariaDB domains of the slave's GTIDs in which the binlog has no transaction yet."""
     begun: int = 0
-    """The writer's position at the place, if the reader named a position."""
+    """The position in the writer's file at the boundary, if the slave named a position."""
     end: int = 0
-    """The writer's position behind the transaction of which the reader has a part; 0 if the reader has none.
+    """The writer's position after the transaction of which the replica has a part; 0 if it has no partial transaction.
 
     It is negative for a transaction whose end is not written yet.
     """
@@ -59,7 +63,7 @@ def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
     """Return the binlog file and position at which the dump for a slave's request begins.
 
     The request holds a GTID set, or a file and position. Raises GtidError, BinlogMissing, PositionError, or
-    BinlogUnreadable for a position that a slave of a chain has not received yet.
+    BinlogUnreadable for a position that a slave in a chain of slaves has not received yet.
     """
     if request.WhichOneof("start") == "gtid_set":
         return start_after(parse_gtid_set(request.gtid_set, family=store.family), store)
@@ -83,7 +87,7 @@ def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
 
 
 def wanted_by(request: pb.DumpRequest, store: BinlogStore) -> Wanted:
-    """Return the place at which a slave's request asks to begin. Raises GtidError."""
+    """Return the start that a slave's request asks for, as GTIDs or as a position. Raises GtidError."""
     if request.WhichOneof("start") == "gtid_set":
         return Wanted(parse_gtid_set(request.gtid_set, family=store.family))
     place = getattr(request, "from")
@@ -101,11 +105,11 @@ def start_after(have: GtidSet, store: BinlogStore) -> DumpStart:
 
 
 def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
-    """Return the start of a dump at a file and a position of the writer that a slave sent.
+    """Return the start of a dump at a file and a position in the writer's binlog, which a slave has named.
 
-    An empty file name stands for the first file, and position 0 for the beginning of the file. Raises BinlogMissing for
-    a file that the set does not have, and PositionError for a position at which no dump can begin. A position that the
-    slave of a chain has not received yet raises BinlogUnreadable (momentary).
+    An empty file name stands for the first file, and position 0 for the beginning of the file. Raises BinlogMissing
+    for a file that the set does not have, and PositionError for a position at which no dump can begin. A position that
+    the slave of a chain has not received yet raises BinlogUnreadable (momentary).
     """
     # Another process may have purged binlog files since the store read the index file.
     store.refresh()
@@ -133,7 +137,7 @@ def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
 
 
 def _check_has_earlier(request: pb.DumpRequest, store: BinlogStore) -> None:
-    """Check that a slave has the transactions that the relay log lacks, although they lie in its range of positions.
+    """Check that a slave has the transactions that the relay log lacks although their positions lie in its range.
 
     Such a relay log belongs to a slave that asked its master by GTID while it had some transactions already. Raises
     PositionError.
@@ -159,7 +163,7 @@ def _check_has_earlier(request: pb.DumpRequest, store: BinlogStore) -> None:
 
 
 def _file_for(have: GtidSet, store: BinlogStore) -> str:
-    """Return the newest binlog file such that the slave has every GTID of the files before.
+    """Return the newest binlog file such that the slave has all GTIDs of the earlier files.
 
     Raises PositionError when the slave lacks GTIDs that the master has purged.
     """
@@ -177,12 +181,12 @@ def _file_for(have: GtidSet, store: BinlogStore) -> str:
 
 
 def find_position(file: str, position: int, store: BinlogStore, *, has_earlier: bool = False) -> DumpStart:
-    """Return the newest boundary at or before a position in the writer's binlog.
+    """Return the newest transaction boundary at or before a position in the writer's binlog.
 
-    An empty ``file`` stands for the first one. Of several relay log files for one file of the writer the newest that
-    begins before the position counts. ``has_earlier`` says that the reader has the transactions which the slave had
-    before it asked its master by GTID, and which the relay log therefore lacks. Raises BinlogMissing, PositionError for
-    a place that the set lacks, and BinlogUnreadable (momentary) for one that the slave will receive.
+    An empty ``file`` stands for the first one. If several relay log files belong to one file of the writer, the newest
+    that begins before the position is used. A relay log may lack transactions that the slave had before it asked its
+    master by GTID. ``has_earlier`` says that the reader has them. Raises BinlogMissing, PositionError for a position
+    that the set lacks, and BinlogUnreadable (momentary) for one that the slave will receive.
     """
     names = store.binlogs.names
     if not file and store.is_relay_log:
@@ -208,7 +212,9 @@ def find_position(file: str, position: int, store: BinlogStore, *, has_earlier: 
 
 
 def _holding(file: str, position: int, store: BinlogStore) -> IndexedFile:
-    """Return the newest relay log file for a file of the writer that begins at a position or before."""
+    """Return the newest relay log file that holds the writer's file ``file`` from ``position`` or an earlier position
+    on.
+    """
     known = []
     newest = store.open_file(store.binlogs.names[-1]).file.begin.file
     if is_later((file, 0), (newest, 0)):
@@ -232,10 +238,10 @@ def _missing(file: str, position: int, what: str) -> PositionError:
 
 
 def _begin(indexed: IndexedFile, boundary: int, before: int) -> int:
-    """Return the writer's position at which a transaction begins, if its Gtid event tells it.
+    """Return the writer's position at which a transaction begins, if its Gtid event tells it; otherwise ``before``.
 
-    The position lies behind ``before``, the position after the event before, where a relay log lacks transactions. The
-    slave had these transactions already when it asked its master by GTID.
+    ``boundary`` is the byte offset of the transaction, and ``before`` the writer's position after the event before.
+    The two differ where a relay log lacks transactions, which the slave had already when it asked its master by GTID.
     """
     header = EventHeader.unpack(indexed.read(boundary, HEADER_LENGTH))
     if header.type not in GTIDS or not header.end_log_pos:
@@ -245,7 +251,8 @@ def _begin(indexed: IndexedFile, boundary: int, before: int) -> int:
 
 
 def is_event(position: int, indexed: IndexedFile, store: BinlogStore) -> bool:
-    """Tell whether an event of a server's binlog begins at a position, or the binlog ends there."""
+    """Tell whether an event of a server's binlog file begins at the byte offset ``position``, or the file ends there.
+    """
     if position <= indexed.file.first_event:
         return position in (FIRST_EVENT, indexed.file.first_event)
     if position > indexed.file.size:
@@ -255,7 +262,7 @@ def is_event(position: int, indexed: IndexedFile, store: BinlogStore) -> bool:
 
 
 def is_gap(indexed: IndexedFile, boundary: int) -> bool:
-    """Tell whether a Gap event begins at a boundary."""
+    """Tell whether a Gap event (in place of dropped transactions) begins at the byte offset ``boundary``."""
     return EventHeader.unpack(indexed.read(boundary, HEADER_LENGTH)).type == EventType.IGNORABLE
 
 
@@ -269,9 +276,9 @@ def _not_received(file: str, position: int) -> BinlogUnreadable:
 
 
 def _transaction_at(indexed: IndexedFile, position: int, store: BinlogStore) -> tuple[int, int, int] | None:
-    """Return the first transaction or Gap event that ends behind a position of the writer, or None without one.
+    """Return the first transaction or Gap event that ends after a position of the writer, or None without one.
 
-    The result is its begin in the set, and the writer's positions before and behind it.
+    The result is its byte offset in the file on this master, and the writer's positions before and after it.
     """
     at = indexed.boundary_before(position)
     begun: tuple[int, int] | None = None

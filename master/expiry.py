@@ -1,4 +1,6 @@
-"""The expiry of a received store: old binlog files go by age and by size, but never those that a known slave needs."""
+"""The expiry of a received binlog set: old files are removed by age and by total size, but never those that a known
+slave needs.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +20,19 @@ from dumpfilter.master.service import DumpFilterService
 log = structlog.get_logger("dumpfilter.master")
 
 _LOOK_SECONDS = 60.0
-"""The interval between two looks for files that may go, seconds."""
+"""The interval between two checks for expired files, seconds."""
 _WARN_SECONDS = 24 * 3600.0
-"""The interval at which a warning about a slave that holds files is repeated, seconds."""
+"""The interval at which the warning about a slave that keeps files from expiry is repeated, seconds."""
 
 
 @dataclass(frozen=True)
 class Expiry:
-    """The bounds of a store. None stands for no bound."""
+    """The limits of a store (received binlog set). None stands for no limit."""
 
     seconds: float | None = None
-    """The age of a file's last write from which on the file may go, seconds."""
+    """The age of a file's last write from which on the file may be removed, seconds."""
     nbytes: int | None = None
-    """The size of all files together above which the oldest may go, bytes."""
+    """The total size of all files above which the oldest may be removed, bytes."""
 
     @property
     def is_on(self) -> bool:
@@ -38,10 +40,10 @@ class Expiry:
 
 
 class StoreExpiry:
-    """The removal of a store's files that are beyond the bounds. One thread calls :meth:`run`.
+    """Removes the files of a store (received binlog set) that are beyond the limits. One thread calls :meth:`run`.
 
-    A file stays while a connected slave, or one that is gone and within its keeping time, has not got past the file.
-    Before such a slave is forgotten, the log warns once a day that the store grows because of it.
+    A file stays while a slave needs it that is connected, or that was last seen within the time of ``--keep-slaves``.
+    The log warns once a day that the store grows because of such a slave.
     """
 
     def __init__(self, service: DumpFilterService, bounds: Expiry) -> None:
@@ -49,18 +51,18 @@ class StoreExpiry:
         self._bounds = bounds
         self._looked_at = 0.0
         self._warned_at: dict[tuple[str, str, int | str], float] = {}
-        """The time of the last warning about each slave that holds files, by the slave's identity."""
+        """The time of the last warning about each slave that keeps files from expiry, by the slave's identity."""
         self._failed = ""
 
     def run(self) -> list[str]:
-        """Remove files, if it is time for a look. Return the names of the files that are gone."""
+        """Remove expired files if the last check is long enough ago. Return the names of the removed files."""
         if not self._bounds.is_on or time.monotonic() - self._looked_at < _LOOK_SECONDS:
             return []
         self._looked_at = time.monotonic()
         return self.look()
 
     def look(self) -> list[str]:
-        """Remove the files that may go, and return their names."""
+        """Remove the expired files that no slave needs, and return their names."""
         binlogs = self._service.store.binlogs
         try:
             binlogs.refresh()
@@ -86,7 +88,7 @@ class StoreExpiry:
         return gone
 
     def _beyond(self, names: list[str]) -> int:
-        """Return how many of the oldest files are beyond a bound. The newest file never is."""
+        """Return how many of the oldest files are beyond a limit. The newest file never is."""
         found = [self._service.store.binlogs.path(name).stat() for name in names]
         total = sum(file.st_size for file in found)
         oldest = time.time() - (self._bounds.seconds or 0.0)
@@ -99,7 +101,8 @@ class StoreExpiry:
         return len(names) - 1
 
     def _held(self, names: list[str], wanted: int) -> tuple[int, list[KnownSlave]]:
-        """Return how many of the ``wanted`` oldest files no slave needs, and the slaves that need others of them."""
+        """Return how many of the ``wanted`` oldest files no slave needs, and the slaves that need one of these files.
+        """
         places = {name: number for number, name in enumerate(names)}
         oldest = time.time() - self._service.known_slaves.keep_seconds
         holders = [

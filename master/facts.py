@@ -1,4 +1,4 @@
-"""Facts about a master's slaves, drains, filters, source, calls and caches, each declared once.
+"""The columns and metrics of a master's slaves, drains, filters and source, each declared once.
 
 The console's tables, the metrics, docs/metrics.md and ``dumpfilter status`` are made from these declarations.
 """
@@ -30,52 +30,59 @@ if TYPE_CHECKING:
     from dumpfilter.master.source import SourceThread
 
 LONGEST_LABEL = 64
-"""The length at which label values are cut, characters. MySQL's channel and user names are not longer."""
+"""The length to which label values of metrics are cut, characters. MySQL's channel and user names are not longer."""
 
 _LONGEST_WARNING = 500
 """The length to which a warning about a filter is cut, characters."""
 
 PREFIX = "dumpfilter_master_"
-"""The beginning of the names of the metrics."""
+"""The prefix of the metrics' names."""
 
 _INTEGER, _TEXT, _TIME = ColumnType.INTEGER, ColumnType.TEXT, ColumnType.TIMESTAMP
 
 
 def rule_text(rule_filter: ReplicationFilter) -> str:
-    """Return the rules of a filter as one line."""
+    """Return the rules of a filter as one line of text."""
     return " ".join(map(str, rule_filter.rules))
 
 
 def semantics_of(rule_filter: ReplicationFilter) -> str:
-    """Return the name of the semantics by which a filter decides."""
+    """Return the name of the semantics by which a filter decides: effective (WL#2516, by the tables that a statement
+    changes) or classic (the server's own).
+    """
     effective = isinstance(rule_filter, EffectiveFilter)
     return str(FilterSemantics.EFFECTIVE if effective else FilterSemantics.CLASSIC)
 
 
 def listed(values: Iterable[object]) -> str:
-    """Return values as one text with commas."""
+    """Return values as one text, separated by commas."""
     return ",".join(map(str, values))
 
 
 class SlaveView(NamedTuple):
-    """A slave, and the binlog at the same moment, without which the lag is not known."""
+    """A slave with the end of the binlog at the same moment. Without the end (None) the lag is not known."""
 
     slave: KnownSlave
     end: BinlogEnd | None = None
 
     @property
     def lag_bytes(self) -> int | None:
-        """The bytes of the binlog that the slave's dump has not reached. None if the file is gone."""
+        """The number of bytes of the binlog that the slave's dump has not reached yet. None if the file was purged, or
+        without the binlog's end.
+        """
         return None if self.end is None else self.end.lag_bytes(self.slave.place)
 
     @property
     def lag_seconds(self) -> float | None:
-        """The time since the first event was written that the slave's dump has not reached."""
+        """The time since the server wrote the first event that the slave's dump has not reached, seconds. None if it
+        is not known.
+        """
         return None if self.end is None else self.end.lag_seconds(self.slave.place)
 
 
 def _registered(read: Callable[[RegisteredSlave], Any], type: ColumnType = _TEXT) -> Fact:
-    """Declare a column in which only a registered slave has a value."""
+    """Declare a column whose value is read from a slave's registration. It is NULL for a slave that is not registered.
+    """
 
     def value(view: SlaveView) -> Any:
         return None if view.slave.registered is None else read(view.slave.registered)
@@ -172,7 +179,7 @@ COUNTERS: Facts[SlaveCounts] = Facts(
 
 
 class DrainView(NamedTuple):
-    """A drain, and the registered slaves that it concerns."""
+    """A drain (the operator's order to send slaves away), and the registered slaves that it concerns."""
 
     drain: Drain
     slaves: list[RegisteredSlave]
@@ -208,7 +215,9 @@ IMPOSED: Facts[ImposedFilter] = Facts(declared(_ImposedFacts, PREFIX))
 
 
 class EntryView(NamedTuple):
-    """A ``[[replica]]`` of the configuration, and the filter and replicas that it has now."""
+    """A ``[[replica]]`` table of the configuration, with its present filter and the registered replicas that it
+    concerns.
+    """
 
     entry: ReplicaEntry
     changed_at: float | None
@@ -216,14 +225,18 @@ class EntryView(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """The place from which the filter comes."""
+        """The source of the filter: ``console`` if CHANGE REPLICATION FILTER changed it, ``replica`` if it is adopted
+        from the replica, else ``configuration``.
+        """
         if self.changed_at is not None:
             return "console"
         return "replica" if self.entry.adopt else "configuration"
 
     @property
     def on_drift(self) -> str | None:
-        """The fate of a replica with drift. None if the master cannot see drift."""
+        """The action when the replica's own filter differs from this one (drift). None if the master does not compare
+        them.
+        """
         return (
             None
             if self.entry.adopt or self.entry.connect is None

@@ -1,7 +1,7 @@
-"""The master's warnings about the filters of registered slaves, which never refuse a slave.
+"""The master's warnings about rules in the filters of registered slaves. They never refuse a slave.
 
-The master knows the tables and statements that its index has scanned for any slave so far. It reads nothing for the
-warnings. ``dumpfilter lint`` reads the whole binlog set, and shows the events.
+The check uses the tables and statements that the master has scanned for any slave so far, and reads no file.
+``dumpfilter lint`` reads the whole binlog set, and shows the events.
 """
 
 from __future__ import annotations
@@ -24,43 +24,43 @@ from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.master.register import RegisteredSlave
 
 MOST_SUBJECTS = 2000
-"""The most tables and statements by which the master judges a filter, to bound the time."""
+"""The largest number of tables and statements against which the master checks a filter, to bound the time."""
 
 MOST_RULES = 100
-"""The most rules of a filter that the master judges."""
+"""The largest number of rules in a filter that the master checks. Larger filters get no warnings."""
 
 _MOST_PAIRS = 20_000
-"""The most pairs of a rule and a table or statement, so that a check takes some 0.2 s of CPU at most."""
+"""The largest number of pairs of a rule and a table or statement, so that a check takes at most some 0.2 s of CPU."""
 
 _MOST_CHECKING = 0.5
-"""The CPU time after which one question about many slaves makes no further check, seconds."""
+"""The CPU time after which one request for the warnings of many slaves makes no further check, seconds."""
 
 _SECONDS = 60.0
 """The shortest time between two checks of the same filter, seconds."""
 
 _MOST_FILTERS = 4096
-"""The most filters whose warnings the master remembers."""
+"""The largest number of filters whose warnings are cached."""
 
 _MOST_LOGGED = 10_000
-"""The most warnings that the master remembers to have logged."""
+"""The largest number of warnings that are remembered as logged."""
 
 _LONGEST = 600
-"""The length to which a warning is cut, characters, since a slave chooses the names in its rules."""
+"""The length to which a warning is cut, characters, because a slave can choose long names in its rules."""
 
 log = structlog.get_logger("dumpfilter.master")
 
 
 class _Checked(NamedTuple):
     subjects: int
-    """The number of tables and statements that the index knew at the check."""
+    """The number of tables and statements that the index knew at the time of the check."""
     at: float
     warnings: tuple[FilterWarning, ...]
 
 
 class FilterWarnings:
-    """The warnings about filters, from the tables and statements that an index knows so far. Thread-safe.
+    """The warnings about filters, from the tables and statements that the index knows so far. Thread-safe.
 
-    ``clock`` returns a time in seconds that never jumps.
+    ``clock`` returns a monotonic time in seconds.
     """
 
     def __init__(self, subjects: Subjects, clock: Callable[[], float] = time.monotonic) -> None:
@@ -71,7 +71,8 @@ class FilterWarnings:
         self._logged: Recent[Hashable, None] = Recent(_MOST_LOGGED)
 
     def of(self, rule_filter: ReplicationFilter, *, check: bool = True) -> tuple[FilterWarning, ...]:
-        """Return the warnings about a filter. A check is repeated when the index knows more, once in a minute.
+        """Return the warnings about a filter. The check is repeated at most once a minute, when the index knows more
+        tables or statements.
 
         Without ``check`` the warnings are those of the last check, and none if there was no check.
         """
@@ -97,7 +98,7 @@ class FilterWarnings:
     def of_each(
         self, slaves: Iterable[RegisteredSlave]
     ) -> Iterator[tuple[RegisteredSlave, tuple[FilterWarning, ...]]]:
-        """Yield the warnings about the filter of each slave.
+        """Yield each slave with the warnings about its filter.
 
         When the checks have taken long, the warnings of later slaves are those of their last checks.
         """
@@ -106,7 +107,10 @@ class FilterWarnings:
             yield slave, self.of(slave.filter, check=time.thread_time() - begin < _MOST_CHECKING)
 
     def texts(self, slave: RegisteredSlave, warnings: Iterable[FilterWarning] | None = None) -> list[str]:
-        """Return the warnings about a slave's filter as lines. Log those that were not logged before."""
+        """Return the warnings about a slave's filter as lines of text. Log those that were not logged before.
+
+        ``warnings`` are the warnings, if the caller has them already; None: check the filter.
+        """
         found = []
         for warning in self.of(slave.filter) if warnings is None else warnings:
             text = printable(str(warning), _LONGEST)

@@ -1,8 +1,7 @@
-"""The gate through which every gRPC call passes before the service sees it.
+"""The gRPC interceptor that limits what a client can cost the master before it has proved a password.
 
-The gate bounds what a client can spend before it has shown a password. The bounds are on the calls under way, on the
-time and the size of a request, and on the requests that are decoded at once. A call that finds no place is refused
-before its request is received.
+The limits are on the calls in progress, on the time and the size of a request, and on the requests that are decoded at
+once. A call beyond a limit is refused before its request is received.
 
 gRPC itself receives the request of a call before it calls the service, without a time limit. Therefore the gate turns
 each method into one with a stream of requests, which a service reads itself. On the wire both are the same.
@@ -39,13 +38,13 @@ from dumpfilter.master.measurements import MEASURED
 log = structlog.get_logger("dumpfilter.master")
 
 Context = grpc.aio.ServicerContext[Any, Any]
-"""gRPC's view of a call, in the asyncio loop that serves it."""
+"""The object with which gRPC describes a call in the asyncio loop that serves it."""
 
 MAX_ERROR = 1800
 """The longest error text that the master sends to a slave, characters. gRPC limits the text's header to 8 KiB."""
 
 _ESCAPED_SHARE = 3
-"""The factor by which the longest error text is shorter when it is not ASCII.
+"""The divisor of the longest error text if the text is not ASCII.
 
 gRPC may need 12 bytes for such a character, because it escapes each byte.
 """
@@ -53,15 +52,17 @@ gRPC may need 12 bytes for such a character, because it escapes each byte.
 _STOPPING = frozenset(
     {"ALREADY_EXISTS", "INVALID_ARGUMENT", "OUT_OF_RANGE", "FAILED_PRECONDITION", "DATA_LOSS"}
 )
-"""The status codes at which a slave stops, until its operator has removed the cause. After others it tries again."""
+"""The gRPC status codes at which a slave stops until its operator has removed the cause. After all others it tries
+again.
+"""
 
 
 class RequestRefused(DumpfilterError):
-    """The base class of errors about a request that the service does not get to see."""
+    """The base class of errors about a request that is refused before the service receives it."""
 
 
 class MalformedRequest(RequestRefused):
-    """The error for a request that is no message of the contract."""
+    """The error for a request that is not a valid message of ``dumpfilter.proto``."""
 
     grpc_code = "INVALID_ARGUMENT"
 
@@ -73,7 +74,7 @@ class RequestTooLarge(RequestRefused):
 
 
 class RequestTooLate(RequestRefused):
-    """The error for a request that does not arrive in time."""
+    """The error for a request that does not arrive within the time limit."""
 
     grpc_code = "CANCELLED"
 
@@ -85,47 +86,49 @@ class OutOfMemory(RequestRefused):
 
 
 class Silent(Exception):
-    """The signal that a slave has given no sign of life."""
+    """The signal that a slave has made no call within the time that it promised."""
 
 
 def stops_slaves(error: DumpfilterError) -> bool:
-    """Tell whether a slave that gets this error stops, until its operator has removed the cause."""
+    """Tell whether a slave that receives this error stops until its operator has removed the cause."""
     return error.grpc_code in _STOPPING
 
 
 @dataclass(frozen=True)
 class MethodBounds:
-    """The bounds of one gRPC method."""
+    """The limits of one gRPC method."""
 
     max_request: int = MAX_SMALL_REQUEST
     kind: Kind = Kind.CALL
-    """The kind of place that a method with a stream of responses takes once its request is decoded."""
+    """The concurrency limit against which a method with streamed responses counts, once its request is decoded."""
     is_serialized: bool = False
-    """Whether the service's answers are messages as bytes already."""
+    """Whether the service's answers are serialized messages already."""
     check: Callable[[Any], None] = lambda request: None
-    """Checks the numbers of elements in a request, right after the request is decoded. Raises OptionError."""
+    """Checks the numbers of elements in a decoded request. Raises OptionError."""
 
 
 class LifeSigns:
-    """The watches over the dumps of slaves that have promised to make calls. A dump whose slave fell silent ends.
+    """The time limits on dumps whose slaves have promised to make regular calls. A dump ends when its slave makes
+    none.
 
     A slave vanishes without a word when its machine loses power or a cable is cut. Pings of HTTP/2 cannot tell such a
-    slave from one with a slow line, because their answers wait behind the stream.
+    slave from one with a slow connection, because their answers wait behind the stream.
     """
 
     def __init__(self) -> None:
         self._watches: dict[str, tuple[asyncio.Timeout, float]] = {}
-        """The limit of each dump by the slave's id, and the silence after which the dump ends, seconds."""
+        """The timeout of each dump by the slave's id, with the time without a call after which the dump ends, seconds.
+        """
 
     def hear(self, slave_id: str) -> None:
-        """Note a call of a slave."""
+        """Restart the timeout of the slave's dump, because the slave has made a call."""
         limit, seconds = self._watches.get(slave_id, (None, 0.0))
         if limit is not None and not limit.expired():
             limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
     @asynccontextmanager
     async def awaited(self, request: Any) -> AsyncIterator[None]:
-        """Raise Silent in the present task when the slave of a request makes no call for the time that it promised.
+        """Raise Silent in the present task when the slave makes no call for the time that ``request`` promises.
 
         A slave whose request names no time, or 0, has promised none.
         """
@@ -149,7 +152,7 @@ class LifeSigns:
 
 
 class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic only in the type stubs
-    """A gRPC interceptor that keeps the bounds of each method, given by its full name.
+    """A gRPC interceptor that enforces the limits of each method. ``bounds`` has the limits by the method's full name.
 
     Methods that ``bounds`` leaves out have the defaults of :class:`MethodBounds`. Large requests are decoded in
     ``workers``.
@@ -202,7 +205,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
     async def _receive(
         self, parse: Callable[[bytes], Any] | None, bounds: MethodBounds, context: Context, method: str
     ) -> Any:
-        """Return the request of a call, and note the slave's sign of life. Raises DumpfilterError."""
+        """Return the request of a call, and note that the slave is alive. Raises DumpfilterError."""
         try:
             async with asyncio.timeout(self._seconds):
                 data = await context.read()
@@ -238,7 +241,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
 
     @asynccontextmanager
     async def _refusing(self, context: Context, method: str) -> AsyncIterator[None]:
-        """End a call with the status code and the text that belong to the error of a block."""
+        """End a call with the status code and the text of the error that the ``with`` block raises."""
         try:
             yield
         except Silent:

@@ -28,13 +28,14 @@ _BOUNDS = {
     f"/{_HEALTH}/Check": MethodBounds(kind=Kind.FREE),
     f"/{_HEALTH}/Watch": MethodBounds(kind=Kind.WATCH),
 }
-"""The bounds of the methods whose requests are large, that last, or that take no time at all."""
+"""The limits of the methods that need others than the default: for large requests, for streams, and for health checks.
+"""
 
 END_SECONDS = 10.0
-"""The time that a server which stops waits for its calls, beyond the time that they are given, seconds."""
+"""The additional time that a stopping server waits for its calls after their grace period, seconds."""
 
 _DECODERS = 2
-"""The threads that decode large requests."""
+"""The number of threads that decode large requests."""
 
 OPTIONS = [
     ("grpc.max_send_message_length", -1),
@@ -59,7 +60,7 @@ OPTIONS = [
 
 
 class GrpcPort:
-    """A port for slaves. Except for :meth:`abandon`, everything runs in one asyncio loop."""
+    """The gRPC port to which slaves connect. All methods but :meth:`abandon` run in one asyncio loop."""
 
     def __init__(self, servicer: pb_grpc.DumpFilterServicer, limits: ServerLimits) -> None:
         connections = limits.connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
@@ -96,14 +97,14 @@ class GrpcPort:
         self._decoders.shutdown(cancel_futures=True)
 
     def abandon(self) -> None:
-        """Give the port up after its loop has died. Any thread may call this method."""
+        """Release the port after its asyncio loop has died. Any thread may call this method."""
         # Without its loop a server never ends, and gRPC complains when the server is freed.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))
         self._decoders.shutdown(cancel_futures=True)
 
 
 async def end_of_tasks() -> None:
-    """Wait until the tasks of closed ports have ended. Call this once, before the loop ends."""
+    """Wait until the tasks of closed ports have ended. Call this once, before the asyncio loop ends."""
     # gRPC writes a traceback for each of its tasks that has not ended when the loop ends.
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     if rest:

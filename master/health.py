@@ -1,4 +1,4 @@
-"""gRPC's standard health service, whose statuses follow from facts about a master."""
+"""gRPC's standard health service of a master."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import aio  # type: ignore[attr-defined]  # the package has no types
 
 PROCESS = "process"
-"""The name of the service that tells whether the process answers, whatever becomes of the binlog."""
+"""The name of the health service that is SERVING as long as the process answers, even if the binlog cannot be read."""
 
 SOURCE = "source"
-"""The name of the service that tells whether a running server, which the master follows, sends its binlog."""
+"""The name of the health service that is SERVING while the server that the master follows sends its binlog."""
 
 
 class _Facts(NamedTuple):
-    """The facts about a master from which the health of its services follows."""
+    """The state of a master from which the health of its services is computed."""
 
     serving: bool = False
     readable: bool = False
@@ -23,7 +23,7 @@ class _Facts(NamedTuple):
     drained: bool = False
     """Whether the operator has drained all slaves."""
     receiving: bool | None = None
-    """Whether the source that the master follows sends its binlog. None: the master follows none."""
+    """Whether the server that the master follows sends its binlog. None: the master follows no server."""
 
 
 class Health(aio.HealthServicer):  # type: ignore[misc]  # the package has no types
@@ -31,7 +31,7 @@ class Health(aio.HealthServicer):  # type: ignore[misc]  # the package has no ty
 
     The service ``process`` is SERVING from the master's start until it shuts down. The services in ``services`` are
     SERVING while the master can also read its binlog, and has not drained all slaves. The service ``source`` exists
-    after :meth:`tell` was told of a source.
+    once :meth:`tell` has set ``receiving``.
     """
 
     def __init__(self, services: frozenset[str]) -> None:
@@ -40,7 +40,7 @@ class Health(aio.HealthServicer):  # type: ignore[misc]  # the package has no ty
         self._facts = _Facts()
 
     async def tell(self, **facts: bool) -> None:
-        """Replace facts about the master by their names in ``_Facts``, and tell the watches."""
+        """Change fields of ``_Facts``, and report the new health to all clients that watch it."""
         now = self._facts = self._facts._replace(**facts)
         serves = dict.fromkeys(self._services, now.readable and not now.drained)
         serves[PROCESS] = True

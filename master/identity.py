@@ -1,4 +1,4 @@
-"""The UUID by which a slave recognizes a binlog set, and notices that its master now serves another set."""
+"""The UUID by which a slave recognizes its master's binlog set, and notices that another set is served now."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SERVER_UUID = re.compile(r"^\s*server[-_]uuid\s*=\s*([0-9a-fA-F-]{36})\s*$", re
 
 
 def uuid_of(binlogs: BinlogSet) -> str:
-    """Return the UUID that stands for a binlog set, the same at every start of the master.
+    """Return the UUID that identifies a binlog set, the same at every start of the master.
 
     A set in a MySQL server's data directory has the UUID of ``auto.cnf``. For another set, the UUID is computed from
     the first bytes of its first file, or read from the file that :func:`keep_uuid` wrote before that file was purged.
@@ -36,7 +36,7 @@ def uuid_of(binlogs: BinlogSet) -> str:
 
 
 def keep_uuid(binlogs: BinlogSet) -> None:
-    """Write the UUID of a binlog set beside the index file, so that it survives the purge of the first file.
+    """Write the UUID of a binlog set to a file beside the index file, so that it survives the purge of the first file.
 
     The UUID of :func:`uuid_of` may be computed from the first file. When the UUID comes from a file such as
     ``auto.cnf``, nothing is written. Raises OutputError.

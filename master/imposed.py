@@ -23,7 +23,7 @@ ServerId = Annotated[int, Field(ge=1, le=0xFFFFFFFF)]
 
 
 class FilterTable(Model):
-    """A table of the configuration that gives a filter to the slaves that meet its conditions."""
+    """A table of the configuration file that gives a filter to the slaves that meet its conditions."""
 
     semantics: FilterSemantics = FilterSemantics.CLASSIC
     server_ids: frozenset[ServerId] = frozenset()
@@ -46,8 +46,8 @@ class ImposedFilter(FilterTable):
 
     A slave gets the events that pass its own filter and every filter imposed on it. The conditions name server ids,
     users and networks; an empty condition is met by every slave. The rules compare the names that databases have on
-    the master, before any ``--replicate-rewrite-db`` of the slave. ``on_undecided`` says what becomes of an event about
-    which the filter cannot decide. A rewrite rule is an error.
+    the master, before any ``--replicate-rewrite-db`` of the slave. ``on_undecided`` says whether an event that the
+    filter cannot decide is sent, dropped, or stops the dump. A rewrite rule is an error.
     """
 
     name: Name
@@ -70,27 +70,27 @@ class ImposedFilter(FilterTable):
 
     @cached_property
     def filter(self) -> ReplicationFilter:
-        """The filter with these rules."""
+        """The filter with the rules of this table."""
         return self.filter_of(self.rules)
 
     @cached_property
     def who(self) -> Who:
-        """The slaves on which the filter is imposed."""
+        """The condition that selects the slaves on which the filter is imposed."""
         return Who(users=self.users, server_ids=self.server_ids, networks=self.networks)
 
     @property
     def sends(self) -> tuple[object, ...]:
-        """A value that is equal for filters which send and drop the same, whatever conditions choose their slaves."""
+        """A value that is equal for filters which send and drop the same events, whatever slaves they select."""
         return self.name, self.on_undecided, type(self.filter), self.filter.rules, self.filter.names
 
     @property
     def boundary(self) -> BoundaryFilter:
-        """The filter that the dump asks. It is stricter than the rules alone, so that no forbidden row passes."""
+        """The filter that the dump uses. It is stricter than the rules alone, so that no forbidden row can be sent."""
         return BoundaryFilter(self.filter, self.on_undecided, name=self.name)
 
 
 def imposed_on(filters: Iterable[ImposedFilter], peer: Peer) -> tuple[ImposedFilter, ...]:
-    """Return the filters that are imposed on a slave.
+    """Return those of ``filters`` that are imposed on the slave ``peer``.
 
     A slave with an unknown address meets every condition on networks, so that no slave escapes a filter.
     """

@@ -30,7 +30,7 @@ from dumpfilter.index.xa import Prepared
 from dumpfilter.master.recent_cache import RecentCache
 
 SegmentCache = RecentCache[tuple[int, int], Segment]
-"""Scanned segments by the number of their file, and the position at which they begin.
+"""The cache of scanned segments, by the number of their file and the byte offset at which they begin.
 
 The number belongs to one file on the disk. A file that replaces another file under the same name has another number.
 """
@@ -42,13 +42,13 @@ Without this rule, a server that writes one transaction at a time would make a t
 """
 
 _MERGED_TOGETHER = 64
-"""The small segments of a file that this process writes, after which they are scanned again together."""
+"""The number of small segments after which they are merged by a new scan, in a file that this process writes."""
 
 _TAIL = 64
-"""The number of bytes before the end of the scanned part that must stay the same while the file grows."""
+"""The number of bytes before the end of the scanned part that are compared, to notice that the file was overwritten."""
 
 _RECENT = 64 << 10
-"""The most bytes before the end of the scanned part that stay in memory for dumps at the end of the file."""
+"""The number of bytes before the end of the scanned part that stay in memory for dumps at the end of the file."""
 
 _COMPARED = 1 << 20
 """The number of bytes that are compared at a time when another file has taken the file's name."""
@@ -63,7 +63,8 @@ _numbers = itertools.count(1)
 
 @dataclass
 class _Place:
-    """The start and end of a scanned segment (consecutive events) in its binlog file, and data for a second scan.
+    """The start and end of a scanned segment as byte offsets in its binlog file, and the state needed to scan it
+    again.
 
     A segment that has left the cache is scanned a second time.
     """
@@ -79,7 +80,9 @@ class _Place:
 
 
 class IndexedFile:
-    """A binlog file with the positions of the segments that have been scanned so far. Thread-safe."""
+    """A binlog file with the byte offsets of the segments (up to 4 MiB of events) that have been scanned so far.
+    Thread-safe.
+    """
 
     def __init__(
         self,
@@ -96,17 +99,21 @@ class IndexedFile:
         self._is_written_here = is_written_here
         self.name = file.name
         self.number = next(_numbers)
-        """A number that no other indexed file of this process has. The cache of segments uses it."""
+        """A number that no other indexed file of this process has. The segment cache uses it as a key."""
         self.identity = file.identity
         """The file system and the inode of the open file."""
         self._lost: BinlogError | None = None
         self.held: dict[Xid, int] = {}
-        """The subject of each XA transaction that was prepared in an earlier file and ends in this file, by XID.
+        """The set of tables and statements of each XA transaction that was prepared in an earlier file and ends in
+        this one, by XID.
 
-        The subject is a number that stands for the tables which the transaction changed. A filter decides by it.
+        The value is the set's number (:meth:`Subjects.any_of`). A filter's decision about the set decides about the XA
+        COMMIT or XA ROLLBACK.
         """
         self.cold_until = 0
-        """The offset before which the bytes of the file probably have to be read from the disk."""
+        """The byte offset before which the file's bytes are probably not in the page cache, and must be read from the
+        disk.
+        """
         self._read_segments = functools.partial(
             SegmentReader, subjects=subjects, sources=sources, max_opened=max_opened
         )
@@ -119,9 +126,10 @@ class IndexedFile:
         self._lock = threading.Lock()
 
     def position_of(self, offset: int) -> int:
-        """Return the writer's position at an offset at which an event begins. It is the offset in a server's binlog.
+        """Return the position in the writer's binlog at the byte offset of an event. In a server's binlog it is the
+        offset itself.
 
-        Raises BinlogError.
+        The writer is the server whose binlog a slave's relay log holds. Raises BinlogError.
         """
         file = self.file
         if not file.is_relay_log:
@@ -133,7 +141,10 @@ class IndexedFile:
         return file.begin.position if segment is None else segment.position_of(offset)
 
     def boundary_before(self, position: int) -> int:
-        """Return the offset of a boundary at or before a position of the writer, as near as the scan has come to it."""
+        """Return the byte offset of the last known transaction boundary at or before a position in the writer's binlog.
+
+        Only the boundaries between the segments that were scanned so far are known.
+        """
         for place in reversed(self._places):
             writer = place.point.writer
             begin = place.start if writer is None else writer.position
@@ -143,12 +154,12 @@ class IndexedFile:
 
     @property
     def scanned_to(self) -> int:
-        """The position in the file up to which events have been scanned, bytes."""
+        """The byte offset in the file up to which events have been scanned."""
         return self._places[-1].end if self._places else self.file.first_event
 
     @property
     def scanned(self) -> tuple[int, int]:
-        """The bytes and the events that have been scanned. What was scanned twice counts once."""
+        """The number of bytes and of events that have been scanned. Parts that were scanned twice count once."""
         return self.scanned_to - self.file.first_event, sum(place.events for place in self._places)
 
     @property
@@ -157,7 +168,8 @@ class IndexedFile:
         return bool(self._places) and self._places[-1].rotated
 
     def segment_at(self, position: int) -> Segment | None:
-        """Return the segment with the event at ``position``, scanning the file up to there if necessary.
+        """Return the segment with the event at the byte offset ``position``, and scan the file up to there if
+        necessary.
 
         Return None when no whole transaction has been written at ``position`` yet. The segment does not tell the tables
         of an XA COMMIT or XA ROLLBACK whose transaction was prepared in an earlier file. Raises BinlogError where the
@@ -182,7 +194,9 @@ class IndexedFile:
             return self._load(number)
 
     def in_memory(self, position: int) -> Segment | None:
-        """Return the segment with the event at ``position`` if the cache has it. The method does not wait."""
+        """Return the segment with the event at the byte offset ``position`` if the cache has it; None otherwise. The
+        method does not wait.
+        """
         places = self._places
         number = self._place(position, places)
         key = None if number is None else (self.number, places[number].start)
@@ -190,15 +204,17 @@ class IndexedFile:
 
     @property
     def gone(self) -> bool:
-        """Whether the events that were scanned are no longer in the file of this name."""
+        """Whether the file under this name no longer has the events that were scanned."""
         return self._lost is not None
 
     def gtid_source(self, number: int) -> SourceKey:
-        """Return the GTID source (server UUID, or domain and server id) with a number."""
+        """Return the GTID source (server UUID, or domain and server id) for a source's number."""
         return self._sources.key(number, self.file.format_description.family)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return exactly ``length`` bytes of the scanned part of the file from ``offset`` on. Raises BinlogError."""
+        """Return exactly ``length`` bytes of the scanned part of the file from the byte offset ``offset`` on. Raises
+        BinlogError.
+        """
         try:
             return self.file.read(offset, length)
         except BinlogTruncated:
@@ -206,12 +222,16 @@ class IndexedFile:
             raise
 
     def recent(self, low: int, high: int) -> Window | None:
-        """Return bytes with those from ``low`` to ``high``, if they were scanned last and are still in memory."""
+        """Return recently scanned bytes that are still in memory, if they include the file offsets ``low`` to
+        ``high``; None otherwise.
+        """
         recent = self._recent
         return recent if recent.offset <= low and high <= recent.offset + len(recent.data) else None
 
     def read_whole(self, buffer: npt.NDArray[np.uint8], offset: int) -> None:
-        """Fill ``buffer`` with bytes of the scanned part of the file from ``offset`` on. Raises BinlogError."""
+        """Fill ``buffer`` with bytes of the scanned part of the file from the byte offset ``offset`` on. Raises
+        BinlogError.
+        """
         try:
             self.file.read_whole(buffer, offset)
         except BinlogTruncated:
@@ -219,21 +239,22 @@ class IndexedFile:
             raise
 
     def lost(self) -> BinlogError:
-        """Return the error for a dump that reads this file, after the file has lost its scanned events."""
+        """Return the error for a dump that reads this file after the file has lost its scanned events."""
         found = self._lost or BinlogReplaced(_REPLACED, file=self.name, position=self.scanned_to)
         self._lost = found
         # Several threads raise the error, and each needs an object of its own for its traceback.
         return found.located(self.name)
 
     def give_up(self, error: BinlogError) -> None:
-        """Make each later reading of the file raise an error."""
+        """Let each later read of the file raise this error."""
         self._lost = self._lost or error
 
     def check(self) -> None:
         """Check that the scanned part of the file is still there, and still begins with the same events.
 
-        Nobody else changes a file that this process writes. Raises BinlogReplaced when another file was written over
-        this one, and BinlogTruncated when the file is shorter than the part that was scanned.
+        A file that this process writes is not checked, since nobody else changes it. Raises BinlogReplaced when
+        another file was written over this one, and BinlogTruncated when the file is shorter than the part that was
+        scanned.
         """
         if self.gone:
             raise self.lost()
@@ -253,10 +274,10 @@ class IndexedFile:
             raise self.lost()
 
     def adopt(self, file: BinlogFile) -> bool:
-        """Go on with another file that has taken this file's name, if it has the same bytes as the scanned part.
+        """Continue with another file that has taken this file's name, if it has the same bytes as the scanned part.
 
-        A copying program such as rsync replaces a binlog by a newer copy of the same binlog. Return False, and count
-        as gone, when the other file has other bytes or when the old file can no longer be read.
+        A copying program such as rsync replaces a binlog by a newer copy of the same binlog. Return False, and mark
+        this file as lost, when the other file has other bytes or when the old file can no longer be read.
         """
         with self._lock:
             if self.gone or not _same_bytes(self.file, file, self.scanned_to):
@@ -291,16 +312,19 @@ class IndexedFile:
             self._recent = Window(self._recent.data[-_TAIL:].copy(), self.scanned_to - _TAIL)
 
     def _place(self, position: int, places: Sequence[_Place] | None = None) -> int | None:
-        """Return the index of the segment that contains ``position``, or None when that position is not scanned yet.
+        """Return the index of the scanned segment that contains the byte offset ``position``, or None when it is not
+        scanned yet.
 
-        ``places`` has the scanned segments, if the caller does not hold the lock.
+        ``places`` is the list of scanned segments, if the caller does not hold the lock; None otherwise.
         """
         places = self._places if places is None else places
         found = bisect.bisect_right(places, position, key=lambda place: place.end)
         return found if found < len(places) else None
 
     def _check_scanned(self) -> None:
-        """Check that the scanned part of the file still begins and ends with the same events, as :meth:`check`."""
+        """Check that the scanned part of the file still begins and ends with the same bytes. Raises the errors of
+        :meth:`check`.
+        """
         self.check()
         tail = self._recent.data[-_TAIL:].tobytes()
         if tail and self.file.read(self.scanned_to - len(tail), len(tail)) != tail:
@@ -353,7 +377,7 @@ class IndexedFile:
         return True
 
     def _mergeable(self, new: int) -> list[_Place]:
-        """Return the last small segments that the next scan reads again together with ``new`` bytes.
+        """Return the last small segments that the next scan merges with ``new`` new bytes.
 
         A segment is merged when at least as many bytes follow it. So each byte is scanned a logarithmic number of times
         while a file grows by single transactions, and few small segments are left.
@@ -369,7 +393,7 @@ class IndexedFile:
         return self._places[first:]
 
     def _load(self, number: int) -> Segment:
-        """Return a segment from the cache, or scan its part of the file again."""
+        """Return the segment with this index from the cache, or scan its part of the file again."""
         places = self._places
         segment = self._cache.get((self.number, places[number].start))
         if segment is not None:
@@ -407,7 +431,8 @@ def _without_flag(head: bytes) -> bytes:
 
 
 def _same_bytes(old: BinlogFile, new: BinlogFile, end: int) -> bool:
-    """Tell whether two files have the same bytes before the offset ``end``, but for the flag of a file in use."""
+    """Tell whether two files have the same bytes before the byte offset ``end``, apart from LOG_EVENT_BINLOG_IN_USE_F.
+    """
     try:
         for offset in range(0, end, _COMPARED):
             length = min(_COMPARED, end - offset)

@@ -1,6 +1,6 @@
-"""The slaves that a master knows: registered ones, gone ones, and replicas that the configuration names.
+"""The slaves that a master knows: registered ones, disconnected ones, and replicas that the configuration names.
 
-Each rendering of the master's slaves (console, status, metrics, the call Status) takes its facts from here.
+The console, the status, the metrics and the gRPC call Status all take the list of slaves from here.
 """
 
 from __future__ import annotations
@@ -23,54 +23,57 @@ from dumpfilter.master.who import Peer, Who
 _Identity = tuple[str, str, int | str]
 
 KEEP_SECONDS = 7 * 86_400.0
-"""The default of ``--keep-slaves``, the time for which the master waits for a slave that is gone, seconds."""
+"""The default of ``--keep-slaves``, the time for which a disconnected slave counts as missing, seconds."""
 
 
 MOST_REFUSALS = 1000
-"""The most slaves whose refusal the master remembers."""
+"""The largest number of slaves whose refusal the master remembers."""
 
 
 class Presence(enum.StrEnum):
-    """The presence of a slave at its master."""
+    """The state of a slave at its master."""
 
     CONNECTED = "connected"
-    """A dump runs for the slave."""
+    """A dump to the slave is running."""
     GONE = "gone"
-    """The slave was served within the keeping time, and no dump runs for it."""
+    """The slave was served within the time of ``--keep-slaves``, and no dump to it is running."""
     REFUSED = "refused"
-    """The master refused the slave with an error at which the slave stops, and no dump runs for the slave since."""
+    """The master refused the slave with an error at which slaves stop, and no dump to the slave has begun since."""
     DRAINED = "drained"
-    """The operator has drained the slave, which would be gone, refused or never seen otherwise."""
+    """The operator has drained the slave (sent it away). Otherwise it would count as gone, refused or never seen."""
     NEVER_SEEN = "never seen"
-    """A ``[[replica]]`` of the configuration names the slave, and the master has served no such slave."""
+    """A ``[[replica]]`` of the configuration names the slave, and the master has never served such a slave."""
     FINISHED = "finished"
-    """The slave asked for the binlog up to its end, and got it; or UNREGISTER REPLICA named the slave."""
+    """The slave asked for the binlog up to its end, and got it; or the operator gave UNREGISTER REPLICA for it."""
     REGISTERED = "registered"
     """The slave has registered, and has not asked for a dump yet."""
 
     @property
     def is_missing(self) -> bool:
-        """Whether somebody waits for such a slave. Its absence is a problem unless the slave is drained."""
+        """Whether a slave in this state should be connected and is not. This is a problem unless the slave is drained.
+        """
         return self in (Presence.GONE, Presence.REFUSED, Presence.DRAINED, Presence.NEVER_SEEN)
 
 
 @dataclass
 class KnownSlave(SlaveCounts):
-    """A slave's record with the slave's presence. ``last_seen_at`` is 0 for a slave that was never seen."""
+    """A slave's counts with its present state. ``last_seen_at`` is 0 for a slave that was never seen."""
 
     presence: Presence = Presence.GONE
     port: int = 0
     registered: RegisteredSlave | None = None
-    """The slave's registration. None for a slave that the master remembers from before, or waits for."""
+    """The slave's registration. None for a slave that is known from earlier dumps, or from the configuration only."""
     entry: str = ""
-    """The key of the ``[[replica]]`` that names a slave which was never seen, such as ``replica[2]``."""
+    """The key of the ``[[replica]]`` table that names a slave which was never seen, such as ``replica[2]``. Empty for
+    others.
+    """
     is_drained: bool = False
     refusal: str = ""
-    """The error with which the master refused a replica that is ``REFUSED``."""
+    """The text of the error with which the master refused a slave in the state ``REFUSED``."""
 
     @property
     def gone_since(self) -> str:
-        """The time of the last sign of life of a slave that is missing, ISO 8601 in UTC. Empty for any other slave."""
+        """The time at which a missing slave was last seen, ISO 8601 in UTC. Empty for any other slave."""
         if not (self.presence.is_missing and self.last_seen_at):
             return ""
         return datetime.fromtimestamp(self.last_seen_at, UTC).isoformat(timespec="seconds")
@@ -82,7 +85,7 @@ class KnownSlave(SlaveCounts):
 
     @property
     def identity(self) -> _Identity:
-        """User, channel and server id. A slave without a server id has its UUID there.
+        """The slave's user, channel and server id; its UUID in place of a server id that is 0.
 
         A slave that comes back with another UUID, as a replica that was set up anew, has the same identity.
         """
@@ -90,20 +93,20 @@ class KnownSlave(SlaveCounts):
 
 
 class KnownSlaves:
-    """The slaves that a master knows."""
+    """The list of all slaves that a master knows, from registrations, stored counts, refusals and the configuration."""
 
     def __init__(self, register: Register, drains: Drains) -> None:
         self._register = register
         self._drains = drains
         self.keep_seconds = KEEP_SECONDS
         self.entries: Callable[[], Sequence[ReplicaEntry]] = tuple
-        """Returns the tables ``[[replica]]`` in force. A master without a port for replicas has none."""
+        """Returns the ``[[replica]]`` tables in force. A master without a port for replicas has none."""
         self._lock = threading.Lock()
         self._refused: Recent[_Identity, KnownSlave] = Recent(MOST_REFUSALS)
-        """The slaves that were refused, by identity. The newest refusal comes last."""
+        """The slaves that were refused, by user, channel and server id. The newest refusal comes last."""
 
     def refuse(self, peer: Peer, reason: str) -> None:
-        """Note that the master refused a slave with an error at which the slave stops."""
+        """Record that the master refused a slave with an error at which slaves stop. ``reason`` is the error's text."""
         slave = KnownSlave(
             SlaveKey(peer.user, peer.channel, peer.uuid),
             peer.server_id,
@@ -116,7 +119,7 @@ class KnownSlaves:
             self._refused[slave.identity] = slave
 
     def forget(self, who: Who) -> list[KnownSlave]:
-        """Forget the refusals of some slaves. Return the slaves."""
+        """Forget the refusals of the slaves that ``who`` selects. Return these slaves."""
         with self._lock:
             gone = [slave for slave in self._refused.values() if who.fits(slave.as_peer)]
             for slave in gone:
@@ -124,7 +127,9 @@ class KnownSlaves:
         return gone
 
     def all(self) -> list[KnownSlave]:
-        """Return the slaves that the master knows: first the registered ones, last those that only a table names."""
+        """Return all slaves that the master knows: first the registered ones, last those that only a ``[[replica]]``
+        table names.
+        """
         records = self._register.counters.records()
         by_key = {record.key: record for record in records}
         registered = _newest(_of_registration(slave, by_key) for slave in self._register.all())
@@ -141,14 +146,17 @@ class KnownSlaves:
         return [self._drained(one) for one in known]
 
     def _drained(self, slave: KnownSlave) -> KnownSlave:
-        """Return the slave with the state that a drain gives it."""
+        """Return the slave, marked as drained if a drain concerns it."""
         if self._drains.of(slave.as_peer) is None:
             return slave
         presence = Presence.DRAINED if slave.presence.is_missing else slave.presence
         return replace(slave, presence=presence, is_drained=True)
 
     def _with_refusals(self, known: Iterable[KnownSlave], oldest: float) -> Iterator[KnownSlave]:
-        """Yield the known slaves, and slaves that were refused and that the master does not know otherwise."""
+        """Yield the known slaves with their refusals, and then the slaves that are only known by a refusal.
+
+        Refusals before the Unix time ``oldest`` are ignored.
+        """
         with self._lock:
             refused = {key: one for key, one in self._refused.items() if one.last_seen_at > oldest}
         for slave in known:
@@ -160,19 +168,19 @@ class KnownSlaves:
         yield from refused.values()
 
     def of(self, slave: RegisteredSlave) -> KnownSlave:
-        """Return the facts about a registered slave."""
+        """Return the state and counts of a registered slave."""
         records = {slave.record.key: slave.record} if slave.record.dumps else {}
         return self._drained(next(self._with_refusals([_of_registration(slave, records)], 0.0)))
 
     def of_user(self, user: str) -> list[KnownSlave]:
-        """Return the slaves of a user that the master knows."""
+        """Return the known slaves that log in as ``user``."""
         return [one for one in self.all() if one.key.user == user]
 
     def _awaited(self, known: Sequence[KnownSlave], records: Sequence[SlaveCounts]) -> Iterator[KnownSlave]:
-        """Yield the slaves that tables ``[[replica]]`` name and that are not ``known``.
+        """Yield the slaves that ``[[replica]]`` tables name and that are not in ``known``.
 
-        A table without server ids names one slave, whichever comes. The keeping time does not matter to a slave that
-        a table names.
+        A table without server ids stands for one slave, with any server id. A slave that a table names is listed even
+        after the time of ``--keep-slaves``.
         """
         for entry in self.entries():
             for who in _named_by(entry.who):
@@ -194,7 +202,9 @@ class KnownSlaves:
 
 
 def _named_by(who: Who) -> list[Who]:
-    """Return the conditions once for each server id in them. Without server ids they stay as they are."""
+    """Split a condition with several server ids into one condition for each. A condition without server ids stays as
+    it is.
+    """
     return [replace(who, server_ids=frozenset([one])) for one in sorted(who.server_ids)] or [who]
 
 

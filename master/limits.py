@@ -1,6 +1,6 @@
-"""The bounds on what clients can make a master spend: threads, connections, memory and messages.
+"""The limits on what clients can make a master spend: threads, connections, memory and messages.
 
-docs/limits.md lists the bounds, and says what a client gets beyond each of them.
+docs/limits.md lists the limits, and says what a client gets beyond each of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from enum import Enum
 from dumpfilter.base.errors import DumpfilterError
 
 MAX_REQUEST = 2 << 20
-"""The largest request that the master receives, bytes. A filter with the most rules, or the longest GTID set, fits."""
+"""The largest request that the master receives, bytes. A filter with the largest number of rules, or the longest GTID
+set, fits.
+"""
 
 MAX_SMALL_REQUEST = 16 << 10
 """The largest request of a method whose requests hold only ids, names and passwords, bytes."""
@@ -24,19 +26,21 @@ MAX_RULES = 10_000
 """The largest number of rules in a slave's filter."""
 
 MAX_RULES_TEXT = 1 << 20
-"""The most characters that the rules of one filter have together."""
+"""The largest number of characters of all rules of one filter together."""
 
 MAX_NAME = 1024
 """The longest rule value, host name, channel or user name that the master accepts from a slave, characters."""
 
 MAX_IDS = 10_000
-"""The most server ids, and the most domain ids, that a slave can name in IGNORE_SERVER_IDS and similar lists."""
+"""The largest number of server ids, or of domain ids, that a slave can name in IGNORE_SERVER_IDS and similar lists."""
 
 MAX_GTID_TEXT = 1 << 20
-"""The longest GTID set that a slave can send, characters. The GTID set of a long chain of masters has 170,000."""
+"""The longest GTID set that a slave can send, characters. The GTID set of a long chain of masters has 170,000
+characters.
+"""
 
 MIN_CHUNK_SIZE = 4 << 10
-"""The smallest chunk of a dump, bytes. Smaller chunks cost more for their heads than for their events."""
+"""The smallest chunk (message) of a dump, bytes. In smaller chunks the other fields would cost more than the events."""
 
 MAX_CHUNK_SIZE = 4 << 20
 """The largest chunk (message with events) that a slave may ask for, bytes.
@@ -51,45 +55,53 @@ MAX_DUMPS = 5000
 """The default of the largest number of slaves that can receive events at once. Each dump occupies a connection."""
 
 MAX_CALLS = 256
-"""The most calls besides dumps that the master answers at once. A call counts while its request is under way."""
+"""The largest number of calls other than dumps that the master answers at once. A dump also counts
+as a call until its request is decoded.
+"""
 
 MAX_CALLS_OF_HOST = 128
-"""The most calls besides dumps that the master answers at once for one host. Other hosts always find a place."""
+"""The largest number of calls other than dumps at once for one host, so that other hosts are still served."""
 
 MAX_WATCHES = 64
-"""The most health watches at once."""
+"""The largest number of health watches at once."""
 
 MAX_WATCHES_OF_HOST = 16
-"""The most health watches of one host at once."""
+"""The largest number of health watches of one host at once."""
 
 _REFUSED_AT_ONCE = 1000
-"""The calls without a place that are told so at once. gRPC ends further ones by itself."""
+"""The number of calls above the limits that get a proper error at once. gRPC ends further ones by itself."""
 
 MAX_DECODING = 2
-"""The most requests that the master decodes at once. A decoded request can be 40 times as large as its bytes."""
+"""The largest number of requests that the master decodes at once. A decoded request can be 40 times as large as its
+bytes.
+"""
 
 REQUEST_SECONDS = 120.0
-"""The time within which a client must send the whole request of a call, seconds. The lines of some slaves are slow."""
+"""The time within which a client must send the whole request of a call, seconds. Some slaves have slow connections."""
 
 MIN_NET_TIMEOUT = 1.0
-"""The shortest silence of a slave after which the master ends its dump, seconds."""
+"""The shortest timeout that a slave can promise, seconds. The master ends its dump when it makes no call for this
+time.
+"""
 
 SPARE_CONNECTIONS = 250
-"""The connections that the master accepts besides one for each dump."""
+"""The number of connections that the master accepts in addition to one for each dump."""
 
 MIN_CONNECTIONS = 16
-"""The number of connections that the master accepts even where the system allows few open files."""
+"""The number of connections that the master accepts even if the system allows few open files."""
 
 MAX_STREAMS = 320
-"""The most calls at once on one connection. A slave with MySQL's most channels (256) needs one for each channel."""
+"""The largest number of calls at once on one connection. A slave with MySQL's largest number of channels (256) needs
+one for each.
+"""
 
 
 REFUSALS_LOGGED = 100
-"""The most refusals of calls without a password or id that the master logs in 10 seconds."""
+"""The largest number of refused calls without a valid password or id that the master logs in 10 seconds."""
 
 
 class Overloaded(DumpfilterError):
-    """The error for a request that is refused because the master is at one of its bounds.
+    """The error for a request that is refused because the master has reached one of its limits.
 
     The same request may succeed later.
     """
@@ -99,11 +111,11 @@ class Overloaded(DumpfilterError):
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """The bounds that an operator can choose, or that tests make narrow."""
+    """The limits that an operator can choose, or that tests lower."""
 
     max_dumps: int = MAX_DUMPS
     max_dumps_of_host: int = 0
-    """The largest number of dumps to one host; 0 for ``max_dumps``."""
+    """The largest number of dumps to one host at once; 0 stands for ``max_dumps``."""
     max_calls: int = MAX_CALLS
     max_calls_of_host: int = MAX_CALLS_OF_HOST
     max_watches: int = MAX_WATCHES
@@ -114,11 +126,12 @@ class ServerLimits:
 
     @property
     def calls(self) -> int:
-        """The most calls that gRPC lets in: those that have a place, and others that are told why they have none."""
+        """The number of calls that gRPC lets in: those within the limits, and others that get a proper error."""
         return self.max_dumps + self.max_calls + self.max_watches + _REFUSED_AT_ONCE
 
     def connections(self, open_files: int) -> int:
-        """Return how many connections the master accepts, when the system allows it ``open_files`` open files.
+        """Return how many connections the master accepts, when the system allows the process ``open_files`` open
+        files.
 
         Half of the files are left for binlog files and for the console.
         """
@@ -126,13 +139,13 @@ class ServerLimits:
 
 
 class Kind(Enum):
-    """The kinds of work for which clients compete, each with its own bound."""
+    """The kinds of calls, each with its own concurrency limit."""
 
     CALL = "calls"
     DUMP = "dumps"
     WATCH = "health watches"
     FREE = "health checks"
-    """Calls that need no place, because each is answered at once."""
+    """Calls without a limit, because each is answered at once."""
 
 
 _CURES = {
@@ -143,7 +156,7 @@ _CURES = {
 
 
 class Places:
-    """The numbers of calls, dumps and watches under way, of all clients and of each host. Thread-safe."""
+    """The counts of calls, dumps and watches in progress, in total and by host, against their limits. Thread-safe."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self._most = {
@@ -156,9 +169,9 @@ class Places:
 
     @contextmanager
     def take(self, kind: Kind, peer: str) -> Iterator[None]:
-        """Take a place of a kind for a client while the ``with`` block runs.
+        """Count a call of this kind against its limits while the ``with`` block runs.
 
-        ``peer`` is the client's address as gRPC writes it. Raises Overloaded when no place is free.
+        ``peer`` is the client's address in gRPC's notation. Raises Overloaded when a limit is reached.
         """
         keys = ((kind, None), (kind, host_of(peer)))
         with self._lock:
@@ -179,7 +192,7 @@ class Places:
                         del self._used[key]
 
     def used(self, kind: Kind) -> int:
-        """Return how many places of a kind are taken."""
+        """Return how many calls of this kind are in progress."""
         with self._lock:
             return self._used[kind, None]
 

@@ -1,4 +1,4 @@
-"""The address at which a master waits for slaves, with TLS and the check that strangers cannot use it."""
+"""The address at which a master listens for slaves, with TLS and the check that it is not open to strangers."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ListenAddress(Endpoint):
-    """The address at which a master waits for slaves, and the protection of the connections.
+    """The address at which a master listens for slaves, and the protection of the connections.
 
     Without ``tls`` slaves connect without TLS. With ``insecure`` the master may serve other machines without TLS or
     without a login.
     """
 
     require_slave_certificate: bool = False
-    """Whether each slave must show a certificate that the CA of ``tls`` has signed (mutual TLS)."""
+    """Whether each slave must present a certificate that the CA of ``tls`` has signed (mutual TLS)."""
     owner: str = "the master"
-    """The program that listens, for the texts of errors."""
+    """The name of the listening program in the texts of errors."""
     host_option: str = "--host"
     port_option: str = "--port"
 
     def __post_init__(self) -> None:
-        """Raise OptionError when slaves shall show certificates and there is no CA to check the certificates."""
+        """Raise OptionError when slaves must present certificates and there is no CA to check them."""
         if self.require_slave_certificate and (self.tls is None or self.tls.current().ca is None):
             raise OptionError(
                 "--tls-require-slave-cert needs --tls-ca, the CA that signs the slaves' certificates, and --tls-cert "
@@ -65,7 +65,9 @@ class ListenAddress(Endpoint):
         return check_listener(self.owner, self.host_option, self.host, lacks, insecure=self.insecure)
 
     def check_usable(self, users: Mapping[str, object]) -> None:
-        """Check that a master with these ``users`` could listen here now. Raises OptionError, such as Exposed."""
+        """Check that a master with these ``users`` could listen on this address now. Raises OptionError, such as
+        Exposed.
+        """
         self.check_exposure(users)
         self._check_free()
 
@@ -80,7 +82,9 @@ class ListenAddress(Endpoint):
             )
 
     def open_port(self, server: grpc.Server | grpc.aio.Server) -> int:
-        """Make a gRPC server listen here, and return the port. Raises OptionError when the address cannot be used."""
+        """Make a gRPC server listen on this address, and return the port. Raises OptionError when the address cannot
+        be used.
+        """
         self._check_free()
         try:
             if self.tls is None:
@@ -98,7 +102,7 @@ class ListenAddress(Endpoint):
         return port
 
     def _credentials(self, tls: TlsSource) -> grpc.ServerCredentials:
-        """Return gRPC credentials that ask ``tls`` for the certificate before each handshake."""
+        """Return gRPC credentials that read the certificate from ``tls`` before each handshake."""
         used = tls.current()
 
         def renewed() -> grpc.ServerCertificateConfiguration | None:

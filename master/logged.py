@@ -1,4 +1,4 @@
-"""The GTIDs that a server has logged, as far as a binlog set or the server itself tells them."""
+"""The GTIDs that a server has logged, as far as its binlog files or the server itself tell them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,31 @@ from dumpfilter.index.segment import Segment
 
 @dataclass(frozen=True)
 class Logged:
-    """The GTIDs that a server has logged."""
+    """The GTIDs that a server has logged in its binlog."""
 
     gtids: GtidSet = field(default_factory=MysqlGtidSet)
-    """The GTIDs of all logged transactions. Of MariaDB, :attr:`last` counts."""
+    """The GTIDs of all logged transactions. For a MariaDB server use :attr:`last` instead."""
     last: dict[tuple[int, int], int] = field(default_factory=dict)
-    """The last number of each domain and server (``gtid_binlog_state`` of MariaDB), the newest of a domain last."""
+    """The last sequence number of each domain and server (``gtid_binlog_state`` of MariaDB). The newest entry of a
+    domain comes last.
+    """
     slave_position: frozenset[MariadbGtid] = frozenset()
-    """The GTIDs that a MariaDB server has applied as a replica, and that its own binlog may lack."""
+    """The GTIDs that a MariaDB server has applied as a replica (``gtid_slave_pos``), and that its own binlog may lack.
+    """
     end: tuple[str, int] | None = None
     """The newest binlog file and its size, or None if the server did not tell them."""
 
     def newest(self, domain: int) -> int | None:
-        """Return the number that was logged last in a domain of MariaDB, or None for a domain without transactions."""
+        """Return the sequence number that was logged last in a MariaDB domain, or None for a domain without
+        transactions.
+        """
         return next((number for key, number in reversed(self.last.items()) if key[0] == domain), None)
 
     def has(self, gtid: MariadbGtid) -> bool:
-        """Tell whether MariaDB accepts a GTID as a replica's position: it has reached the number for that server.
+        """Tell whether a MariaDB server accepts a GTID as a replica's position, because it has logged this or a later
+        number.
 
-        A GTID with the unknown server 0 may be any server's.
+        A GTID with server id 0 (unknown) may belong to any server.
         """
         if gtid in self.slave_position:
             return True
@@ -46,7 +52,7 @@ class Logged:
         return replace(self, gtids=self.gtids.copy(), last=dict(self.last))
 
     def list(self, gtids: Sequence[MariadbGtid]) -> None:
-        """Take the GTIDs of a Gtid_list event, which stand in the order of their logging."""
+        """Take over the GTIDs of a Gtid_list event, which stand in the order of their logging."""
         for gtid in gtids:
             self.last[gtid.domain_id, gtid.server_id] = gtid.seq_no
 

@@ -1,7 +1,7 @@
 """The counters and latencies that a master records for its metrics while it works.
 
 The module has one object for the process, as prometheus_client has for its own metrics. So the code that records needs
-one import and one call. Everything else that the metrics show is read from the master's objects at a scrape.
+one import and one call. All other metrics are read from the master's objects at a scrape.
 """
 
 from __future__ import annotations
@@ -50,25 +50,25 @@ Prometheus can only tell that a counter has grown if it has seen the counter bef
 
 @dataclass(frozen=True)
 class CacheState:
-    """The size of a cache, and how often the master found an entry in it."""
+    """The size of a cache, with the numbers of look-ups that found an entry (hits) and that did not (misses)."""
 
     entries: int
     hits: int
     misses: int
     bytes: int | None = None
-    """The memory of the entries. None: the cache is bounded by the number of its entries."""
+    """The memory of the entries. None for a cache that limits the number of its entries instead."""
     limit_bytes: int | None = None
 
 
 class FailedCalls:
-    """The number of failed calls by reason. Thread-safe."""
+    """The number of failed calls by reason (the name of the error's class). Thread-safe."""
 
     def __init__(self) -> None:
         self._counts = Counter(dict.fromkeys(REASONS, 0))
         self._lock = threading.Lock()
 
     def add(self, error: BaseException) -> None:
-        """Count a call that fails with an error, whose class is the reason."""
+        """Count a call that failed with this error."""
         with self._lock:
             self._counts[reason_of(type(error))] += 1
 
@@ -89,11 +89,11 @@ class Measurements:
 
 
 MEASURED = Measurements()
-"""The measurements of this process."""
+"""The single object of this process with all measurements."""
 
 
 def reason_of(error: type[BaseException]) -> str:
-    """Return the reason that stands for a class of errors.
+    """Return the reason under which an error of this class is counted.
 
     >>> reason_of(PermissionError)
     'permission_error'

@@ -18,10 +18,14 @@ from dumpfilter.master.limits import MAX_GTID_TEXT, MAX_IDS, MAX_NAME, MAX_RULES
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 SHORTEST_SECRET, LONGEST_SECRET = 16, 64
-"""The lengths that a slave's secret may have, bytes. A slave without a secret can never replace its registration."""
+"""The least and the largest length of a slave's registration secret, bytes. A slave without a secret can never replace
+its registration.
+"""
 
 _FACTS = frozenset(pb.Slave.DESCRIPTOR.fields_by_name) - {"position", "counts", "imposed"}
-"""The names that a fact about a slave has in the message, too, with a value of the same type."""
+"""The names that a column of ``dumpfilter.slaves`` shares with a field of the gRPC message, with a value of the same
+type.
+"""
 
 _SHOWN_UUID = 80
 _SHOWN_RULE = 60
@@ -94,7 +98,7 @@ def imposed_to_proto(imposed: Iterable[ImposedFilter]) -> list[pb.ImposedFilter]
 
 
 def slave_to_proto(slave: KnownSlave, filter_warnings: Iterable[str] = ()) -> pb.Slave:
-    """Return the gRPC message that describes a slave, registered or not. It does not tell the slave's id or secret.
+    """Return the gRPC message that describes a slave, registered or not, without its id and secret.
 
     ``filter_warnings`` are the warnings about the slave's filter.
     """

@@ -1,6 +1,6 @@
 """The metrics of a master, and the collector that reads them at a scrape.
 
-:mod:`dumpfilter.master.facts` declares those that are columns of the console's tables, too.
+:mod:`dumpfilter.master.facts` declares the metrics that are also columns of the console's tables.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
 
 MOST_IDLE_SHOWN = 1000
-"""The most slaves without a dump that the metrics show. The slaves that ended last are shown."""
+"""The largest number of slaves without a dump that the metrics show, those whose dumps ended last."""
 
 
 class Master(NamedTuple):
-    """A master as one scrape sees it."""
+    """The state of a master at one scrape."""
 
     server: MasterServer
     end: BinlogEnd
     modified_at: float | None
-    """The Unix time of the newest binlog's last write. None if the binlog set cannot be read."""
+    """The Unix time of the last write to the newest binlog file. None if the binlog set cannot be read."""
 
     @property
     def service(self) -> DumpFilterService:
-        """The service that the master's slaves call."""
+        """The gRPC service that the master's slaves call."""
         return self.server.service
 
 
 class Counted(NamedTuple):
-    """A number of things of one kind, with the limit of the number where there is one."""
+    """A number of things of one kind, with the limit of this number; 0 for no limit."""
 
     kind: str
     number: float
@@ -119,11 +119,11 @@ FAILED_CALLS: Facts[Counted] = Facts(declared(_FailureFacts, PREFIX), labels={"r
 CACHES: Facts[tuple[str, CacheState]] = Facts(declared(_CacheFacts, PREFIX), labels={"cache": itemgetter(0)})
 
 METRICS = (MASTER, STATES, CALLS, FAILED_CALLS, SLAVES, CACHES)
-"""The facts that are metrics of each master, in the order of docs/metrics.md."""
+"""The groups of metrics that every master has, in the order of docs/metrics.md."""
 
 
 class MasterCollector(Collector):
-    """A collector that reads a master's metrics at a scrape.
+    """A Prometheus collector that reads a master's metrics at a scrape.
 
     The locks of the slaves' lists are held only while the lists are copied. Counters are read without a lock, so that
     the counters of one slave may differ by one chunk.
@@ -151,7 +151,7 @@ class MasterCollector(Collector):
 
 
 def _modified(store: BinlogStore) -> float | None:
-    """Return the time of the newest binlog's last write, or None if the binlog set cannot be read."""
+    """Return the Unix time of the last write to the newest binlog file, or None if the binlog set cannot be read."""
     try:
         store.check_readable()
         return store.open_file(store.binlogs.names[-1]).file.modified / 1e9
@@ -174,7 +174,7 @@ def _calls(server: MasterServer) -> Iterator[Counted]:
 def shown(views: Iterable[SlaveView]) -> list[SlaveView]:
     """Return the slaves that the metrics show. No two of them have equal labels.
 
-    The metrics do not show slaves that have only registered, which a stranger could do for any number of names.
+    Slaves that have only registered are left out, because a stranger could register any number of names.
     """
     served = [view for view in views if view.slave.presence is not Presence.REGISTERED]
     connected = [view for view in served if view.slave.presence is Presence.CONNECTED]

@@ -1,8 +1,8 @@
-"""A chunk's plan at its place in an open binlog file, and the reading of the events that the plan lists.
+"""The plan of a chunk with its open binlog file, and the reading of the events that the plan lists.
 
 The dump thread plans a chunk as a list of byte ranges of a binlog file. This module reads the bytes. The encodings of
-a dump (:class:`~dumpfilter.master.advance.Encoding`) make messages from them. A message is made once, as bytes, for all
-slaves that get it.
+a dump (:class:`~dumpfilter.master.advance.Encoding`) make messages from them. A message is made once, as bytes, for
+all slaves that get it.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ Two byte ranges with fewer bytes between them are read by one call, together wit
 """
 
 _LONGEST_READ = 8 << 20
-"""The most bytes that one read takes from a binlog file when byte ranges are read together, bytes."""
+"""The largest number of bytes that one read takes from a binlog file when byte ranges are read together."""
 
 _COLD_BYTES = 4 << 20
-"""The bytes after a place that was not in memory which are taken to be on the disk, too."""
+"""The number of bytes after a byte that was not in the page cache that are assumed to be on the disk only, too."""
 
 _NO_WINDOW = Window(np.empty(0, np.uint8), 0)
 
 _scratch = threading.local()
-"""The buffer of each thread for bytes of a binlog file, from which ranges are copied."""
+"""The buffer of each thread into which bytes of a binlog file are read."""
 
 
 class Extent(NamedTuple):
-    """The bytes of a binlog file that a chunk needs."""
+    """The part of a binlog file that a chunk needs."""
 
     low: int
-    """The offset of the first byte."""
+    """The byte offset of the first needed byte."""
     high: int
-    """The offset after the last byte."""
+    """The byte offset after the last needed byte."""
     pieces: int
-    """The number of pieces between the two offsets that the chunk needs."""
+    """The number of byte ranges between the two offsets that the chunk needs."""
     size: int
-    """The size of the pieces together, bytes."""
+    """The size of these byte ranges together."""
 
 
 def join(one: Extent, other: Extent) -> Extent:
-    """Return the bytes of two extents, with those between them."""
+    """Return the extent that covers two extents and the bytes between them."""
     return Extent(
         min(one.low, other.low), max(one.high, other.high), one.pieces + other.pieces, one.size + other.size
     )
@@ -63,7 +63,8 @@ def read_window(source: IndexedFile, extent: Extent, *, cached: bool = False) ->
     """Read the bytes that chunks need into the buffer of the present thread. Raises BinlogError.
 
     The bytes are valid until the thread calls the function again. Return None, and read nothing, when it is cheaper to
-    read each piece by a system call of its own. With ``cached`` also return None if the bytes are not in memory.
+    read each byte range by its own system call. With ``cached`` also return None if the bytes are not in the page
+    cache.
     """
     recent = source.recent(extent.low, extent.high)
     if recent is not None:
@@ -82,59 +83,65 @@ def read_window(source: IndexedFile, extent: Extent, *, cached: bool = False) ->
 
 
 class ToldPositions(NamedTuple):
-    """The positions around a chunk as slaves know them, all in one binlog file of the writer."""
+    """The positions before and after a chunk as slaves know them: positions in one binlog file of the writer.
+
+    The writer is the server that wrote the events.
+    """
 
     file: str
     before: int
-    """The position at which the chunk before ended."""
+    """The position at which the chunk before this one ended."""
     resume_before: int
-    """The last position between two transactions that a chunk before has told the slave."""
+    """The last transaction boundary of which the slave knows from the chunks before."""
     end: int
     resume: int
 
 
 @dataclass(eq=False, slots=True)
 class PlacedPlan(ABC):
-    """The plan of a chunk, together with what the chunk before has told the slave."""
+    """The plan of a chunk, with the open file and the positions that are needed to make messages."""
 
     plan: ChunkPlan
     source: IndexedFile
-    """The open binlog file from which the events are read. Another file may take its name meanwhile."""
+    """The open binlog file from which the events are read. Another file may take its name in the meantime."""
     positions: ToldPositions
     committed_at: float | None = field(default=None, init=False)
-    """The Unix time at which the first transaction was committed, once messages have been made. None: not known."""
+    """The Unix time at which the chunk's first transaction was committed. None before messages are made, or if it is
+    not known.
+    """
 
     @property
     def told(self) -> tuple[str, int]:
-        """The file and the position after the chunk, as slaves know them."""
+        """The writer's file and the position after the chunk, as slaves know them."""
         return self.positions.file, self.positions.end
 
     @property
     def counts(self) -> Counts:
-        """The chunk's counts, once messages have been made."""
+        """The chunk's counts of events, bytes and transactions. They are complete once messages have been made."""
         return self.plan.counts
 
     @property
     def reads_extent(self) -> bool:
-        """Whether :meth:`messages` reads nothing if a window has the bytes of :attr:`extent`."""
+        """Whether :meth:`messages` reads no other bytes of the file than those of :attr:`extent`."""
         return True
 
     @property
     def extent(self) -> Extent | None:
-        """The bytes of the file from which messages are made. None for a chunk that needs none."""
+        """The part of the file from which messages are made. None for a chunk without events."""
         return extent_of(self.plan)
 
     @abstractmethod
     def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
         """Yield the chunk as messages for slaves, and set :attr:`committed_at`. Raises BinlogError.
 
-        ``window`` has bytes of the file that the caller has read already.
+        ``chunk_size`` is the size of events above which a chunk may be split. ``window`` has bytes of the file that
+        are in memory already; None for none.
         """
 
     def events(self, window: Window | None = None) -> memoryview:
         """Return the bytes of the events that the plan lists, and set :attr:`committed_at`. Raises BinlogError.
 
-        ``window`` has the bytes of the file that the caller has read already.
+        ``window`` has bytes of the file that are in memory already; None for none.
         """
         source, plan = self.source, self.plan
         extent, fd = extent_of(plan), source.file.format_description
@@ -160,7 +167,7 @@ class PlacedPlan(ABC):
 
 
 def extent_of(plan: ChunkPlan) -> Extent | None:
-    """Return the bytes of the file that a plan sends. None for a plan without events."""
+    """Return the part of the file that a plan sends. None for a plan without events."""
     if not plan.size:
         return None
     ranges = plan.ranges

@@ -1,4 +1,4 @@
-"""Pools of threads that exist from the beginning, so that work never waits for a thread that cannot start."""
+"""Thread pools whose threads are all started at creation, so that work never fails because a thread cannot start."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from dumpfilter.master.limits import Overloaded
 
 
 def started_pool(threads: int, name: str) -> ThreadPoolExecutor:
-    """Return a pool with running threads. Raises Overloaded when the system gives the process no more threads."""
+    """Return a pool with ``threads`` running threads. Raises Overloaded when the system gives the process no more
+    threads.
+    """
     pool = ThreadPoolExecutor(threads, name)
     # The pool starts a thread when a task finds no idle one. The tasks wait for each other, so each gets its own.
     all_there = threading.Barrier(threads + 1)

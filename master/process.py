@@ -57,10 +57,12 @@ _LONGEST_LINE = 2000
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The ports of a master process, and the rules of its write side."""
+    """The ports of a master process, and the ``--binlog-do-db`` rules that it applies to the served binlog."""
 
     listen: ListenAddress | None = field(default_factory=ListenAddress)
-    """The address that slaves of dumpfilter connect to, with the master's certificate. None: only real replicas do."""
+    """The address that dumpfilter slaves connect to, with the master's certificate. None: only real replicas can
+    connect.
+    """
     audit_file: Path | None = None
     """The file of the audit log. Without it the audit log is part of the ordinary log."""
     console: ConsoleEndpoint | None = None
@@ -156,7 +158,7 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
 
 
 def collect_seldom() -> None:
-    """Make Python's garbage collections rare, and spare them the objects that last as long as the process.
+    """Make Python's garbage collections rare, and exclude the objects that exist until the process ends.
 
     The objects of a thousand streams make each collection long, and hardly any of them is ever garbage in a cycle.
     """
@@ -166,7 +168,9 @@ def collect_seldom() -> None:
 
 
 def _state(options: MasterOptions, server: MasterServer) -> StateDirectory | None:
-    """Load the state of the master's last run, and begin to save the state. Without a state directory do nothing."""
+    """Load the saved state of the master's last run, and begin to save the state. Return None without a state
+    directory.
+    """
     if options.state_dir is None:
         return None
     service = server.service
@@ -184,7 +188,7 @@ def _state(options: MasterOptions, server: MasterServer) -> StateDirectory | Non
 
 
 def _announce(terminal: Console, line: str, event: str, **fields: object) -> None:
-    """Say what the process does: as a plain line on a terminal, or as a line of a log that programs read.
+    """Tell the operator what the process does: as a plain line on a terminal, or as a log line in JSON.
 
     Both have the level info.
     """
@@ -197,7 +201,7 @@ def _announce(terminal: Console, line: str, event: str, **fields: object) -> Non
 def _announce_set(
     store: BinlogStore, listen: ListenAddress | None, port: int, announce: Callable[..., None]
 ) -> None:
-    """Say which files the master serves, and where slaves connect."""
+    """Tell the operator which files the master serves, and where slaves connect."""
     names, version = store.binlogs.names, store.format_description.server_version
     line = f"serving {names[0]} to {names[-1]} ({len(names)} files, {version})"
     at = {} if listen is None else {"host": listen.host, "port": port}
@@ -207,7 +211,10 @@ def _announce_set(
 
 
 def _drain(server: MasterServer, seconds: float, signals: _Signals) -> None:
-    """Send the slaves away, each between two transactions, unless another signal asks for an end at once."""
+    """Drain all slaves, each at its next transaction boundary, unless another signal demands an immediate end.
+
+    The drain lasts at most ``seconds``.
+    """
     if signals.stop_at_once:
         return
     left = server.drain(seconds, lambda: signals.stop_at_once)
@@ -216,7 +223,9 @@ def _drain(server: MasterServer, seconds: float, signals: _Signals) -> None:
 
 
 def _reload(reload: Reload) -> None:
-    """Read the configuration again because of SIGHUP, if there is a file, and write the result to the audit log."""
+    """Read the configuration file again because of SIGHUP, and write the result to the audit log. Without a file do
+    nothing.
+    """
     if reload.load is None:
         return
     result = "ok"
@@ -228,14 +237,15 @@ def _reload(reload: Reload) -> None:
 
 
 class _Signals:
-    """The signals that the process has received: SIGINT and SIGTERM end it, SIGHUP has its files read again.
+    """The signals that the process has received: SIGINT and SIGTERM end it, SIGHUP makes it read its configuration
+    again.
 
-    SIGTERM gives the slaves time to finish their transactions first. SIGINT, or a second signal, does not.
+    SIGTERM lets the slaves finish their transactions first. SIGINT, or a second signal, does not.
     """
 
     def __init__(self) -> None:
         self._ends: list[int] = []
-        """The received signals that end the process, in their order."""
+        """The numbers of the received signals that end the process, in their order."""
         self._hangup = False
         self._received = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -276,7 +286,7 @@ def _allow_open_files() -> None:
 
 
 class _SqlPorts:
-    """The console and the replication port, which share the list of connections and the statements.
+    """The SQL console and the replication port, which share the list of connections and the statements.
 
     Raises OptionError for a console whose users, roles or certificate cannot be used.
     """
@@ -294,7 +304,7 @@ class _SqlPorts:
     def open(
         self, stack: ExitStack, server: MasterServer, reload: Reload, state: StateDirectory | None
     ) -> dict[str, tuple[str, int]]:
-        """Open the ports until ``stack`` ends. Return the host and the number of each one, by its name."""
+        """Open the ports until ``stack`` is closed. Return the host and the port number of each one, by its name."""
         console, replicas = self._run.console, self._run.replicas
         if console is None and replicas is None:
             return {}
@@ -348,7 +358,7 @@ class _SqlPorts:
         return ports
 
     def _control(self, server: MasterServer, state: StateDirectory | None) -> ReplicaControl:
-        """Return the filters of real replicas, with the means to change them."""
+        """Return the object that holds and changes the filters of real replicas."""
         from dumpfilter.master.replicas.control import ReplicaControl
         from dumpfilter.master.replicas.filters import ReplicaFilters
 

@@ -80,7 +80,7 @@ def purge(
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """Raise SqlError 1377 in place of an error of the system or of the binlog set."""
+    """Raise SqlError 1377 in place of an error of the operating system or of the binlog set."""
     try:
         yield
     except (OSError, OutputError, BinlogError) as error:

@@ -1,4 +1,4 @@
-"""A cache that keeps what was used last, with a limit on the size of all entries together."""
+"""A least-recently-used cache with a limit on the total size of its entries."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ V = TypeVar("V")
 
 
 class RecentCache(Generic[K, V]):
-    """A cache whose entries have sizes. Thread-safe.
+    """A least-recently-used cache whose entries have sizes. Thread-safe.
 
-    When the sizes together exceed ``limit``, the cache removes the least recently used entries, but not the newest. An
-    entry larger than ``largest`` is not kept at all, because it would push too many others out.
+    ``size_of`` returns the size of a value. When the sizes together exceed ``limit``, the cache removes the least
+    recently used entries, but not the newest. An entry larger than ``largest`` is not stored, because it would
+    displace too many others.
     """
 
     def __init__(self, limit: int, size_of: Callable[[V], int], *, largest: float = math.inf) -> None:
@@ -39,7 +40,7 @@ class RecentCache(Generic[K, V]):
         return key in self._entries
 
     def get(self, key: K) -> V | None:
-        """Return the value of a key, or None if the cache does not have it."""
+        """Return the value of a key, or None if the cache does not have it. The look-up counts as a hit or miss."""
         with self._lock:
             found = self._entries.get(key)
             if found is None:
@@ -50,11 +51,11 @@ class RecentCache(Generic[K, V]):
             return found[0]
 
     def peek(self, key: K) -> V | None:
-        """Return the value of a key as :meth:`get`, but not as a use of the entry."""
+        """Return the value of a key, or None. The look-up does not count, and does not make the entry recently used."""
         return self._entries.get(key, (None, 0))[0]
 
     def add(self, key: K, value: V) -> None:
-        """Add an entry, or replace the entry of a key."""
+        """Add an entry, or replace the value of a key."""
         size = self._size_of(value)
         with self._lock:
             self.size -= self._entries.pop(key, (None, 0))[1]
@@ -66,19 +67,19 @@ class RecentCache(Generic[K, V]):
                 self.size -= self._entries.popitem(last=False)[1][1]
 
     def remove(self, *keys: K) -> None:
-        """Remove entries, as far as the cache has them."""
+        """Remove the entries of these keys, as far as the cache has them."""
         with self._lock:
             for key in keys:
                 self.size -= self._entries.pop(key, (None, 0))[1]
 
     def remove_if(self, unwanted: Callable[[K], bool]) -> None:
-        """Remove the entries whose keys are unwanted."""
+        """Remove the entries for whose keys ``unwanted`` returns true."""
         with self._lock:
             gone = [key for key in self._entries if unwanted(key)]
         # An entry that another thread has removed meanwhile is no entry any more.
         self.remove(*gone)
 
     def state(self) -> CacheState:
-        """Return the cache's size, and how often a look-up found its entry."""
+        """Return the cache's size, and the numbers of hits and misses."""
         with self._lock:
             return CacheState(len(self._entries), self.hits, self.misses, self.size, self.limit)

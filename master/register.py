@@ -1,4 +1,4 @@
-"""The master's register of its slaves: the filter of each slave, its running dump, and counts of events and bytes."""
+"""The master's registered slaves: the filter of each slave, its running dump, and its counts of events and bytes."""
 
 from __future__ import annotations
 
@@ -25,20 +25,22 @@ from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.who import Peer
 
 MOST_IDLE = 10_000
-"""The most slaves without a running dump that the master remembers, which limits the memory of the register."""
+"""The largest number of slaves without a running dump that stay registered, which limits the memory of the register."""
 MOST_IDLE_WEIGHT = 256 << 20
-"""The most memory that the filter rules of slaves without a running dump may take, bytes."""
+"""The limit on the memory of the filter rules of all slaves without a running dump, bytes."""
 MOST_DUMPING_WEIGHT = 1 << 30
-"""The most memory that the filter rules of slaves with a running dump may take together, bytes."""
+"""The limit on the memory of the filter rules of all slaves with a running dump, bytes."""
 
 _SLAVE_WEIGHT = 2000
 _RULE_WEIGHT = 3000
 _CHARACTER_WEIGHT = 4
 _ID_WEIGHT = 100
-"""The approximate memory of a registration, of one rule, of one character of a rule, and of one id of a list, bytes."""
+"""The approximate memory of a registration, of one rule, of one character of a rule, and of one id in a list of ids,
+bytes.
+"""
 
 _ID_BYTES = 32
-"""The random bytes of a slave's id. A client that knows the id can change and end the registration."""
+"""The number of random bytes in a slave's id. A client that knows the id can change and end the registration."""
 
 _WAIT_OR_UNREGISTER = (
     "wait until the master has noticed that its connection is gone (a minute), or let the master's operator "
@@ -47,17 +49,17 @@ _WAIT_OR_UNREGISTER = (
 
 
 def _nobody() -> None:
-    """Wake no dump, because none is running."""
+    """Do nothing. It is the default for waking the running dump of a slave without one."""
 
 
 class NotRegistered(DumpfilterError):
-    """The error for a request with a slave id that the master did not give out, or has forgotten."""
+    """The error for a request with an id that belongs to no registered slave."""
 
     grpc_code = "NOT_FOUND"
 
 
 class AlreadyRegistered(DumpfilterError):
-    """The error for a slave whose server id or UUID belongs to another slave that is dumping on the same channel."""
+    """The error for a slave whose server id or UUID is in use by another slave that is dumping on the same channel."""
 
     grpc_code = "ALREADY_EXISTS"
 
@@ -70,7 +72,7 @@ class Unregistered(DumpfilterError):
 
 @dataclass(frozen=True)
 class FilterChange:
-    """A slave's filter, and the filter's number.
+    """A slave's filter with its version number.
 
     A change of filter replaces the whole object, so that a running dump never sees half a change.
     """
@@ -93,37 +95,42 @@ class FilterChange:
 
 @dataclass
 class RegisteredSlave:
-    """A registered slave as the master knows it: one row of SHOW REPLICAS."""
+    """A registered slave: its filter, its running dump and its counts. It is one row of SHOW REPLICAS."""
 
     slave_id: str = field(repr=False)
     peer: Peer
-    """The slave's description of itself, by which filters and drains select the slave."""
+    """The slave's description of itself, by which imposed filters and drains select slaves."""
     change: FilterChange
     record: SlaveCounts = field(repr=False)
-    """The counts of the slave over all its registrations, which the book of counters has from its first dump on."""
+    """The slave's counts over all its registrations. From its first dump on, the counts are stored in
+    :class:`CounterBook`.
+    """
     password: StoredPassword | None = field(default=None, repr=False)
-    """The user's password as the master kept it when the slave registered. None if the master had no users."""
+    """The user's stored password at the time of the registration. None if the master had no users."""
     owner: bytes = field(default=b"", repr=False)
-    """A digest of the slave's secret. Only a slave with the same digest takes over this slave's registration."""
+    """A digest of the slave's registration secret. Only a slave with the same digest can replace this registration."""
     imposed: tuple[ImposedFilter, ...] = ()
     """The filters that the master's operator imposes on the slave, besides the slave's own filter."""
     file: str = ""
     position: int = 0
     other_filter_until: tuple[str, int] | None = None
-    """The binlog file and position up to which another filter chose the slave's events; None if it is not known.
+    """The binlog file and position before which events may have been selected by another filter; None if not known.
 
-    A registration that replaces another one goes on with what the register knew.
+    A registration that replaces an older one takes over this value.
     """
     registered_at: float = field(default_factory=time.time)
     last_seen_at: float = field(default_factory=time.time)
     line_rate: int = 0
-    """The bytes per second that the slave's line surely carries, as the slave last told; 0 if it told nothing."""
+    """The bytes per second that the slave's connection surely carries, as the slave reported last; 0 if it reported
+    nothing.
+    """
     dump: int = 0
     """The number of the dump that is sending events to the slave; 0 when no dump is running."""
     notify: Callable[[], None] = field(default=_nobody, repr=False)
-    """The function that wakes the running dump, because its filter has changed or because it must end."""
+    """The function that wakes the running dump, because the filter has changed or the dump must end."""
     ended_by: DumpfilterError | None = None
-    """The error with which a running dump ends, because the master's operator ended the registration."""
+    """The error with which a running dump ends, because the master's operator ended the registration. None otherwise.
+    """
 
     @property
     def counts(self) -> Counts:
@@ -132,22 +139,27 @@ class RegisteredSlave:
 
     @property
     def owned_key(self) -> tuple[str, str, str, bytes]:
-        """User, channel, UUID and owner. A second registration with an equal key replaces this one."""
+        """The key (user, channel, UUID, owner) of a registration. A second registration with an equal key replaces
+        this one.
+        """
         return *self.uuid_key, self.owner
 
     @property
     def uuid_key(self) -> tuple[str, str, str]:
-        """User, channel and UUID, which belong to one slave that dumps."""
+        """The key (user, channel, UUID) under which at most one slave dumps."""
         return self.peer.user, self.peer.channel, self.peer.uuid
 
     @property
     def server_id_key(self) -> tuple[str, str, int]:
-        """User, channel and server id, which belong to one slave that dumps."""
+        """The key (user, channel, server id) under which at most one slave dumps."""
         return self.peer.user, self.peer.channel, self.peer.server_id
 
     @property
     def place(self) -> tuple[str, int] | None:
-        """The binlog file and position that the slave's dumps have reached; None before the first one."""
+        """The binlog file and position that the slave's dumps have reached.
+
+        Before the first dump of this registration it is :attr:`other_filter_until`, which may be None.
+        """
         return (self.file, self.position) if self.file else self.other_filter_until
 
     @property
@@ -161,7 +173,7 @@ class RegisteredSlave:
 
     @property
     def filter(self) -> ReplicationFilter:
-        """The filter that the slave sent, without the filters and ``--binlog-do-db`` rules that the master adds."""
+        """The filter that the slave sent, without imposed filters and without the master's ``--binlog-do-db`` rules."""
         return self.flags.filter
 
     @property
@@ -171,12 +183,14 @@ class RegisteredSlave:
 
 
 class _Weights(OrderedDict[str, int]):
-    """The memory of some slaves' filters by the slave's id, bytes. The slave that was weighed last comes last."""
+    """The memory of the filters of some slaves by the slave's id, bytes. The slave that was added or changed last
+    comes last.
+    """
 
     total = 0
 
     def weigh(self, slave_id: str, weight: int) -> None:
-        """Note the weight of a slave, which is last then. With 0 the slave is removed."""
+        """Set the memory of a slave's filter, and move the slave to the end. A weight of 0 removes the slave."""
         self.total += weight - self.pop(slave_id, 0)
         if weight:
             self[slave_id] = weight
@@ -186,13 +200,13 @@ class Register:
     """The registered slaves, by id. Thread-safe.
 
     ``write_filter`` has rules like ``--binlog-do-db`` and applies to every slave. The master serves the binlog as a
-    server with these rules would have written it. ``most_idle`` is the largest number of slaves without a running dump,
-    and ``most_idle_weight`` bounds the bytes of their rules. Beyond these bounds the register forgets the slaves that
-    have been idle the longest. A forgotten slave registers again when it connects.
+    server with these rules would have written it. ``most_idle`` is the largest number of slaves without a running
+    dump, and ``most_idle_weight`` limits the bytes of their rules. Above these limits the register removes the slaves
+    that have been idle the longest. A removed slave registers again when it connects.
 
-    A slave's UUID and server id belong to the slave while it dumps. Another slave of the same user is then refused,
-    unless it has the same UUID and the same secret. A slave that does not dump blocks nobody, and nobody but its owner
-    replaces its registration. Slaves of different users never block each other.
+    A slave's UUID and server id are in use while it dumps. Another slave of the same user is then refused, unless it
+    has the same UUID and the same secret. A slave that does not dump blocks nobody, and only a slave with the same
+    secret replaces its registration. Slaves of different users never block each other.
     """
 
     def __init__(
@@ -217,13 +231,15 @@ class Register:
         self._owned: dict[tuple[str, str, str, bytes], RegisteredSlave] = {}
         """The slaves by user, channel, UUID and owner. A slave that registers again is found here."""
         self._holders: dict[tuple[str, str, str | int], RegisteredSlave] = {}
-        """The slaves that dump, by user, channel and UUID, and by user, channel and server id."""
+        """The slaves that dump, by user, channel and UUID, and also by user, channel and server id."""
         self._idle = _Weights()
-        """The weights of the slaves without a running dump. The slave that is idle the longest comes first."""
+        """The memory of the registrations of slaves without a running dump. The slave that is idle the longest comes
+        first.
+        """
         self._dumping = _Weights()
-        """The weights of the filters of the slaves that dump."""
+        """The memory of the filters of slaves that dump."""
         self._shared_flags: WeakValueDictionary[Hashable, TableFlags] = WeakValueDictionary()
-        """The verdicts of the filters in use, by the definition of the filters."""
+        """The decisions of the filters in use, by a key of the filters' rules. Slaves with equal filters share them."""
         self._flags_lock = threading.Lock()
         self._lock = threading.Lock()
         self._dumps = 0
@@ -239,12 +255,12 @@ class Register:
         password: StoredPassword | None = None,
         secret: bytes = b"",
     ) -> RegisteredSlave:
-        """Register a slave with its filter and those imposed on the slave. Return its entry in the register.
+        """Register a slave with its filter and the filters imposed on it. Return the registered slave.
 
-        A slave that registers again, with the same user, UUID, channel and secret, replaces its old entry and ends its
-        old dump.
+        A slave that registers again, with the same user, UUID, channel and secret, replaces its old registration and
+        ends its old dump. ``origin`` says from which servers and domains the slave wants transactions; None: from all.
 
-        Raises AlreadyRegistered when the UUID or the server id belongs to another slave that is dumping.
+        Raises AlreadyRegistered when the UUID or the server id is in use by another slave that is dumping.
         """
         # A digest with a random key makes look-ups by it safe: their time tells nothing about the secret.
         owner = hmac.digest(self._key, secret, "sha256") if secret else secrets.token_bytes(32)
@@ -274,7 +290,7 @@ class Register:
             return slave
 
     def _check_free(self, slave: RegisteredSlave) -> None:
-        """Raise AlreadyRegistered when the slave's UUID or server id belongs to another slave that is dumping."""
+        """Raise AlreadyRegistered when the slave's UUID or server id is in use by another slave that is dumping."""
         peer = slave.peer
         holder = self._holders.get(slave.uuid_key)
         if holder is not None and holder.owner != slave.owner:
@@ -293,7 +309,8 @@ class Register:
             )
 
     def _become_idle(self, slave: RegisteredSlave) -> None:
-        """Note that the slave has no running dump, since now. Forget others if there are too many."""
+        """Record that the slave has no running dump from now on. Remove the longest idle slaves if there are too many.
+        """
         self._idle.weigh(slave.slave_id, slave.weight)
         # The last slave has just registered or ended its dump. The register must not forget that slave.
         while len(self._idle) > 1 and (
@@ -302,9 +319,9 @@ class Register:
             self._forget(self._slaves[next(iter(self._idle))])
 
     def _forget(self, slave: RegisteredSlave) -> None:
-        """Remove a slave, whose dump then ends.
+        """Remove a slave and end its dump.
 
-        The dump may look at once, in another thread, whether the slave is still registered. So it is notified last.
+        The dump may check at once, in another thread, whether the slave is still registered. So it is notified last.
         """
         del self._slaves[slave.slave_id]
         self._owned.pop(slave.owned_key, None)
@@ -313,7 +330,7 @@ class Register:
         slave.notify()
 
     def _release(self, slave: RegisteredSlave) -> None:
-        """Note that the slave's UUID and server id no longer belong to a slave that dumps."""
+        """Release the slave's UUID and server id, because it no longer dumps."""
         self._dumping.weigh(slave.slave_id, 0)
         for key in (slave.uuid_key, slave.server_id_key):
             if self._holders.get(key) is slave:
@@ -333,7 +350,7 @@ class Register:
             ) from None
 
     def remove(self, slave_id: str) -> RegisteredSlave:
-        """Forget a slave and end its dump. Return the slave. Raises NotRegistered."""
+        """Remove a slave from the register and end its dump. Return the slave. Raises NotRegistered."""
         with self._lock:
             slave = self._known(slave_id)
             self._forget(slave)
@@ -342,7 +359,7 @@ class Register:
     def remove_all(
         self, reason: Callable[[RegisteredSlave], DumpfilterError | None]
     ) -> list[RegisteredSlave]:
-        """Forget each slave for which ``reason`` returns an error, and return these slaves.
+        """Remove each slave for which ``reason`` returns an error, and return these slaves.
 
         A running dump of such a slave ends with the error.
         """
@@ -362,9 +379,11 @@ class Register:
         *,
         origin: OriginFilter | None = None,
     ) -> RegisteredSlave:
-        """Replace a slave's filter. Raises NotRegistered for an unknown slave id.
+        """Replace a slave's filter. Raises NotRegistered for an unknown id, and Overloaded if the filter takes too
+        much memory.
 
-        The slave's running dump uses the new filter from its next transaction on.
+        The slave's running dump uses the new filter from its next transaction on. ``origin`` says from which servers
+        and domains the slave wants transactions; None: from all.
         """
         with self._lock:
             slave = self._known(slave_id)
@@ -382,11 +401,11 @@ class Register:
 
     @property
     def write_filter(self) -> ReplicationFilter | None:
-        """The filter with rules like ``--binlog-do-db`` that hides events from all slaves; None without such rules."""
+        """The filter with rules like ``--binlog-do-db`` that applies to all slaves; None without such rules."""
         return self._write_filter
 
     def change_write_filter(self, write_filter: ReplicationFilter) -> None:
-        """Replace the filter that hides events from all slaves, as the statement CHANGE BINLOG asks.
+        """Replace the filter that applies to all slaves, for the statement CHANGE BINLOG.
 
         Running dumps use the new filter from their next transaction on.
         """
@@ -399,9 +418,10 @@ class Register:
                 slave.notify()
 
     def _flags(self, rule_filter: ReplicationFilter, imposed: tuple[ImposedFilter, ...]) -> TableFlags:
-        """Return the verdicts of a slave's filters.
+        """Return the decisions of a slave's filter, of the filters imposed on it and of the master's write rules
+        together.
 
-        Slaves with equal filters share the object, and by it their chunks.
+        Slaves with equal filters share the object, and thus their chunks.
         """
         key = (
             _definition(rule_filter),
@@ -420,11 +440,11 @@ class Register:
             return found
 
     def begin_dump(self, slave: RegisteredSlave, notify: Callable[[], None] = _nobody) -> int:
-        """Register a new dump for a slave and return its number. An earlier dump of the same slave then ends.
+        """Record a new dump for a slave and return its number. An earlier dump of the same slave then ends.
 
         The register calls ``notify``, from any thread, when the slave's filter changes or the dump must end. Raises
-        NotRegistered when the slave has been forgotten meanwhile, and AlreadyRegistered when another slave with its
-        UUID or server id has begun to dump.
+        NotRegistered when the slave has been removed, and AlreadyRegistered when another slave with its UUID or server
+        id has begun to dump.
         """
         with self._lock:
             self._known(slave.slave_id)
@@ -441,7 +461,10 @@ class Register:
             return self._dumps
 
     def _check_weight(self, slave: RegisteredSlave, change: FilterChange) -> None:
-        """Raise Overloaded when the slave's filter and those of the other slaves that dump take too much memory."""
+        """Raise Overloaded when the filters of all dumping slaves together would take too much memory.
+
+        ``change`` is the filter that the slave is to have.
+        """
         others = self._dumping.total - self._dumping.get(slave.slave_id, 0)
         if others and others + change.weight > self._most_dumping_weight:
             raise Overloaded(
@@ -451,7 +474,7 @@ class Register:
             )
 
     def end_dump(self, slave: RegisteredSlave, dump: int) -> None:
-        """Mark the slave as not dumping, unless a newer dump of the slave has begun."""
+        """Record that dump number ``dump`` has ended, unless a newer dump of the slave has begun."""
         with self._lock:
             if slave.dump == dump:
                 slave.dump = 0
@@ -467,13 +490,16 @@ class Register:
         return slave.dump == dump and slave.slave_id in self._slaves
 
     def progress(self, slave: RegisteredSlave, file: str, position: int, counts: Counts | None) -> None:
-        """Record how far a slave's dump has come, and add the counts of its last chunk, for SHOW REPLICAS."""
+        """Record the binlog position that a slave's dump has reached, and add the counts of its last chunk.
+
+        ``counts`` is None for a message without counts, such as a heartbeat.
+        """
         slave.file, slave.position = file, position
         slave.last_seen_at = time.time()
         slave.record = self.counters.add(slave.record, file, position, counts)
 
     def finish(self, slave: RegisteredSlave) -> None:
-        """Note that a slave has got everything that it asked for, so that nobody waits for its return."""
+        """Record that a slave got everything that it asked for, so that it is not expected back."""
         self.counters.finish(lambda record: record is slave.record)
 
     def all(self) -> list[RegisteredSlave]:

@@ -1,4 +1,4 @@
-"""The second and later reading of the master's configuration file, at SIGHUP and at the statement FLUSH PRIVILEGES."""
+"""The reloading of the master's configuration file, at SIGHUP and at the statement FLUSH PRIVILEGES."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ log = structlog.get_logger("dumpfilter.master")
 
 @dataclass
 class Reload:
-    """The reading of the configuration file by a running master. Thread-safe."""
+    """Reloads the configuration file of a running master. Thread-safe."""
 
     service: DumpFilterService
     load: Callable[[], MasterConfig] | None
-    """Reads and checks the file. None: the master was started without a file."""
+    """The function that reads and checks the file. None: the master was started without a file."""
     on_change: list[Callable[[MasterConfig], None]] = field(default_factory=list)
-    """Functions that take over the new configuration besides the service. They may raise OptionError beforehand."""
+    """Further functions that take over the new configuration. They may raise OptionError to refuse it."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> None:
@@ -61,7 +61,7 @@ class Reload:
 
 
 def warn_of_plain_passwords(config: MasterConfig) -> None:
-    """Log a warning about passwords that the configuration file holds in the clear."""
+    """Log a warning if the configuration file holds passwords in plain text."""
     if config.plain:
         log.warning(
             "the configuration holds passwords in the clear",

@@ -1,10 +1,10 @@
 """The messages of a dump for real replicas of MySQL and MariaDB: binlog events, one directly after another.
 
-The connection of a replica makes packets of the events (:mod:`dumpfilter.dump.packets.framing`), because packets have
-numbers of their connection. The events are the same for all replicas at one place.
+The connection of a replica makes packets of the events (:mod:`dumpfilter.dump.packets.framing`), because packets are
+numbered by connection. The events are the same for all replicas at one position.
 
-A real replica counts a transaction in its GTID set only when the replica has executed something with this GTID.
-Therefore a stand-in takes the place of a dropped transaction (:mod:`dumpfilter.dump.packets.empties`).
+A real replica adds a GTID to its GTID set only when it has executed a transaction with this GTID. Therefore a stand-in
+(an empty transaction with the GTID) replaces a dropped transaction (:mod:`dumpfilter.dump.packets.empties`).
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.placed import Extent, PlacedPlan, extent_of, join, read_window
 
 _MOST_STAND_INS = 32_768
-"""The most stand-ins in one message. A Gap event of a few bytes may tell millions of GTIDs."""
+"""The largest number of stand-ins in one message. A Gap event of a few bytes may name millions of dropped GTIDs."""
 
 
 @dataclass(eq=False, slots=True)
 class ReplicaPlan(PlacedPlan):
-    """A plan, or a part of one, that becomes events for real replicas."""
+    """The plan of a chunk, or a part of it, from which events for real replicas are made."""
 
     dropped: Dropped = NOTHING_DROPPED
-    """The dropped transactions of which the replica gets stand-ins."""
+    """The dropped transactions for which the replica gets stand-ins (empty transactions with their GTIDs)."""
     begin: int = 0
-    """The bytes of the plan's events that the parts before have."""
+    """The number of bytes of the plan's events that belong to earlier parts."""
     stop: int | None = None
-    """The bytes of the plan's events up to this part's last; None for all."""
+    """The number of bytes of the plan's events up to the end of this part; None for all."""
     bytes_gtid: int = 0
-    """The bytes of the stand-ins, once messages have been made."""
+    """The bytes of the stand-ins. 0 until messages are made."""
 
     @property
     def counts(self) -> Counts:
-        """The chunk's counts, with the bytes of the stand-ins.
+        """The chunk's counts, including the bytes of the stand-ins.
 
-        The plan itself does not have them, because a slave of dumpfilter at the same place may share the plan. The last
-        part counts the events of all parts.
+        The plan itself does not have these bytes, because a dumpfilter slave at the same position may share the plan.
+        Only the last part has the counts of the plan's events.
         """
         counts = self.plan.counts if self.stop is None else Counts()
         return replace(counts, bytes_gtid=self.bytes_gtid) if self.bytes_gtid else counts
@@ -88,9 +88,9 @@ class ReplicaPlan(PlacedPlan):
         yield bytes(out)
 
     def parts(self, resume: int) -> Iterator[ReplicaPlan]:
-        """Yield the plan in parts with at most ``_MOST_STAND_INS`` stand-ins each.
+        """Split the plan into parts with at most ``_MOST_STAND_INS`` stand-ins each, and yield them.
 
-        ``resume`` is the boundary at or before the plan, at which a dump can begin again.
+        ``resume`` is the last transaction boundary at or before the plan, at which a dump can begin again.
         """
         pages = list(self.dropped.pages(_MOST_STAND_INS))
         begin = 0
@@ -105,32 +105,32 @@ class ReplicaPlan(PlacedPlan):
 
 
 def _as_bytes(events: bytes | memoryview) -> bytes:
-    """Return events as bytes, without a copy if the events were read as one piece."""
+    """Return events as bytes, without a copy if they were read as one piece."""
     whole = events.obj if isinstance(events, memoryview) else events
     return whole if isinstance(whole, bytes) and len(whole) == len(events) else bytes(events)
 
 
 @dataclass(frozen=True)
 class ReplicaEncoding(Encoding):
-    """The encoding of dumps for real replicas.
+    """The encoding of dumps for real replicas: plain events, with stand-ins for dropped transactions.
 
-    The artificial Rotate event of the next file says that a file has ended. The connection writes heartbeats and the
-    packet at the end of a dump, because it knows the replica's position.
+    The artificial Rotate event of the next file says that a file has ended. The connection itself writes heartbeats
+    and the packet at the end of a dump, because it knows the replica's position.
     """
 
     by_gtid: bool
-    """Whether the replica names GTIDs, so that dropped transactions need stand-ins."""
+    """Whether dropped transactions need stand-ins, because the replica's GTID set must stay complete."""
     checksum: bool
     """Whether the replica was told that events end in a checksum (``@source_binlog_checksum``)."""
     keeps_temporary_tables: bool = False
     """Whether the replica has the first transaction of the file in which the dump begins.
 
-    The start of the server at the beginning of the file is then no news to the replica. The replica would drop its
-    temporary tables otherwise.
+    If so, the replica knows of the server's start at the beginning of the file, and is not told to drop its temporary
+    tables again.
     """
 
     def pieces(self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan]) -> list[PlacedPlan]:
-        """Return the plans of one segment with the stand-ins of the transactions that each drops."""
+        """Return the plans of one segment with the stand-ins for the transactions that each plan drops."""
         source, resume = place.source, place.thread.resume
         pieces: list[PlacedPlan] = []
         for plan, told in zip(plans, place.positions(segment, plans), strict=True):

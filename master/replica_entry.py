@@ -30,7 +30,7 @@ CONNECT_TIMEOUT = 10.0
 """The longest time that the master waits for a replica while it reads the replica's filter, seconds."""
 
 MOST_USER = 32
-"""The longest user name that MySQL allows, characters. A replica cannot log in with a longer one."""
+"""The longest user name that MySQL allows, characters."""
 
 _LONGEST_TIMEOUT = 300.0
 
@@ -52,11 +52,11 @@ _User = Annotated[str, Field(min_length=1, max_length=MOST_USER)]
 _Hash = Annotated[str, Field(min_length=1)]
 Password = Annotated[str, Field(min_length=1, max_length=MOST_PASSWORD)]
 Hashes = _Hash | tuple[_Hash, ...]
-"""Hashes of one password, at most one of each kind."""
+"""One hash of a password, or several of different kinds."""
 
 
 class OnDrift(enum.StrEnum):
-    """The fate of a replica whose own filter would apply events that the master drops for it."""
+    """The action when a replica's own filter would apply events that the master drops for it (drift)."""
 
     WARN = "warn"
     """The master and the replica log a warning, and the replica is served."""
@@ -66,13 +66,13 @@ class OnDrift(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Drift:
-    """A warning about a replica whose own filter is wider than its filter on the master, or cannot be compared."""
+    """A warning that a replica's own filter is wider than its filter on the master, or cannot be compared with it."""
 
     peer: Peer
     text: str
     is_refused: bool
     since: float
-    """The Unix time of the first look that showed this, seconds."""
+    """The Unix time at which a comparison showed this difference first, seconds."""
 
 
 class ConnectBack(Model):
@@ -83,22 +83,22 @@ class ConnectBack(Model):
     password_env: _Text | None = None
     """The environment variable with the password. Exactly one of ``password_file`` and ``password_env`` is set."""
     host: _Text | None = None
-    """The replica's host. None: the address from which the replica connects."""
+    """The replica's host. None: the address from which the replica connects to the master."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
-    """The replica's port. None: the port with which the replica registers (COM_REGISTER_SLAVE)."""
+    """The replica's port. None: the port that the replica reports when it registers (COM_REGISTER_SLAVE)."""
     tls: Annotated[TlsMode, AfterValidator(_offered)] | None = None
     tls_ca: Path | None = None
-    """The file with the certificates of known CAs. None: those of the system."""
+    """The file with the certificates of trusted CAs. None: those of the system."""
     timeout: Annotated[float, Field(gt=0, le=_LONGEST_TIMEOUT)] = CONNECT_TIMEOUT
     commas_separate: bool = False
-    """Whether the operator vouches that no name in the replica's rules has a comma.
+    """Whether the operator assures that no name in the replica's rules has a comma.
 
     A server shows its rules with commas between them. A rule for one database ``a,b`` looks like two rules.
     """
 
     @property
     def client_tls(self) -> ClientTls:
-        """The TLS settings of the connection. With a CA the certificate must name the replica's host."""
+        """The TLS settings of the connection. With a CA file, the certificate must name the replica's host."""
         default = TlsMode.REQUIRED if self.tls_ca is None else TlsMode.VERIFY_IDENTITY
         return ClientTls(self.tls or default, self.tls_ca)
 
@@ -126,7 +126,7 @@ class ConnectBack(Model):
 
 
 class ReplicaEntry(FilterTable):
-    """One table ``[[replica]]``: the filter of a user's replicas, and the conditions that choose the table.
+    """One table ``[[replica]]``: the filter for a user's replicas, and the conditions that select these replicas.
 
     A condition that is not set is met by every replica of the user.
     """
@@ -137,31 +137,31 @@ class ReplicaEntry(FilterTable):
     channel: Annotated[str, Field(max_length=MAX_CHANNEL_NAME), AfterValidator(_channel)] | None = None
     rules: tuple[str, ...] | None = None
     adopt: bool = False
-    """Whether the master uses the filter that the replica itself has."""
+    """Whether the master uses the replica's own filter instead of ``rules``."""
     connect: ConnectBack | None = None
-    """The way to read the replica's own filter. None: the master never reads it."""
+    """How to connect to the replica and read its own filter. None: the master never reads it."""
     on_drift: OnDrift | None = None
-    """None: the default, which is to warn."""
+    """The action when the replica's own filter differs. None: the default, which is to warn."""
     _key: str = PrivateAttr("replica[1]")
     _stored: ConsolePassword = PrivateAttr(ConsolePassword())
 
     @property
     def key(self) -> str:
-        """The table's place in the configuration, such as ``replica[2]``."""
+        """The name of the table in the configuration, such as ``replica[2]``."""
         return self._key
 
     @property
     def stored(self) -> ConsolePassword:
-        """The stored password of the user, which one of the user's tables gives."""
+        """The stored password of the user. One of the user's tables gives it."""
         return self._stored
 
     @cached_property
     def filter(self) -> ReplicationFilter | None:
-        """The filter with the table's rules. None: the master adopts the replica's own filter."""
+        """The filter with the table's rules. None: the master uses the replica's own filter."""
         return None if self.rules is None else self.filter_of(self.rules)
 
     def with_rules(self, rules: Iterable[str]) -> ReplicaEntry:
-        """Return the table with other rules, which an operator gave on the console. Raises OptionError."""
+        """Return a copy of the table with other rules, which an operator gave on the console. Raises OptionError."""
         changed = self.model_copy(update={"rules": tuple(rules)})
         # The copy has the cached filter of the old rules.
         changed.__dict__.pop("filter", None)
@@ -170,17 +170,17 @@ class ReplicaEntry(FilterTable):
 
     @cached_property
     def who(self) -> Who:
-        """The replicas for which the table is."""
+        """The condition that selects the replicas of this table."""
         return Who(frozenset([self.user]), self.channel, self.server_ids, self.networks)
 
     def may_share(self, other: ReplicaEntry) -> bool:
-        """Tell whether user and server ids allow a replica that meets the conditions of both tables."""
+        """Tell whether a replica could meet the conditions of both tables, by user and server id."""
         apart = self.server_ids and other.server_ids and self.server_ids.isdisjoint(other.server_ids)
         return self.user == other.user and not apart
 
     @property
     def conditions(self) -> str:
-        """The conditions for texts, such as ``channel='a', server_ids=7``. Without conditions: ``any replica``."""
+        """The conditions as text, such as ``channel='a', server_ids=7``. Without conditions: ``any replica``."""
         told = [] if self.channel is None else [f"channel={self.channel!r}"]
         if self.server_ids:
             told.append("server_ids=" + ",".join(map(str, sorted(self.server_ids))))
@@ -205,7 +205,7 @@ class ReplicaEntry(FilterTable):
         return self
 
     def _faults(self) -> Iterable[tuple[str, str]]:
-        """Yield each key that does not go together with the other keys, and the reason with its cure."""
+        """Yield each key that contradicts other keys, with a text that says why and what to do."""
         if self.adopt:
             if self.rules is not None:
                 yield (
@@ -242,7 +242,7 @@ class ReplicaEntry(FilterTable):
 
 
 def console_password(password: str | None, hashes: Hashes) -> ConsolePassword:
-    """Return the stored form of a password in the clear, or of hashes. Raises an error about ``password_hash``."""
+    """Return the stored form of a plain-text password, or of hashes. Raises an error about ``password_hash``."""
     if password is not None:
         return ConsolePassword.plain(password)
     try:
@@ -252,7 +252,7 @@ def console_password(password: str | None, hashes: Hashes) -> ConsolePassword:
 
 
 def first_fitting(entries: Iterable[ReplicaEntry], peer: Peer) -> ReplicaEntry | None:
-    """Return the first entry whose conditions a replica meets, or None without such an entry.
+    """Return the first table whose conditions a replica meets, or None if it meets those of no table.
 
     A replica with an unknown address meets no condition on networks.
     """
@@ -262,7 +262,8 @@ def first_fitting(entries: Iterable[ReplicaEntry], peer: Peer) -> ReplicaEntry |
 def complete(entries: Sequence[ReplicaEntry]) -> None:
     """Give each table its key, and the password that another table of its user has.
 
-    Raises a validation error for a user without a password or with two, and for a table that no replica can reach.
+    Raises a validation error for a user without a password or with two, and for a table that no replica can match
+    because an earlier one does.
     """
     passwords: dict[str, ConsolePassword] = {}
     for number, entry in enumerate(entries):

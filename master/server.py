@@ -1,4 +1,4 @@
-"""The master's gRPC server, which slaves connect to. It also offers gRPC's health checks."""
+"""The master's gRPC server, to which slaves connect. It also offers gRPC's health checks."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 log = structlog.get_logger("dumpfilter.master")
 
 _DRAIN_POLL = 0.02
-"""The interval at which a master that drains its slaves looks whether their dumps have ended, seconds."""
+"""The interval at which a draining master checks whether the dumps have ended, seconds."""
 
 _LOOKS_AT_BINLOG = 5.0
-"""The interval at which the health check looks whether the binlog can be read, seconds."""
+"""The interval at which the health check tests whether the binlog can be read, seconds."""
 
 _ANSWER_SECONDS = 5.0
-"""The longest time in which a serving loop answers that is not stuck, seconds."""
+"""The time within which the asyncio loop must answer to count as alive, seconds."""
 
 T = TypeVar("T")
 
@@ -46,18 +46,19 @@ _ANY_PORT = ListenAddress()
 
 
 class ServerDied(DumpfilterError):
-    """The error for a master whose gRPC serving loop has ended by itself, so that no slave could connect any more."""
+    """The error for a master whose asyncio loop has ended unexpectedly, so that no slave could connect any more."""
 
 
 class MasterServer:
     """The gRPC server that serves one binlog set to slaves.
 
-    With port 0 in ``listen`` the system chooses a free port, and :attr:`port` tells which. Without ``listen`` slaves
+    With port 0 in ``listen`` the system chooses a free port, which :attr:`port` holds. With None for ``listen`` slaves
     cannot connect, :attr:`port` is 0, and only the port for real replicas serves the set. ``write_filter`` has rules
-    like ``--binlog-do-db`` that hide events from all slaves. ``source`` is the running server that the master follows.
-    Raises Exposed when other machines could connect without TLS or without a login.
+    like ``--binlog-do-db`` that apply to all slaves. ``source`` is the running server that the master follows; None
+    for none. Raises Exposed when other machines could connect without TLS or without a login.
 
-    All calls run in one asyncio loop, in a thread of its own. The methods of this class belong to other threads.
+    All calls run in one asyncio loop, which has its own thread. The methods of this class must be called from other
+    threads.
     """
 
     def __init__(
@@ -79,7 +80,9 @@ class MasterServer:
         self._probe: asyncio.Task[None] | None = None
         self._stopped = False
         self.count_replicas: Callable[[], tuple[int, int]] | None = None
-        """Returns the connections of the replication port and the most of them. None: the master has no such port."""
+        """Returns the number of connections of the replication port and their limit. None: the master has no such
+        port.
+        """
         self.source = source
         self._turns: LoopTurns | None = None
         self.reader = SharedReader(store, self.loop.loop)
@@ -102,12 +105,14 @@ class MasterServer:
             raise
 
     def wait(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
-        """Run a coroutine in the server's loop, and return its result. Raises TimeoutError after ``seconds``."""
+        """Run a coroutine in the server's asyncio loop, and return its result. Raises TimeoutError after ``seconds``;
+        None: no timeout.
+        """
         return self.loop.wait(work, seconds)
 
     @property
     def max_connections(self) -> int:
-        """The number of connections that each port for slaves or replicas accepts."""
+        """The largest number of connections that each port for slaves or replicas accepts."""
         return self._limits.connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
     async def _open(self, listen: ListenAddress | None) -> int:
@@ -135,7 +140,7 @@ class MasterServer:
         self._probe = asyncio.create_task(self._look_at_binlog())
 
     async def _look_at_binlog(self) -> None:
-        """Tell the health service from time to time whether the newest binlog file can be read."""
+        """Report to the health service every few seconds whether the newest binlog file can be read."""
         readable = True
         while True:
             if self.source is not None:
@@ -160,7 +165,7 @@ class MasterServer:
             slave.notify()
 
     def _tell_drained(self) -> None:
-        """Tell the health service whether all slaves are drained."""
+        """Report to the health service whether all slaves are drained."""
         drained = self.service.drains.is_all
         with contextlib.suppress(RuntimeError):
             # After the end of the loop nobody asks for the health.
@@ -169,7 +174,7 @@ class MasterServer:
             )
 
     def drain(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> int:
-        """Send all slaves away, each after its current transaction, and wait until their dumps have ended.
+        """Drain all slaves, each at its next transaction boundary, and wait until their dumps have ended.
 
         The wait ends after ``seconds``, or as soon as ``interrupted`` returns true. Return the number of dumps that
         still run. :meth:`stop` ends these inside a transaction.
@@ -185,7 +190,7 @@ class MasterServer:
         return sum(bool(slave.dump) for slave in self.service.register.all())
 
     def answers(self, seconds: float = _ANSWER_SECONDS) -> bool:
-        """Tell whether the serving loop answers within a time."""
+        """Tell whether the asyncio loop answers within ``seconds``."""
         try:
             self.wait(asyncio.sleep(0), seconds)
         except TimeoutError:
@@ -193,7 +198,7 @@ class MasterServer:
         return True
 
     def check(self) -> None:
-        """Raise ServerDied when the serving loop has ended, although nobody has stopped the server."""
+        """Raise ServerDied when the asyncio loop has ended, although nobody has stopped the server."""
         if not self.is_serving:
             raise ServerDied(
                 "the gRPC server has ended by itself, probably for want of memory; start the master again, with more "
@@ -202,7 +207,7 @@ class MasterServer:
 
     @property
     def is_serving(self) -> bool:
-        """Whether the serving loop runs: from the creation of the server to its stop."""
+        """Whether the asyncio loop runs: from the creation of the server to its stop."""
         return self.loop.is_running
 
     def stop(self, grace: float = 1.0) -> None:

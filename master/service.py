@@ -54,9 +54,10 @@ log = structlog.get_logger("dumpfilter.master")
 class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # generated, untyped
     """The master's implementation of the gRPC service that ``dumpfilter.proto`` defines.
 
-    The methods are coroutines of one asyncio loop. What may wait for the disk or take long runs through ``reader`` in
-    another thread. The methods raise errors of dumpfilter, which the gate (:mod:`dumpfilter.master.gate`) turns into
-    gRPC's status codes. An edge has no ``reader`` until a slave or replica asks for something.
+    The methods are coroutines of one asyncio loop. Work that may wait for the disk or take long runs through
+    ``reader`` in another thread. The methods raise errors of dumpfilter, which the gate
+    (:mod:`dumpfilter.master.gate`) turns into gRPC's status codes. ``reader`` is None for an edge (a slave that serves
+    its relay log), until a slave or replica connects.
 
     ``write_filter`` has rules like ``--binlog-do-db``. With it every slave sees the binlog as if a server with these
     rules had written it.
@@ -85,13 +86,13 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.known_slaves = KnownSlaves(self.register, self.drains)
         self._reconfiguring = threading.Lock()
         self._refusals = Seldom(most=REFUSALS_LOGGED)
-        """The gate for the lines about refused calls, of which a stranger can cause thousands in a second."""
+        """The rate limit for log lines about refused calls, of which a stranger can cause thousands in a second."""
         self.stopping = False
         """Whether the master is shutting down. Dumps then end with UNAVAILABLE, so that the slaves reconnect."""
 
     @property
     def reader(self) -> SharedReader:
-        """The reading of the binlog for all dumps. Raises BinlogUnreadable while there is no binlog."""
+        """The object through which all dumps read the binlog. Raises BinlogUnreadable while there is no binlog."""
         assert self._reader is not None
         return self._reader
 
@@ -101,14 +102,14 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return self.reader.store
 
     def end_dumps(self) -> None:
-        """End all dumps with an error after which slaves connect again, because the process ends."""
+        """End all dumps with an error after which slaves connect again, because the master shuts down."""
         self.stopping = True
         for slave in self.register.all():
             slave.dump = 0
             slave.notify()
 
     async def Register(self, request: pb.RegisterRequest, context: Context) -> pb.RegisterResponse:
-        """Register a slave, with the filter by which the master chooses events for it."""
+        """Register a slave with its filter, and return its id, the imposed filters and facts about the server."""
         peer = context.peer()
         details = {"server_id": request.server_id, "rules": len(request.filter.rules)}
         with self._logging_refusal("Register", "registration refused", request.user, peer, **details):
@@ -142,9 +143,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     def _logging_refusal(
         self, what: str, event: str, account: str, peer: str, **details: int
     ) -> Iterator[None]:
-        """Write the error of a block to the audit log, as the call ``what``, and to the ordinary log, as ``event``.
+        """Log the error that the ``with`` block raises: in the audit log as the call ``what``, and in the ordinary log
+        as ``event``.
 
-        An empty text stands for a log that does not get the error. Lines are held back when a stranger causes many.
+        An empty ``what`` or ``event`` leaves that log out. Lines are suppressed when a stranger causes many.
         """
         try:
             yield
@@ -193,7 +195,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     @contextlib.contextmanager
     def _noting_refusal(self, peer: Peer) -> Iterator[None]:
-        """Note the error of a block if it stops the slave, so that the master's status shows the error."""
+        """Record the error that the ``with`` block raises, if slaves stop at it, so that the master's status shows it.
+        """
         try:
             yield
         except DumpfilterError as error:
@@ -202,25 +205,27 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             raise
 
     def _wake_drained(self) -> None:
-        """Wake the dumps of drained slaves, which may be waiting for new events."""
+        """Wake the dumps of drained slaves, so that they end even while they wait for new events."""
         for slave in self.register.all():
             if self.drains.of(slave.peer) is not None:
                 slave.notify()
 
     def check_reconfigurable(self, config: MasterConfig) -> None:
-        """Raise OptionError for a configuration that a running master cannot take over: one without the last user."""
+        """Raise OptionError for a configuration without users, if the running master has users. Every slave could
+        connect then.
+        """
         if self.config.users and not config.users:
             raise OptionError(
                 "no [[user]] is left, and every slave could connect: to open this master, restart it"
             )
 
     def reconfigure(self, config: MasterConfig) -> int:
-        """Use another configuration: users and imposed filters.
+        """Use the users and imposed filters of another configuration.
 
         Dumps of slaves whose user is gone or has another password end with UNAUTHENTICATED. Dumps of slaves on which
-        other filters are imposed now end with NOT_FOUND. These slaves register again, are told the filters, and go on
-        from the transaction boundary up to which they have received everything. Return the number of registrations
-        that have ended.
+        other filters are imposed now end with NOT_FOUND. These slaves register again, receive the filters, and resume
+        at the transaction boundary up to which they have received everything. Return the number of registrations that
+        have ended.
         """
         with self._reconfiguring:
             self.access.change(config.users)
@@ -239,7 +244,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return len(ended)
 
     def _no_longer_valid(self, slave: RegisteredSlave) -> DumpfilterError | None:
-        """Return why a registration must end after a change of the configuration, or None when it may stay."""
+        """Return the error with which a registration must end after a change of the configuration, or None if it may
+        stay.
+        """
         config = self.config
         # The replication port itself ends the connections of real replicas whose accounts have changed.
         if (
@@ -293,19 +300,21 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             )
 
     async def Alive(self, request: pb.AliveRequest, context: Context) -> pb.AliveResponse:
-        """Answer a slave's sign of life, which the gate has noted as it notes every call of a slave."""
+        """Answer a slave that reports to be alive, and store the rate of its connection. The gate has restarted its
+        timeout.
+        """
         self.register.get(request.slave_id).line_rate = request.line_rate
         return pb.AliveResponse()
 
     async def ListSlaves(self, request: pb.ListSlavesRequest, context: Context) -> pb.ListSlavesResponse:
-        """Return the registered slaves that the client may know, as SHOW REPLICAS does."""
+        """Return the registered slaves that the client may see, like SHOW REPLICAS."""
         slaves = await self._answer_about(request, context)
         return pb.ListSlavesResponse(
             slaves=[slave_to_proto(one) for one in slaves if one.registered is not None]
         )
 
     async def Status(self, request: pb.StatusRequest, context: Context) -> pb.StatusResponse:
-        """Return the master's binlog files, and the registered slaves that the client may know.
+        """Return the master's binlog files, and the slaves that the client may see.
 
         A client with a user also gets the rules of the binlog, and how much of the binlog has been scanned.
         """
@@ -315,13 +324,14 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     async def _answer_about(
         self, request: pb.ListSlavesRequest | pb.StatusRequest, context: Context
     ) -> list[KnownSlave]:
-        """Return the slaves that a client may know. Raises the errors of :meth:`_known_to`, and logs them."""
+        """Return the slaves that a client may see. Raises the errors of :meth:`_known_to`, and logs them."""
         peer = context.peer()
         with self._logging_refusal("", "status refused", "", peer):
             return await self.reader.serve(lambda: self._known_to(request, peer))
 
     def _known_to(self, request: pb.ListSlavesRequest | pb.StatusRequest, peer: str) -> list[KnownSlave]:
-        """Return the slaves that a client may know: the slave with its id, or all slaves of its user.
+        """Return the slaves that a client may see: the slave with the request's id, or all slaves of the request's
+        user.
 
         Raises AccessDenied for a stranger, and TryLater for a client that must wait after wrong passwords.
         """
@@ -338,7 +348,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return self.known_slaves.of_user(request.user)
 
     def _status(self, slaves: list[KnownSlave], request: pb.StatusRequest) -> pb.StatusResponse:
-        """Return the answer about the slaves that the client may know."""
+        """Return the answer to a Status request. ``slaves`` are those that the client may see."""
         whole = not request.slave_id
         self.store.refresh()
         names = self.store.binlogs.names

@@ -1,11 +1,12 @@
 """The reading of one binlog set for many dumps at once.
 
 Dumps are coroutines of one asyncio loop. Scanning, deciding and reading take place in a few threads. A dump asks for
-the step from its place. Dumps that ask at the same place share one step, and the messages of the step's chunks are made
-once. Places that wait at the end of the binlog are planned together when the binlog grows. What one dump alone needs,
-and what is in memory, the loop decides and reads itself, because a hand-over to a thread takes as long.
+the next step (the next chunks) from its place (its position and everything that decides the next chunks). Dumps with
+equal places share one step, and the messages of the step's chunks are made once. Places at the end of the binlog are
+planned together when the binlog grows. Work for one dump alone on data in memory is done in the loop, because a
+hand-over to a thread would take as long.
 
-What was made is kept in two caches with a limit. A slow slave keeps none of it in memory: the slave's dump holds its
+Results are stored in two caches with a limit. A slow slave keeps none of them in memory: the slave's dump holds its
 place, from which the step can be made again.
 """
 
@@ -37,61 +38,64 @@ from dumpfilter.master.store import BinlogStore
 T = TypeVar("T")
 
 MESSAGE_CACHE_BYTES = 48 << 20
-"""The limit on the memory of messages that are kept for slower dumps, bytes."""
+"""The limit on the memory of messages that are cached for slower dumps, bytes."""
 
 _STEPS_KEPT = 200
-"""The largest number of steps that are kept for slower dumps."""
+"""The largest number of steps that are cached for slower dumps."""
 
 _LARGEST_KEPT = MESSAGE_CACHE_BYTES // 4
-"""The size above which messages are not kept, bytes. One event of 1 GiB would push all others out."""
+"""The size above which messages are not cached, bytes. One event of 1 GiB would displace all others."""
 
 _SMALL = 64 << 10
-"""The size of events up to which a chunk's messages are made together with the plan, bytes."""
+"""The size of events up to which the messages of a step's first chunk are made together with the plan, bytes."""
 
 _CHUNKS_AHEAD = 4
-"""The number of chunks that are made before a dump asks for them. One worker makes them together."""
+"""The number of chunks whose messages are made before a dump asks for them. One worker makes them together."""
 
 _MADE_IN_A_TURN = 16
-"""The most chunks that are made in one turn of the loop. A chunk of 1 MiB takes half a millisecond."""
+"""The largest number of chunks whose messages are made in one turn of the asyncio loop. A chunk of 1 MiB takes half a
+millisecond.
+"""
 
 _WORKERS = 4
-"""The threads that scan, decide and read. Two are enough for two processors; the others wait for the disk."""
+"""The number of threads that scan, decide and read. Two are enough for two processors; the others wait for the disk."""
 
 _SERVANTS = 8
-"""The threads for calls besides dumps. A call may wait a second for its turn to have a password checked."""
+"""The number of threads for calls other than dumps. A call may wait a second to have a password checked."""
 
 _ANSWERED_IN_A_TURN = 128
-"""The most dumps that go on in one turn of the loop. A turn with thousands would keep health checks waiting."""
+"""The largest number of dumps that are woken in one turn of the loop. A turn with thousands would delay health checks.
+"""
 
 _PLANNED_AT_ONCE = 2
-"""The most groups of places that are planned at the same time."""
+"""The largest number of segments that are planned at the same time."""
 
 
 _PLANNED_IN_THE_LOOP = 64
-"""The most places at the end of the binlog that are planned in the loop itself when little was written."""
+"""The largest number of places at the end of the binlog that are planned in the loop itself when little was written."""
 
 _Made = dict["PlacedPlan", tuple[bytes, ...]]
-"""The messages of chunks that one worker has made."""
+"""The messages that one worker has made, by chunk."""
 
 _Found = Step | Exception | None
-"""The answer to a request: the step, the error that stops the dump, or None without a step."""
+"""The answer to a request: the step, the error that ends the dump, or None if there is no step."""
 
 
 class Follower(Protocol):
-    """A dump at the end of the binlog that takes commits in the turn of the loop in which they arrive."""
+    """A dump at the end of the binlog that can send new commits in the same turn of the loop in which they arrive."""
 
     def take(self, step: CommitStep) -> bool:
-        """Send the commits that follow the dump's place, and move the place behind them.
+        """Send the commits that follow the dump's position, and move the dump behind them.
 
         Return False, and do nothing, if the dump must wait for something before it can send the step.
         """
 
     def patience(self) -> float:
-        """Return the time in which the dump has something to do even if the binlog does not grow, seconds."""
+        """Return the time after which the dump must be woken even if the binlog does not grow, seconds."""
 
 
 class Signal:
-    """The means to wake one dump that waits in an asyncio loop."""
+    """Wakes one dump that waits in the asyncio loop."""
 
     def __init__(self, later: Callable[[Callable[[], None]], None]) -> None:
         self._later = later
@@ -109,26 +113,28 @@ class Signal:
 
 @dataclass(eq=False, slots=True)
 class _Waiter:
-    """A dump that waits for a step."""
+    """A dump that waits for its next step."""
 
     answer: asyncio.Future[_Found]
     follower: Follower | None
     request: _Request
-    """The request that the dump waits for. A follower moves from one request to the next."""
+    """The request that the dump waits for. It changes when a follower has sent commits."""
     timer: asyncio.TimerHandle | None = None
-    """The end of the dump's patience. None: the dump does not wait for growth, since it ends at the binlog's end."""
+    """The timer that wakes the dump without a step. None: the dump does not wait for the binlog to grow."""
 
 
 @dataclass(eq=False, slots=True)
 class _Request:
-    """A place whose step is wanted, with those who wait for the step."""
+    """A place whose next step is wanted, with the dumps that wait for the step."""
 
     place: DumpPlace
     waiters: set[_Waiter] = field(default_factory=set)
 
 
 class _End(NamedTuple):
-    """The end of the binlog when it had a generation."""
+    """The end of the binlog, and the generation of the watcher (a number that grows with the binlog) for which it is
+    valid.
+    """
 
     source: IndexedFile
     position: int
@@ -136,7 +142,9 @@ class _End(NamedTuple):
 
 
 class SharedReader:
-    """The reader of all dumps of one master. All methods but :meth:`close` belong to the asyncio loop's thread."""
+    """Reads the binlog for all dumps of one master. All methods but :meth:`close` must be called in the asyncio loop's
+    thread.
+    """
 
     def __init__(self, store: BinlogStore, loop: asyncio.AbstractEventLoop) -> None:
         self.store = store
@@ -151,32 +159,32 @@ class SharedReader:
         self._dumps = WeakSet[Signal]()
         """The signals of the dumps that have not ended."""
         self._made_here = 0
-        """The number of chunks that were made in this turn of the loop."""
+        """The number of chunks whose messages were made in the present turn of the loop."""
         self._making: dict[PlacedPlan, asyncio.Future[_Made]] = {}
         self._requests: dict[DumpPlace, _Request] = {}
-        """All requests without an answer."""
+        """All requests that are not answered yet, by place."""
         self._queue: deque[_Request] = deque()
-        """The requests to be planned. The workers take requests from it, too."""
+        """The requests that are still to be planned. The worker threads take requests from here, too."""
         self._queue_lock = threading.Lock()
         self._planning = 0
         self._waiting: dict[_Request, None] = {}
-        """The requests whose places are at the end of the binlog."""
+        """The requests that wait for the binlog to grow. The values have no meaning."""
         self._end: _End | None = None
         """The last known end of the binlog. A request for a step from there waits for growth, and is not planned."""
         self._answers: deque[tuple[_Waiter, _Found]] = deque()
-        """The dumps that must still be given their steps."""
+        """The dumps that are still to be woken, with their steps."""
         self._answering = False
         self._made_steps = 0
-        """The number of places whose steps were made."""
+        """The number of steps that were made, for the cache's statistics."""
         self._joined = 0
-        """The number of dumps that joined others in waiting for a step, which was then made once."""
+        """The number of dumps that waited for a step that another dump had asked for."""
         self._tail = Tail()
         self._decider = Decider(store.subjects, store.sources)
         store.watcher.listener = self._grown
         store.on_forgotten = lambda files: self._later(lambda: self._forget_files(files))
 
     def caches(self) -> dict[str, CacheState]:
-        """Return the state of the caches, by name. Any thread may ask."""
+        """Return the sizes and hit counts of the caches, by name. Any thread may call this method."""
         steps, messages = self._steps, self._messages
         return {
             "steps": CacheState(len(steps), steps.hits + self._joined, self._made_steps),
@@ -184,37 +192,42 @@ class SharedReader:
         }
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         for pool in (self._workers, self._servants):
             pool.shutdown(wait=True, cancel_futures=True)
 
     def signal(self) -> Signal:
-        """Return the signal of a new dump."""
+        """Return a new signal for a dump. The dump counts as running as long as the signal exists."""
         signal = Signal(self._later)
         self._dumps.add(signal)
         return signal
 
     def known(self, place: DumpPlace) -> DumpPlace:
-        """Return the object for this place that other dumps share, or ``place`` if no dump has the same place."""
+        """Return the object for an equal place that other dumps use, or ``place`` itself if there is none.
+
+        Dumps share steps by the identity of this object.
+        """
         key = place.key
         return place if key is None else self._places.setdefault(key, place)
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Call a function that reads the binlog for a dump, and return its result."""
+        """Call a function that reads the binlog for a dump in a worker thread, and return its result."""
         return await self._loop.run_in_executor(self._workers, function)
 
     async def serve(self, function: Callable[[], T]) -> T:
-        """Call a function for another request than a dump, and return its result. No dump waits for the function."""
+        """Call a function for a request other than a dump in another thread, and return its result. No dump waits for
+        it.
+        """
         return await self._loop.run_in_executor(self._servants, function)
 
     async def step(
         self, place: DumpPlace, seconds: float, signal: Signal, follower: Follower | None = None
     ) -> Step | None:
-        """Return the step from a place.
+        """Return the next step (the next chunks) of a dump at ``place``.
 
-        Return None when the binlog has had nothing more for ``seconds``, or when ``signal`` is set. With 0 the method
-        does not wait for growth. A ``follower`` may take commits while the method waits. The method then returns the
-        step from the place that the follower has reached. Raises DumpfilterError.
+        Return None when the binlog has not grown for ``seconds``, or when ``signal`` is set. With 0 the method does
+        not wait for growth. A ``follower`` may send commits while the method waits. The method then returns the step
+        from the place that the follower has reached. Raises DumpfilterError.
         """
         step = self._steps.get(place)
         if step is not None:
@@ -247,7 +260,9 @@ class SharedReader:
         return found
 
     def _expire(self, waiter: _Waiter) -> None:
-        """Wake a dump whose patience is over. A follower has more patience after each step that it took."""
+        """Wake a dump whose waiting time is over. A follower's waiting time starts again with each message that it
+        sends.
+        """
         left = 0.0 if waiter.follower is None else waiter.follower.patience()
         if left > 0:
             waiter.timer = self._loop.call_later(left, self._expire, waiter)
@@ -269,14 +284,15 @@ class SharedReader:
         return request
 
     def _forget(self, request: _Request) -> None:
-        """Forget a request that nobody waits for. One that is being planned is forgotten with its answer."""
+        """Remove a request that no dump waits for any more. One that is being planned is removed with its answer."""
         if request in self._waiting:
             del self._waiting[request]
             del self._requests[request.place]
             self.store.watcher.watch(bool(self._waiting))
 
     def _enqueue(self, requests: Sequence[_Request], *, are_waiting: bool = False) -> None:
-        """Have requests planned. ``are_waiting`` says that the dumps which ask have begun to wait for the answer."""
+        """Queue requests for planning, and start it. ``are_waiting`` says that the dumps already wait for the answer.
+        """
         if not requests:
             return
         with self._queue_lock:
@@ -291,7 +307,9 @@ class SharedReader:
             self._begin_planning()
 
     def _is_little(self, requests: Sequence[_Request]) -> bool:
-        """Tell whether few dumps ask for what a writer in this process has just written."""
+        """Tell whether the requests are few, and ask for a small amount that a writer in this process has just
+        written.
+        """
         if not self.store.watcher.is_told or len(requests) > _PLANNED_IN_THE_LOOP:
             return False
         place = requests[0].place
@@ -300,12 +318,12 @@ class SharedReader:
         return False
 
     def _is_quick(self, place: DumpPlace) -> bool:
-        """Tell whether one dump runs alone, and the scanned segment at its place is in memory and is soon decided."""
+        """Tell whether only one dump is running, and the segment at its position is in memory and quickly decided."""
         segment = place.source.in_memory(place.position) if self._is_alone else None
         return segment is not None and not segment.payloads and not segment.unknown_ends
 
     def _plan_here(self) -> None:
-        """Plan what the queue has in this turn of the loop, which takes less time than handing it to a worker."""
+        """Plan all queued requests in this turn of the loop, which takes less time than a hand-over to a thread."""
         while self._queue:
             self._planning += 1
             self._planned(*self._plan_group())
@@ -321,7 +339,7 @@ class SharedReader:
                 return
 
     def _plan(self) -> None:
-        """Plan a group of requests whose places lie in one segment. Runs in a worker."""
+        """Plan the queued requests that lie in one segment. Runs in a worker thread."""
         planned = self._plan_group()
 
         def finish() -> None:
@@ -333,7 +351,7 @@ class SharedReader:
     def _plan_group(self) -> tuple[list[tuple[_Request, _Found]], int, _End | None]:
         """Return the answers to a group of requests, the generation of the binlog before it was read, and its end.
 
-        The end is None unless a step leads to it.
+        The generation is a number that grows with the binlog. The end is None unless a step leads to it.
         """
         generation = self.store.watcher.generation
         group, firsts = self._group()
@@ -344,7 +362,7 @@ class SharedReader:
         return answers, generation, _End(found.after.source, found.after.position, generation)
 
     def _ends_at(self, place: DumpPlace) -> bool:
-        """Tell whether the binlog has nothing after a place, neither events nor another file."""
+        """Tell whether the binlog has neither events nor another file after a place."""
         # The next planning meets the error of a file that cannot be read.
         with contextlib.suppress(DumpfilterError):
             source = place.source
@@ -366,12 +384,15 @@ class SharedReader:
             return error
 
     def _later(self, function: Callable[[], None]) -> None:
-        """Call a function in the loop. After the end of the loop, and of all dumps with it, do nothing."""
+        """Call a function in the asyncio loop, from any thread. Do nothing after the loop has ended."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
 
     def _group(self) -> tuple[list[_Request], dict[_Request, First]]:
-        """Take the next request from the queue, with all others in the same segment, and plan them together."""
+        """Take the next request from the queue with all others in the same segment, and plan them together.
+
+        Return the requests and their planned segments. A request without one must be planned alone.
+        """
         with self._queue_lock:
             if not self._queue:
                 return [], {}
@@ -401,7 +422,7 @@ class SharedReader:
         return group, dict(zip(group, firsts, strict=True))
 
     def _make_small(self, step: Step) -> None:
-        """Make the messages of a step's first chunk, if the chunk is small. The dumps need not ask for it then."""
+        """Make the messages of a step's first chunk, if it is small, so that dumps need not ask for them."""
         piece = step.pieces[0]
         if isinstance(piece, PlacedPlan) and piece.plan.size <= _SMALL:
             self._make(piece, step.before.thread.chunk_size)
@@ -445,7 +466,7 @@ class SharedReader:
         return self._end == (place.source, place.position, self.store.watcher.generation)
 
     def _answer_some(self) -> None:
-        """Answer some dumps now, and the others in later turns of the loop, so that other calls come between."""
+        """Wake some dumps now, and the others in later turns of the loop, so that other calls can run between."""
         for _ in range(min(_ANSWERED_IN_A_TURN, len(self._answers))):
             waiter, found = self._answers.popleft()
             _settle(waiter.answer, found)
@@ -462,10 +483,10 @@ class SharedReader:
         self._enqueue(waiting, are_waiting=True)
 
     def received(self, file: str, offset: int, data: bytes) -> None:
-        """Send what this process has just received to followers, in the same turn of the loop.
+        """Send events that this process has just received, in the same turn of the loop.
 
-        ``data`` are whole events, which the binlog file ``file`` has from ``offset`` on. Dumps that cannot take the
-        events at once are planned as after other growth.
+        ``data`` are whole events, which the binlog file ``file`` has from the byte offset ``offset`` on. Dumps that
+        cannot send the events at once are planned as after other growth.
         """
         source = next((one.place.source for one in self._waiting if one.place.source.name == file), None)
         commits = (
@@ -484,7 +505,9 @@ class SharedReader:
     def _send_commits(
         self, waiting: Sequence[_Request], source: IndexedFile, commits: Sequence[Commit]
     ) -> list[_Request]:
-        """Let followers take commits that were received for a file, and return the requests of other dumps."""
+        """Let followers send commits that were received for the file ``source``. Return the requests of all other
+        dumps.
+        """
         rest, reach, end = [], self._decider.reach(commits), commits[-1].end
         self._end = _End(source, end, self.store.watcher.generation)
         for request in waiting:
@@ -500,7 +523,7 @@ class SharedReader:
         return rest
 
     def _hand_over(self, request: _Request, step: CommitStep) -> None:
-        """Let the followers of a request take a step. They wait at the next place then. Wake the other dumps."""
+        """Let the followers of a request send commits. They wait behind the commits then. Wake the other dumps."""
         del self._requests[request.place]
         step.after = self.known(step.after)
         following = self._requests.get(step.after)
@@ -530,13 +553,15 @@ class SharedReader:
             waiter.timer = self._loop.call_later(seconds, self._expire, waiter)
 
     def _forget_files(self, files: Sequence[IndexedFile]) -> None:
-        """Remove what the caches hold of files. A purged file frees its disk space when nobody has the file open."""
+        """Remove the cache entries of these files. A purged file frees its disk space when no object holds it open."""
         gone = set(files)
         self._steps.remove_if(lambda place: place.source in gone)
         self._messages.remove_if(lambda piece: piece.source in gone)
 
     async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[bytes]:
-        """Return the messages of a step's chunk. Raises BinlogError."""
+        """Return the messages of one chunk of a step. ``chunk_size`` is the size above which a chunk may be split.
+        Raises BinlogError.
+        """
         kept = self._messages.get(piece)
         if kept is None and piece not in self._making:
             kept = self._make_here(piece, chunk_size)
@@ -551,13 +576,13 @@ class SharedReader:
 
     @property
     def _is_alone(self) -> bool:
-        """Whether one dump runs alone, so that nobody else asks for its messages. Fresh memory is slower to write."""
+        """Whether at most one dump is running, so that cached messages would be of no use to another."""
         return len(self._dumps) < 2
 
     def prepare(self, step: Step, number: int, chunk_size: int) -> None:
-        """Begin to make what a dump will soon ask for: the messages of a step from a piece on, and the next step.
+        """Begin to make the messages of a step from piece number ``number`` on, and to plan the step after it.
 
-        ``number`` is the index of the piece.
+        They are ready then when the dump asks for them.
         """
         after, coming = step.after, step.pieces[number : number + _CHUNKS_AHEAD]
         if len(coming) < _CHUNKS_AHEAD:
@@ -582,7 +607,7 @@ class SharedReader:
             self._begin(wanted, chunk_size)
 
     def _make_next(self, step: Step, number: int, chunk_size: int) -> None:
-        """Make the messages of the next chunk in this turn of the loop, while gRPC sends the chunk before."""
+        """Make the messages of the next chunk in this turn of the loop, while gRPC sends the chunk before it."""
         following = step if number < len(step.pieces) else self._steps.peek(step.after)
         piece = None if following is None else following.pieces[number % len(step.pieces)]
         if isinstance(piece, PlacedPlan) and piece not in self._messages:
@@ -593,9 +618,9 @@ class SharedReader:
                     self._messages.add(piece, messages)
 
     def _make_here(self, piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...] | None:
-        """Make a chunk's messages in this turn of the loop, which takes less time than handing them to a worker.
+        """Make a chunk's messages in this turn of the loop, which takes less time than a hand-over to a thread.
 
-        Return None if bytes must be read from the disk, or if other dumps have had their chunks made in this turn.
+        Return None if bytes must be read from the disk, or if too many chunks were made in this turn.
         """
         if not piece.reads_extent or self._made_here >= _MADE_IN_A_TURN:
             return None
@@ -614,7 +639,7 @@ class SharedReader:
         self._made_here = 0
 
     def _begin(self, pieces: Sequence[PlacedPlan], chunk_size: int) -> asyncio.Future[_Made]:
-        """Have one worker make the messages of chunks, up to the first that cannot be made."""
+        """Have one worker thread make the messages of chunks, up to the first that cannot be made."""
         making = self._loop.run_in_executor(self._workers, lambda: self._make_all(pieces, chunk_size))
         self._making.update(dict.fromkeys(pieces, making))
 

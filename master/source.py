@@ -1,6 +1,6 @@
-"""The source of a master that follows a running server: a thread that receives the server's binlog into a store.
+"""The thread of a master that receives the binlog of a running server (the source) into a directory (the store).
 
-An error of the source never ends the master. It goes on to serve what the store has, and the thread tries again.
+An error of the source never ends the master. It continues to serve the files in the store, and the thread tries again.
 """
 
 from __future__ import annotations
@@ -35,41 +35,42 @@ from dumpfilter.receiver.url import SourceUrl
 log = structlog.get_logger("dumpfilter.master")
 
 _RETRY_SECONDS = 30.0
-"""The wait after an error that does not pass by itself, such as a wrong password, seconds."""
+"""The wait after an error that does not disappear by itself, such as a wrong password, seconds."""
 
 _LONGEST_WAIT = 15.0
-"""The longest wait between two attempts to reach a lost source, seconds."""
+"""The longest wait between two attempts to reconnect to a lost source, seconds."""
 
 _ENDED = (SourceReplaced, SourcePurged)
-"""The errors of a source whose binlog never goes on where the store ends."""
+"""The errors after which the source can never continue at the end of the store."""
 
 _TICK_SECONDS = 1.0
-"""The interval at which a loop asks whether the source is silent, and writes what was received to the disk, seconds."""
+"""The interval at which the loop checks whether the source is silent, and syncs received events to the disk, seconds.
+"""
 
 _END_SECONDS = 20.0
-"""The longest wait for the end of the thread, seconds. A login that is under way may take half of it."""
+"""The longest wait for the end of the thread, seconds. A login in progress may take half of it."""
 
 
 @dataclass(frozen=True)
 class FollowedSource:
-    """The server that a master follows, and the directory for its files."""
+    """The server that a master follows, and the directory for the received binlog files."""
 
     url: SourceUrl
     directory: Path
     sync: Sync = Sync.INTERVAL
     keeps_waiting: bool = False
-    """Whether slaves and replicas wait for events when the source cannot go on where the store ends.
+    """Whether slaves and replicas wait when the source can never continue at the end of the store.
 
-    Otherwise their dumps end with an error, after all that the store has.
+    Otherwise their dumps end with an error at the end of the store.
     """
 
 
 class SourceEnded(BinlogError):
-    """An error about a binlog that nothing will be added to, because its source has begun anew or lost files."""
+    """The error for a binlog that will never grow again, because its source began new binlogs or purged files."""
 
 
 class LoopTurns:
-    """The event loop of the dumps, which receives a source's events while little arrives.
+    """Receives a source's events in the asyncio loop of the dumps while few arrive.
 
     A commit is then received, stored and sent in one turn of the loop, without another thread.
 
@@ -82,11 +83,13 @@ class LoopTurns:
         self._loop = loop
         self._is_closed = False
         self._ended = loop.create_future()
-        """The end of the present reception in the loop."""
+        """The future that ends the present reception in the loop."""
         self.received = received
 
     def run(self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]) -> None:
-        """Call ``turn`` in the loop whenever the source has sent something (:class:`Turns`)."""
+        """Call ``turn`` in the loop whenever the source has sent something, and ``tick`` every second
+        (:class:`Turns`).
+        """
         receiving = self._receive(stream, turn, tick)
         try:
             running = asyncio.run_coroutine_threadsafe(receiving, self._loop)
@@ -126,14 +129,18 @@ class LoopTurns:
             self._loop.remove_reader(stream)
 
     def close(self) -> None:
-        """Leave the source to the receiving thread from now on, because the loop ends. Call this in the loop."""
+        """Let the receiving thread read from the source from now on, because the loop ends. Must be called in the
+        loop.
+        """
         self._is_closed = True
         if not self._ended.done():
             self._ended.set_result(None)
 
 
 class SourceThread:
-    """The thread that follows a server. Raises DumpfilterError for a directory that cannot be used."""
+    """The thread that follows a server and stores its binlog. Raises DumpfilterError for a directory that cannot be
+    used.
+    """
 
     def __init__(self, source: FollowedSource, *, retry_seconds: float = _RETRY_SECONDS) -> None:
         self._store = BinlogDirectory(source.directory, sync=source.sync)
@@ -147,7 +154,7 @@ class SourceThread:
         self.on_ended: Callable[[], None] = lambda: None
         """The function that is called when :attr:`ended` has become an error."""
         self.error: DumpfilterError | None = None
-        """The error for which nothing is received, if it does not pass by itself."""
+        """The error that keeps the thread from receiving, if it does not disappear by itself. None otherwise."""
         self.follower = Follower(
             source.url,
             self._store,
@@ -168,18 +175,20 @@ class SourceThread:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the source is sending its binlog now."""
+        """Whether the source is sending its binlog at present."""
         return self.follower.is_connected
 
     @property
     def state(self) -> str:
-        """The state in a word: ``receiving``, ``connecting``, or ``failed`` after an error that does not pass."""
+        """The state: ``receiving``, ``connecting``, or ``failed`` after an error that does not disappear by itself."""
         if self.is_connected:
             return "receiving"
         return "connecting" if self.error is None else "failed"
 
     def ended(self) -> SourceEnded | None:
-        """Return the error of a source that cannot go on where the store ends, unless slaves shall wait."""
+        """Return the error for dumps at the end of a store at which the source can never continue. None if it can, or
+        if slaves shall wait.
+        """
         if self._keeps_waiting or not isinstance(self.error, _ENDED):
             return None
         return SourceEnded(
@@ -188,7 +197,7 @@ class SourceThread:
         )
 
     def ask_logged(self) -> Logged:
-        """Ask the source for the GTIDs that it has logged, over a connection of its own. Raises DumpfilterError."""
+        """Query the GTIDs that the source has logged, over a separate connection. Raises DumpfilterError."""
         url = self.follower.url
         with self._asking:
             connection = SourceConnection(url)
@@ -207,7 +216,7 @@ class SourceThread:
         self.error = None
 
     def wait_for_files(self) -> None:
-        """Wait until the store has a file that can be served. Raises the error for which there is none."""
+        """Wait until the store has a file to serve. Raises the thread's error if it has none because of an error."""
         if not self._is_new:
             return
         self._has_files.wait()
@@ -245,7 +254,7 @@ class SourceThread:
             self._has_files.set()
 
     def close(self) -> None:
-        """End the reception between two writes, and close the store."""
+        """End the reception and the thread, and close the store."""
         self._stopped.set()
         self.follower.stop()
         self._thread.join(_END_SECONDS)
@@ -275,7 +284,7 @@ def _value(connection: SourceConnection, variable: str) -> str:
 def following(source: FollowedSource | None) -> Iterator[SourceThread | None]:
     """Follow a server while the ``with`` block runs. The block begins when the store has a file.
 
-    Without a source do nothing. Raises DumpfilterError when an empty store cannot be filled.
+    With None for ``source`` do nothing, and yield None. Raises DumpfilterError when an empty store cannot be filled.
     """
     if source is None:
         yield None

@@ -1,7 +1,7 @@
-"""The master's state directory, which keeps counts, drains and changed filters for the next start of the master.
+"""The master's state directory, which keeps slave counts, drains and changed filters for the next start of the master.
 
-The directory is the master's own, beside the binlogs and never among them. :mod:`dumpfilter.base.state_file`
-describes the files. A file that cannot be used costs the counts in it, and never the service.
+The directory belongs to the master alone, and must not hold the binlogs. :mod:`dumpfilter.base.state_file` describes
+the files. If a file is unusable, the master loses the state in it but starts.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 log = structlog.get_logger("dumpfilter.master")
 
 SAVE_SECONDS = 5.0
-"""The interval at which changed counts are saved, seconds. A crash loses the counts of this time at most."""
+"""The interval at which changed counts are saved, seconds. A crash loses at most the counts of this time."""
 
 COUNTERS, DRAINS, REPLICA_FILTERS = "slave-counters.json", "drains.json", "replica-filters.json"
 LOCK = "master.lock"
-"""The names of the files in a state directory."""
+"""The name of the lock file in a state directory."""
 
 FORMAT = Format(2, "state directory", "to start afresh, remove the file")
 """The format of the state files that this release writes and reads."""
@@ -42,13 +42,16 @@ T = TypeVar("T")
 
 
 class Saved(State, Generic[T]):
-    """The content of a state file."""
+    """The content of a state file: a list of entries."""
 
     entries: list[T] = Field(default_factory=list)
 
 
 class Kept(Generic[T]):
-    """One state file of a master, a list that the master loads at its start and replaces when it has changed."""
+    """One state file of a master. It holds a list that is loaded at the start and replaced when it has changed.
+
+    ``most`` is the largest number of entries that are loaded; None for no limit.
+    """
 
     def __init__(self, path: Path, model: type[Saved[T]], most: int | None = None) -> None:
         self._file = StateFile(path, model, FORMAT)
@@ -56,7 +59,7 @@ class Kept(Generic[T]):
         self._most = most
 
     def load(self) -> list[T]:
-        """Return the saved entries, at most so many as the master may have. Without a usable file there are none."""
+        """Return the saved entries. If the file is missing or unusable, there are none."""
         found = self._file.load_or_set_aside(self._warn) or self._model()
         return found.entries[: self._most]
 
@@ -77,9 +80,9 @@ class Kept(Generic[T]):
 class StateDirectory:
     """The state directory of a running master, which locks it until :meth:`close`.
 
-    From :meth:`keep` on a thread saves the counts of the slaves every few seconds, if they have changed, and at the
-    end. Drains and filters are saved at once, so that a change that the console has answered holds after a crash. A
-    save that fails is an event of the log, once until a save succeeds again.
+    From :meth:`keep` on, a thread saves the counts of the slaves every few seconds, if they have changed, and at the
+    end. Drains and filters are saved at once, so that a change that the console has confirmed survives a crash. A save
+    that fails is logged once, until a save succeeds again.
 
     Raises OptionError when the directory cannot be made or used, and DirectoryBusy when another master uses it.
     """
@@ -109,7 +112,7 @@ class StateDirectory:
             ) from None
 
     def keep(self, counters: CounterBook, drains: Drains, *, seconds: float = SAVE_SECONDS) -> None:
-        """Save counts every ``seconds`` and drains at once, after each change from now on."""
+        """Begin to save: counts every ``seconds`` if they have changed, and drains after each change."""
         saved = counters.generation
 
         def save_counters() -> None:
@@ -136,7 +139,7 @@ class StateDirectory:
         self._end = end
 
     def keep_filters(self, filters: ReplicaFilters) -> None:
-        """Load the filters of real replicas that operators changed, and save them at once after each change."""
+        """Load the changed filters of real replicas into ``filters``, and save them after each later change."""
 
         def save() -> None:
             self._try(lambda: self.filters.save(list(filters.changes)))
@@ -145,7 +148,7 @@ class StateDirectory:
         filters.on_change.append(save)
 
     def close(self) -> None:
-        """Save what has changed since the last time, end the thread, and give up the lock on the directory."""
+        """Save what has changed since the last save, stop the thread, and release the lock on the directory."""
         self._stop.set()
         self._end()
         self._lock.release()

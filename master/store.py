@@ -1,7 +1,7 @@
 """The binlog store, which reads and scans a binlog set once for all dumps.
 
-The store scans a binlog file in segments of up to 4 MiB. The first dump that needs a segment causes the scan. A cache
-keeps the result for the dumps that need the segment later. A segment that has left the cache is scanned again.
+The store scans a binlog file in segments (parts of up to 4 MiB of events). The first dump that needs a segment causes
+the scan. A cache keeps the result for later dumps. A segment that has left the cache is scanned again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _UNKNOWN = (
 
 
 class BinlogStore:
-    """The binlog files that a master serves, with the results of scanning them. Thread-safe.
+    """The binlog files that a master serves, with the cached results of scanning them. Thread-safe.
 
     Parameters:
         source: the set, or its index file, its directory, or a list of binlog files (see BinlogSet.open).
@@ -88,24 +88,27 @@ class BinlogStore:
         self._cache: SegmentCache = RecentCache(cache_bytes, lambda segment: segment.nbytes)
         self._watcher = Watcher(self.binlogs.growth)
         self.on_forgotten: Callable[[Sequence[IndexedFile]], None] = lambda files: None
-        """The function that is called with files that :meth:`forget_files` has removed, in any thread."""
+        """The function that is called with the files that :meth:`forget_files` has removed, in any thread."""
         self.upstream: Callable[[], Logged] | None = None if self.binlogs.end is None else _cannot_ask
-        """The function that asks the server from which the set is received for its logged GTIDs; None for no server.
+        """The function that asks the server from which the set is received for its logged GTIDs. None if the set is
+        not received.
 
         It raises DumpfilterError for a server that cannot be asked.
         """
         self.ended: Callable[[], BinlogError | None] = lambda: None
-        """The function that returns an error if nothing will ever be added to the set, and otherwise None."""
+        """The function that returns an error if the set will never grow again, and None otherwise."""
         self._logged: tuple[IndexedFile, int, Logged] | None = None
         self._logging = threading.Lock()
         self._ahead = ThreadPoolExecutor(1, "binlog-scan-ahead")
         self._forgotten = (0, 0)
-        """The bytes and the events that were scanned of forgotten files."""
+        """The bytes and the events that were scanned in files that are no longer in the store."""
         # Servers may be upgraded between two files. The writer of the newest file counts as the server of the set.
         newest = self.open_file(self.binlogs.names[-1]).file
         self.format_description = newest.format_description
         self.is_relay_log = newest.is_relay_log
-        """Whether the set is a slave's relay log. Replicas are told the files and positions of the writer's binlog."""
+        """Whether the set is a slave's relay log. Its readers use the files and positions of the writer, the server
+        that wrote the events.
+        """
 
     @property
     def family(self) -> Family:
@@ -120,8 +123,8 @@ class BinlogStore:
     def open_file(self, name: str) -> IndexedFile:
         """Return an open binlog file with its index of scanned segments.
 
-        The file stays open for later callers until :meth:`forget_files`. When another file has taken the name, the
-        caller gets the other file. Raises BinlogError.
+        The file stays open for later callers until :meth:`forget_files`. When another file has replaced it under its
+        name, the caller gets the new file. Raises BinlogError.
         """
         found = self._files.get(name)
         if found is not None and self._is_current(found):
@@ -153,7 +156,7 @@ class BinlogStore:
             return opened
 
     def _is_current(self, indexed: IndexedFile) -> bool:
-        """Tell whether an open file is still the file under its name, or the name has no file.
+        """Tell whether an open file is still the one under its name in the file system, or that name has no file.
 
         Dumps may read an open file to its end after the file was deleted.
         """
@@ -167,11 +170,12 @@ class BinlogStore:
             raise unreadable(error, file=indexed.name, doing="found") from None
 
     def first_position(self, name: str) -> int:
-        """Return the position of a file's first event after the format description event."""
+        """Return the byte offset of a file's first event after the format description event."""
         return self.open_file(name).file.first_event
 
     def segment_at(self, name: str, position: int) -> Segment | None:
-        """Return the segment (scanned events) of a binlog file that contains the event at ``position``.
+        """Return the segment (scanned events) of a binlog file that contains the event at the byte offset
+        ``position``.
 
         Return None when no whole transaction has been written at ``position`` yet. Raises BinlogError, with file and
         position, where the file is damaged, and PositionError for a position past the end.
@@ -179,7 +183,7 @@ class BinlogStore:
         return self.segment_of(self.open_file(name), position)
 
     def segments(self, name: str) -> Iterator[Segment]:
-        """Yield the segments of a binlog file. Raises BinlogError."""
+        """Yield the segments (scanned parts of up to 4 MiB) of a binlog file in order. Raises BinlogError."""
         return self._segments_of(self.open_file(name))
 
     def _segments_of(self, indexed: IndexedFile) -> Iterator[Segment]:
@@ -189,7 +193,8 @@ class BinlogStore:
             position = segment.end
 
     def segment_of(self, indexed: IndexedFile, position: int) -> Segment | None:
-        """Return the segment of an open binlog file that contains the event at ``position``, as :meth:`segment_at`.
+        """Return the segment of an open binlog file that contains the event at the byte offset ``position``, as
+        :meth:`segment_at`.
 
         Raises BinlogReplaced when another file with other events has taken the file's name.
         """
@@ -201,11 +206,12 @@ class BinlogStore:
         return segment if segment is None else self._with_known_ends(indexed, segment)
 
     def _with_known_ends(self, indexed: IndexedFile, segment: Segment) -> Segment:
-        """Return the segment with the subjects of XA transactions that were prepared in an earlier file.
+        """Return a segment, in which XA COMMIT and XA ROLLBACK have the tables of transactions prepared in an earlier
+        file.
 
-        The subject stands for the tables that a transaction changed. By the subject a filter decides whether a slave
-        gets the XA COMMIT or XA ROLLBACK in this segment. The search goes through the earlier files, the newest first.
-        When no file holds the prepared transaction, because its file was purged, its end is always sent.
+        By these tables a filter decides whether a slave gets the XA COMMIT or XA ROLLBACK. The search goes through the
+        earlier files, the newest first. When no file has the prepared transaction, because its file was purged, its
+        end is always sent.
         """
         if not segment.unknown_ends:
             return segment
@@ -225,7 +231,7 @@ class BinlogStore:
         return segment.with_known_ends(held)
 
     def scan_ahead(self, indexed: IndexedFile, position: int) -> None:
-        """Start to scan the segment at ``position`` in the background, so that it is ready when a dump needs it.
+        """Start to scan the segment at the byte offset ``position`` in the background, so that it is ready for a dump.
 
         Nothing is scanned ahead near the end of a file, where a server may be writing. Errors are ignored here, because
         :meth:`segment_at` meets and raises them later.
@@ -265,7 +271,7 @@ class BinlogStore:
         self._cache.remove_if(lambda key: key[0] in numbers)
 
     def give_up(self, error: BinlogError) -> None:
-        """Make all reading of open files end with an error, because the files change under the readers."""
+        """Let each later read of the open files raise this error, because the files change under their readers."""
         with self._lock:
             files = list(self._files.values())
         for indexed in files:
@@ -305,12 +311,13 @@ class BinlogStore:
             return found.copy()
 
     def file_following(self, indexed: IndexedFile, position: int | None = None) -> str | None:
-        """Return the name of the file that follows an open file, when a dump has read the open file up to its end.
+        """Return the name of the next file, if a dump has read all of the open file ``indexed``. Return None
+        otherwise.
 
-        Return None when the open file is the last file, or has more events at ``position``. With None for ``position``
-        the check begins where scanning has ended. Raises BinlogTruncated when the end of the open file is missing,
-        for example because the file was copied in part. Raises BinlogMissing when neither the open file nor a later
-        file is in the set.
+        A dump has not read all if ``indexed`` is the last file, or has more events at the byte offset ``position``.
+        With None for ``position`` the check begins where scanning has ended. Raises BinlogTruncated when the end of
+        the open file is missing, for example because the file was copied in part. Raises BinlogMissing when neither
+        the open file nor a later file is in the set.
         """
         following = self.file_after(indexed.name)
         if following is None:
@@ -326,7 +333,8 @@ class BinlogStore:
         return following
 
     def file_after(self, name: str) -> str | None:
-        """Return the name of the file after ``name`` without checking files; None when ``name`` is the last one."""
+        """Return the name of the file after ``name`` without checking its content; None when ``name`` is the last one.
+        """
         following = self.binlogs.after(name)
         if following is None:
             self.refresh()
@@ -334,7 +342,7 @@ class BinlogStore:
         return following
 
     def _check_in_place(self, indexed: IndexedFile) -> None:
-        """Check that the set's last file is still in the set and on the disk. A dump would wait for ever otherwise.
+        """Check that the set's last file is still in the set and on the disk. Otherwise a dump would wait for ever.
 
         Raises BinlogMissing.
         """
@@ -349,10 +357,10 @@ class BinlogStore:
         self.binlogs.size(indexed.name)
 
     def _check_gtids(self, indexed: IndexedFile, following: str) -> None:
-        """Check that a file has all GTIDs which, according to the following file, come before the following file.
+        """Check that a file has all GTIDs that its successor ``following`` lists as logged before.
 
-        The check is for a file that ends without Rotate or Stop event, because it was cut or its server crashed. Raises
-        BinlogTruncated.
+        The check is for a file that ends without Rotate or Stop event, because it was truncated or its server crashed.
+        Raises BinlogTruncated.
         """
         if self.binlogs.end is not None:
             # The slave that writes the set checks it. The head of each file tells the size of the file before.
@@ -372,11 +380,12 @@ class BinlogStore:
             )
 
     def previous_gtids(self, name: str) -> GtidSet | None:
-        """Return the GTIDs that a reader must have if its dump begins with a file: those that no file from it on has.
+        """Return the GTIDs that a slave must have if its dump begins with the file ``name``, since neither this
+        file nor a later one has them.
 
-        They come from the file's Previous_gtids or Gtid_list event, and from the head of a relay log file. A slave that
-        began in the middle of a file learns the GTIDs before from the next file of the writer. Return None if no event
-        tells them. Raises PositionError when the slave that writes the set does not know them.
+        They come from the file's Previous_gtids or Gtid_list event, and from the head of a relay log file. A slave
+        that began in the middle of a file learns the earlier GTIDs from the next file of its master. Return None if no
+        event has them. Raises PositionError when the slave that writes the set does not know them.
         """
         before = previous_gtids(self.open_file(name).file)
         if before is not None or self._is_complete:
@@ -391,20 +400,20 @@ class BinlogStore:
 
     @property
     def watcher(self) -> Watcher:
-        """The watcher that tells when the binlog set has grown."""
+        """The watcher that reports growth of the binlog set."""
         return self._watcher
 
     @property
     def scanned(self) -> tuple[int, int]:
-        """The bytes and the events that have been scanned since the master started.
+        """The number of bytes and of events that have been scanned since the master started.
 
-        Bytes and events that were scanned twice count once.
+        Parts that were scanned twice count once.
         """
         with self._lock:
             return _sum([self._forgotten, *(each.scanned for each in self._files.values())])
 
     def cache_state(self) -> CacheState:
-        """Return the size of the cache of segments, and how often the cache had a segment that a dump needed."""
+        """Return the size of the segment cache, and its numbers of hits and misses."""
         return self._cache.state()
 
     def close(self) -> None:
@@ -427,7 +436,7 @@ def _cannot_ask() -> Logged:
 
 
 def check_name(name: str) -> None:
-    """Check that slaves can be told a binlog file's name. Raises BinlogUnsupported otherwise."""
+    """Raise BinlogUnsupported for a file name that is not UTF-8, since the gRPC protocol needs UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""The watch over a binlog set that grows, for all dumps that wait for new events."""
+"""The detection of growth of a binlog set, for all dumps that wait for new events."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable
 
 POLL_INTERVAL = 0.02
-"""The interval at which the watcher looks at the binlog files while a dump waits for new events, seconds."""
+"""The interval at which the watcher polls the binlog files while a dump waits for new events, seconds."""
 
 
 class Watcher:
-    """The means to learn that the binlog set has grown. :attr:`listener` is called after each growth.
+    """Detects that the binlog set has grown, and then calls :attr:`listener`.
 
     A receiver in this process calls the function of :meth:`follow_writer` after each write. For a set that another
-    process writes, a thread calls ``look`` every 20 ms, and compares the results. ``look`` returns a value that changes
-    when the set grows, such as file sizes. Polling works on every file system, unlike inotify. It costs two stat calls
-    in 20 ms, and nothing while no dump waits.
+    process writes, a thread calls ``look`` every 20 ms, and compares the results. ``look`` returns a value that
+    changes when the set grows, such as file sizes. Polling works on every file system, unlike inotify. It costs two
+    stat calls in 20 ms, and nothing while no dump waits.
     """
 
     def __init__(self, look: Callable[[], object]) -> None:
@@ -27,17 +27,19 @@ class Watcher:
         self._closed = False
         self._thread: threading.Thread | None = None
         self.is_told = False
-        """Whether a writer in this process tells of growth, so that nothing is polled."""
+        """Whether a writer in this process reports growth, so that no polling is needed."""
         self._listened = 0
-        """The generation at the last call of the listener."""
+        """The value of :attr:`generation` at the last call of the listener."""
         self.file_in_use: Callable[[], str] = lambda: ""
-        """The function that names the file which a writer in this process is writing; empty without such a writer."""
+        """The function that returns the name of the file that a writer in this process is writing; empty without such
+        a writer.
+        """
         self.listener: Callable[[], None] = lambda: None
         self.generation = 0
-        """A number that increases whenever the binlog set has grown. It increases before the listener is called."""
+        """A number that increases whenever the binlog set has grown, before the listener is called."""
 
     def follow_writer(self, file_in_use: Callable[[], str] = lambda: "") -> Callable[[], None]:
-        """Return the function that a writer in this process calls after each write, from any thread.
+        """Return the function that a writer in this process must call after each write, from any thread.
 
         ``file_in_use`` names the file that the writer is writing. The writer calls the returned function after the name
         has changed.
@@ -47,7 +49,7 @@ class Watcher:
         return self._grown
 
     def note(self) -> None:
-        """Note growth that the listener knows already."""
+        """Record growth that the listener knows already, without calling it."""
         with self._changed:
             self.generation += 1
             self._listened = self.generation
@@ -61,9 +63,9 @@ class Watcher:
         self.listener()
 
     def watch(self, wanted: bool) -> None:
-        """Begin to watch, or stop watching until a dump waits again.
+        """Start (``wanted``) or stop watching. Dumps wait for growth only while it is started.
 
-        Growth while nobody watched is told when the watcher looks again.
+        Growth while the watch was stopped is reported when it starts again.
         """
         if wanted == self._is_wanted:
             return
@@ -79,7 +81,7 @@ class Watcher:
             self.listener()
 
     def close(self) -> None:
-        """End the watching thread."""
+        """Stop the polling thread."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""The selection of slaves, which ``[[imposed]]``, ``[[replica]]``, DRAIN and UNREGISTER share."""
+"""The conditions that select slaves, for ``[[imposed]]``, ``[[replica]]``, DRAIN and UNREGISTER."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PEER = re.compile(r"(?:ipv4:([^:]+)|ipv6:\[([^\]]+)\]):\d+")
 
 
 MYSQL_PROTOCOL = 0
-"""The version of the protocol that stands for MySQL's own replication protocol, which real replicas speak."""
+"""The protocol version in :class:`Peer` that stands for MySQL's own replication protocol, which real replicas use."""
 
 
 ReplicaRow = tuple[int, str, int, int, str]
@@ -31,27 +31,27 @@ ReplicaRow = tuple[int, str, int, int, str]
 
 @dataclass(frozen=True)
 class Peer:
-    """A slave or replica, as it describes itself. The master itself sees the endpoint only."""
+    """A slave or replica as it describes itself. Only the endpoint is observed by the master."""
 
     user: str = ""
     channel: str = ""
-    """The name of the slave's channel. A MariaDB replica never tells it, and has ``""``."""
+    """The name of the slave's replication channel. A MariaDB replica never sends it, and has ``""``."""
     server_id: int = 0
     endpoint: str = ""
-    """The address and port from which the slave connects, as gRPC spells them."""
+    """The address and port from which the slave connects, in gRPC's notation."""
     uuid: str = ""
     host: str = ""
-    """The host name or address that the slave reports."""
+    """The host name or address that the slave reports (``report_host``)."""
     port: int = 0
-    """The port that the slave reports."""
+    """The port that the slave reports (``report_port``)."""
     protocol: int = PROTOCOL
-    """The version of the protocol in which the master speaks with the slave."""
+    """The version of the protocol that the slave uses with the master."""
     program_version: str = ""
     """The version of the slave's program."""
 
     @cached_property
     def address(self) -> Address | None:
-        """The address from which the slave connects. None: not known."""
+        """The IP address from which the slave connects. None if it is not known."""
         return peer_address(self.endpoint)
 
     def row(self, source_id: int) -> ReplicaRow:
@@ -60,7 +60,7 @@ class Peer:
 
     @property
     def fields(self) -> dict[str, object]:
-        """The fields by which lines of the log name the slave."""
+        """The fields that identify the slave in log lines."""
         return {
             "server_id": self.server_id,
             "channel": printable(self.channel),
@@ -74,7 +74,9 @@ class Peer:
 
 
 def audit_slave(what: str, slave: Peer, peer: str, result: str = "ok", **details: str | int) -> None:
-    """Write a line about a slave to the audit log. ``peer`` is the address from which the call or connection came."""
+    """Write a line about a slave to the audit log. ``what`` is the action, and ``peer`` the address that the request
+    came from.
+    """
     audit(
         what,
         account=slave.user,
@@ -88,7 +90,9 @@ def audit_slave(what: str, slave: Peer, peer: str, result: str = "ok", **details
 
 @dataclass(frozen=True)
 class Who:
-    """Conditions on slaves. A slave is selected if it meets all of them; an empty condition is met by every slave."""
+    """Conditions that select slaves. A slave is selected if it meets all of them; every slave meets an empty
+    condition.
+    """
 
     users: frozenset[str] = frozenset()
     channel: str | None = None
@@ -96,11 +100,12 @@ class Who:
     networks: tuple[Network, ...] = ()
     uuids: frozenset[str] = frozenset()
     hosts: frozenset[str] = frozenset()
-    """Addresses from which slaves connect, or host names that slaves report."""
+    """The addresses from which slaves connect, or host names that slaves report."""
 
     @classmethod
     def of(cls, by: str, value: str | int, channel: str | None = None) -> Who:
-        """Return the slaves with one ``server_id``, ``uuid``, ``user`` or ``host``, or ``all`` slaves.
+        """Return the condition that selects slaves by ``server_id``, ``uuid``, ``user`` or ``host``, or ``all``
+        slaves.
 
         >>> Who.of("host", "2001:DB8:0::1").hosts
         frozenset({'2001:db8::1'})
@@ -135,7 +140,7 @@ class Who:
     def fits(self, peer: Peer, *, unknown_address: bool = False) -> bool:
         """Tell whether a slave meets the conditions.
 
-        ``unknown_address`` tells whether a slave without a known address meets a condition on networks.
+        ``unknown_address`` is the answer to a condition on networks for a slave whose address is not known.
         """
         address = peer.address
         return (
@@ -151,9 +156,10 @@ class Who:
         )
 
     def samples(self, others: Iterable[Who]) -> Iterator[Peer]:
-        """Yield slaves that meet the conditions, one for each way in which ``others`` can tell such slaves apart.
+        """Yield example slaves that meet the conditions, one for each way in which ``others`` can tell such slaves
+        apart.
 
-        If some slave meets these conditions and none of ``others``, then one of the samples does. The conditions are
+        If some slave meets these conditions and none of ``others``, then one of the examples does. The conditions are
         users, channel, server ids and networks.
         """
         others = list(others)
@@ -174,12 +180,12 @@ class Who:
 
 
 def _with_another(ids: set[int]) -> list[int]:
-    """Return the ids, and before them the smallest one that is not among them."""
+    """Return the smallest id that is not in ``ids``, followed by ``ids`` in order."""
     return [next(number for number in count(1) if number not in ids), *sorted(ids)]
 
 
 def _edges(networks: Iterable[Network]) -> Iterator[Address]:
-    """Yield an address of each part into which the networks' bounds divide IPv4 and IPv6."""
+    """Yield one address of each part into which the bounds of the networks divide the IPv4 and IPv6 addresses."""
     yield ipaddress.IPv4Address(0)
     yield ipaddress.IPv6Address(0)
     for network in dict.fromkeys(networks):
@@ -189,7 +195,7 @@ def _edges(networks: Iterable[Network]) -> Iterator[Address]:
 
 
 def endpoint_of(address: Address | str, port: int) -> str:
-    """Return the name of a connection's address and port in gRPC.
+    """Return gRPC's notation for an address and port.
 
     >>> endpoint_of("::1", 50000)
     'ipv6:%5B::1%5D:50000'
@@ -198,7 +204,7 @@ def endpoint_of(address: Address | str, port: int) -> str:
 
 
 def peer_address(peer: str) -> Address | None:
-    """Return the IP address of a connection from its name in gRPC, or None when the name has no address.
+    """Return the IP address in gRPC's notation of a connection, or None when it has no address.
 
     A connection over a Unix socket counts as 127.0.0.1. An IPv4 address inside an IPv6 address counts as IPv4.
 
@@ -227,7 +233,7 @@ def _hosts(peer: Peer) -> list[str]:
 
 
 def _host(host: str) -> str:
-    """Return a network address in its shortest spelling, or a host name in lower case."""
+    """Return an IP address in its shortest notation, or a host name in lower case."""
     try:
         return str(ipaddress.ip_address(host.strip("[]")))
     except ValueError:

@@ -69,7 +69,8 @@ class Flags(Protocol):
 
     @property
     def on_undecided(self) -> OnUndecided:
-        """How the imposed filters treat an event that no filter can decide: stop the dump, drop the event, or send it."""
+        """How the imposed filters treat an event that no filter can decide: stop the dump, drop the event, or send it.
+        """
 
     def addresses(self) -> tuple[npt.NDArray[np.uint32], int, npt.NDArray[np.int8], int]:
         """Return the flags with the memory address of their first entry, and then the rules that each table or

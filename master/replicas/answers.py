@@ -1,8 +1,8 @@
 """The answers to the queries that replicas and programs like mysqlbinlog send before they ask for a dump.
 
 The queries are few and known: session variables by which the two sides agree on heartbeats, checksums, identity and
-GTIDs, and the source's own variables. They are answered here without the SQL engine. All other statements go to the
-console's statements.
+GTIDs, and system variables of the source. They are answered here without the SQL engine. All other statements go to
+the SQL console's statements.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dumpfilter.console.sql.server_errors import ER_UNKNOWN_SYSTEM_VARIABLE, Sql
 from dumpfilter.master.replicas.source import Source, gtid_position
 
 _ABSENT = re.compile(r"rpl_semi_sync\w*")
-"""System variables of semi-synchronous replication.
+"""The pattern of the system variables of semi-synchronous replication.
 
 A replica that finds none of them goes on asynchronously, as at a server without the plugin. The master cannot confirm
 a commit of the source.
@@ -32,20 +32,23 @@ _ON = (1, "1")
 
 
 class SessionState(NamedTuple):
-    """A replica's description of itself in session variables."""
+    """The facts about a replica that its session variables tell."""
 
     heartbeat_seconds: float | None
-    """The time between heartbeats while nothing else is sent. None: the replica has not said."""
+    """The interval between heartbeats while no event is sent, seconds. None: the replica has set none."""
     checksum: str | None
-    """The checksum that the replica expects before the first format description. None: it knows no checksums."""
+    """The checksum algorithm that the replica expects before the first format description event. None: it does not
+    know checksums.
+    """
     uuid: str
     """The replica's server UUID, empty for MariaDB and for programs."""
     capability: int
-    """The kinds of events that a MariaDB replica understands (``@mariadb_slave_capability``)."""
+    """The capability level of a MariaDB replica: which kinds of events it understands (``@mariadb_slave_capability``).
+    """
     connect_state: str | None
-    """The GTIDs that a MariaDB replica has. None: file and position tell where the dump begins."""
+    """The GTIDs that a MariaDB replica has, as text. None: the dump begins at a file and position."""
     until: str | None
-    """The GTIDs after which a MariaDB replica wants to stop."""
+    """The GTIDs after which a MariaDB replica wants to stop, as text. None: it does not stop."""
     is_strict: bool = False
     """Whether a MariaDB replica runs with ``gtid_strict_mode``."""
     ignores_duplicates: bool = False
@@ -53,9 +56,9 @@ class SessionState(NamedTuple):
 
 
 def answer(statement: str, source: Source, session: Session) -> Result | None:
-    """Return the answer to a statement, or None for one that the console's statements must answer.
+    """Return the answer to a statement, or None for a statement that the console must answer.
 
-    A SET sets variables of the session. The function may read binlogs. Raises SqlError.
+    A SET changes variables of ``session``. The function may read binlogs. Raises SqlError.
     """
     if (items := plain_select(statement)) is not None:
         return _select(items[0], source) if len(items) == 1 else None
@@ -125,7 +128,7 @@ def _show(words: Sequence[Token], source: Source) -> Result | None:
 
 
 def session_state(variables: Mapping[str, object]) -> SessionState:
-    """Return a replica's description of itself so far, from its user variables.
+    """Return the facts about a replica that its user variables have told so far.
 
     Newer replicas call some variables ``source_…`` or ``replica_…``, and older ones ``master_…`` or ``slave_…``.
     """

@@ -1,4 +1,4 @@
-"""The connection of one replica: its login, its queries, and the dump that it asks for."""
+"""The connection of one real replica: its login, its queries, and its dump."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ from dumpfilter.master.who import MYSQL_PROTOCOL, Peer, audit_slave, endpoint_of
 log = structlog.get_logger("dumpfilter.master")
 
 MAX_STATEMENT = 64 << 10
-"""The limit of the length of a command from a replica, bytes. MariaDB's GTIDs of 2,000 domains fit into a SET."""
+"""The largest length of a command from a replica, bytes. MariaDB's GTIDs of 2,000 domains fit into a SET."""
 MAX_GTID_REQUEST = MAX_ALLOWED_PACKET
-"""The limit of the length of COM_BINLOG_DUMP_GTID, bytes. A GTID set of 65,000 intervals fits."""
+"""The largest length of COM_BINLOG_DUMP_GTID, bytes. A GTID set of 65,000 intervals fits."""
 
 _REGISTER_REPLICA = 0x15
 _BINLOG_DUMP = 0x12
 _BINLOG_DUMP_GTID = 0x1E
 
 _KNOWS_GTIDS = 4
-"""The value of ``@mariadb_slave_capability`` of clients that know MariaDB's GTID events."""
+"""The value of ``@mariadb_slave_capability`` of clients that understand MariaDB's GTID events."""
 
 _CLIENT_OF_SERVERS = "libmysql"
-"""The name of the client library of MySQL's servers (connection attribute ``_client_name``)."""
+"""The name of the client library that MySQL servers use (connection attribute ``_client_name``)."""
 
 _CHUNK_SIZE = 1 << 20
-"""The bytes of events after which a chunk ends. With the 256 KiB of gRPC, a dump took 1.4 times the processor time."""
+"""The bytes of events after which a chunk ends. With gRPC's 256 KiB a dump took 1.4 times the processor time."""
 
 _CHANNEL_ATTRIBUTE = "_client_replication_channel_name"
 _VERSION_ATTRIBUTE = "_client_version"
@@ -75,18 +75,20 @@ _VERSION_ATTRIBUTE = "_client_version"
 
 @dataclass(frozen=True)
 class ReplicaPort:
-    """The parts of a replication port that its connections share."""
+    """The objects of a replication port that all its connections share."""
 
     filters: ReplicaFilters
     places: Places
     askers: ThreadPoolExecutor
-    """Threads that ask replicas for their own filters. A replica that does not answer delays nothing else."""
+    """The threads that connect to replicas to read their own filters. A replica that does not answer delays nothing
+    else.
+    """
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
-    """The key of the secrets with which replicas register."""
+    """The key from which the registration secrets of replicas are computed."""
 
 
 class ReplicaConnection(Connection):
-    """The connection of one replica, or of a program that reads the binlog as replicas do.
+    """The connection of one replica, or of a program that reads the binlog like a replica.
 
     ``service`` serves the replica's dump.
     """
@@ -98,10 +100,10 @@ class ReplicaConnection(Connection):
         self._family = service.store.family
         self._registration = Registration(0, "", 0)
         self._peer: Peer
-        """The replica with the facts that choose its filter, from the request for a dump on."""
+        """The replica's identity, by which its filter is chosen. Set when the replica asks for a dump."""
         self._login = Login(self._capabilities, "", b"", None, None, None)
         self._request_name = ""
-        """The column Command of SHOW PROCESSLIST while the connection dumps; otherwise empty."""
+        """The value of the column Command in SHOW PROCESSLIST while the connection dumps; empty otherwise."""
         self._replica_stream: ReplicaStream | None = None
         self._sending: asyncio.Task[None] | None = None
         self._is_interrupted = False
@@ -114,7 +116,7 @@ class ReplicaConnection(Connection):
 
     @property
     def doing(self) -> Doing:
-        """The present activity of the connection."""
+        """The present command and state of the connection, as SHOW PROCESSLIST shows them."""
         if not self._request_name:
             return super().doing
         stream = self._replica_stream
@@ -129,7 +131,7 @@ class ReplicaConnection(Connection):
             self._sending.cancel()
 
     def longest_command(self, number: int) -> int:
-        """Return the limit of the length of a command with this number, bytes."""
+        """Return the largest length of a command with this number, bytes."""
         return MAX_GTID_REQUEST if number == _BINLOG_DUMP_GTID else MAX_STATEMENT
 
     async def _log_in(self, login: Login) -> None:
@@ -154,7 +156,7 @@ class ReplicaConnection(Connection):
         await self._dump(request, "Binlog Dump GTID")
 
     async def _dump(self, request: DumpRequest, name: str) -> None:
-        """Serve a dump to its end. Raises SqlError with the error that the replica gets."""
+        """Serve a dump until it ends. Raises SqlError with the error that the replica gets."""
         self._request_name = name
         self._is_interrupted = False
         peer = self._peer = self._applicant(request)
@@ -180,12 +182,12 @@ class ReplicaConnection(Connection):
 
     @property
     def _fields(self) -> dict[str, object]:
-        """The fields by which lines of the log name the replica."""
+        """The fields that identify the replica in log lines."""
         return {"connection": self.id, **self._peer.fields}
 
     @property
     def _address(self) -> str:
-        """The address of the client as gRPC spells it, which is how the register knows addresses."""
+        """The client's address and port in gRPC's notation, which the register uses."""
         return endpoint_of(*self._stream.peer_name)
 
     async def _serve_dump(self, request: DumpRequest) -> None:
@@ -207,7 +209,8 @@ class ReplicaConnection(Connection):
     async def _serve_registered(
         self, request: DumpRequest, slave: RegisteredSlave, gtids: GtidSet | None
     ) -> None:
-        """Serve the dump of a registered replica, which names GTIDs, or a file and a position with None."""
+        """Serve the dump of a registered replica. ``gtids`` are its GTIDs, or None if it names a file and a position.
+        """
         service, state = self._service, self._state
         counts_bytes = gtids is None and self._is_mysql_server(state)
 
@@ -288,7 +291,7 @@ class ReplicaConnection(Connection):
 
     @property
     def _source(self) -> Source:
-        """The facts about the server that wrote the binlog, as replicas ask for them."""
+        """The facts about the server that wrote the binlog, for the replica's queries."""
         return Source(self._service.store, self._service.master_uuid)
 
     @property
@@ -296,7 +299,7 @@ class ReplicaConnection(Connection):
         return session_state(self._client.user_variables)
 
     def _is_filtered(self, slave: RegisteredSlave) -> bool:
-        """Tell whether a replica's dump may lack events of the binlog."""
+        """Tell whether the replica's dump may lack events of the original binlog."""
         write_filter = self._service.register.write_filter
         return (
             self._service.store.is_relay_log
@@ -306,7 +309,9 @@ class ReplicaConnection(Connection):
         )
 
     def _is_other_filters(self, start: ReplicaStart, slave: RegisteredSlave) -> bool:
-        """Tell whether another filter chose the events that the replica has of the dump's first transaction."""
+        """Tell whether another filter may have selected the events that the replica has of the dump's first
+        transaction.
+        """
         until = slave.other_filter_until
         names = self._service.store.binlogs.names
         if until is None or until[0] not in names or not slave.peer.server_id:
@@ -314,7 +319,11 @@ class ReplicaConnection(Connection):
         return (names.index(until[0]), until[1]) > (names.index(start.dump.file), start.dump.position)
 
     def _computes_position(self, state: SessionState) -> bool:
-        """Tell whether the client is a replica of MariaDB. A replica wants heartbeats, or registers a server id."""
+        """Tell whether the client is a MariaDB replica, which computes its position, and not a program that reads the
+        binlog.
+
+        A replica wants heartbeats, or registers a server id.
+        """
         is_replica = state.heartbeat_seconds is not None or bool(self._registration.server_id)
         return self._family == "mariadb" and is_replica
 
@@ -334,7 +343,7 @@ class ReplicaConnection(Connection):
         return self._family == "mysql" and bool(state.uuid) and name == _CLIENT_OF_SERVERS
 
     async def _registered(self) -> RegisteredSlave:
-        """Enter the replica into the register, with its filter. Raises DumpfilterError."""
+        """Register the replica with its filter, and return the registration. Raises DumpfilterError."""
         service, peer = self._service, self._peer
         service.drains.check(peer)
         while True:
@@ -350,7 +359,7 @@ class ReplicaConnection(Connection):
         return slave
 
     async def _choose_filter(self, peer: Peer) -> ChosenFilter:
-        """Return the filter for a replica, which may take seconds. Raises ReplicaRefused."""
+        """Return the filter for a replica. This may take seconds, if its own filter is read. Raises ReplicaRefused."""
         filters = self._shared.filters
         if not filters.asks(peer):
             return await self._service.reader.serve(lambda: filters.filter_for(peer))
@@ -358,7 +367,7 @@ class ReplicaConnection(Connection):
         return await loop.run_in_executor(self._shared.askers, lambda: filters.filter_for(peer))
 
     def _applicant(self, request: DumpRequest) -> Peer:
-        """Return the facts that choose the replica's filter."""
+        """Return the replica's identity, by which its filter is chosen."""
         assert self.session is not None
         server_id = request.server_id or self._registration.server_id
         return Peer(
@@ -375,7 +384,7 @@ class ReplicaConnection(Connection):
         )
 
     def _register(self, chosen: ChosenFilter) -> RegisteredSlave:
-        """Enter the replica into the register with a filter. Raises DumpfilterError."""
+        """Register the replica with the chosen filter. Raises DumpfilterError."""
         peer = self._peer
         # The secret lets the same replica take over its own dump.
         names = "\0".join((peer.user, peer.channel, peer.uuid)).encode("utf-8", "surrogatepass")
@@ -387,13 +396,15 @@ class ReplicaConnection(Connection):
 
     @property
     def _program(self) -> str:
-        """The name and version of the client, as its connection attributes tell."""
+        """The name and version of the client program, from its connection attributes."""
         attributes = self._login.attributes
         name = attributes.get("program_name", attributes.get("_client_name", ""))
         return f"{name} {attributes.get(_VERSION_ATTRIBUTE, '')}".strip()[:MAX_NAME]
 
     async def _send_dump(self, stream: ReplicaStream) -> None:
-        """Send a dump, until it ends, the replica leaves, or somebody kills it. Raises ClientGone, DumpfilterError."""
+        """Send a dump until it ends, the replica disconnects, or somebody kills it. Raises ClientGone,
+        DumpfilterError.
+        """
         sending = self._sending = asyncio.create_task(stream.run())
         try:
             await asyncio.wait((sending, self._next_command()), return_when=asyncio.FIRST_COMPLETED)
@@ -427,10 +438,10 @@ class ReplicaConnection(Connection):
 
 
 def _uuid(told: str, server_id: int) -> str:
-    """Return the UUID under which the register knows a replica.
+    """Return the UUID under which a replica is registered: ``told``, if it is a valid UUID.
 
-    A replica without a UUID, as those of MariaDB, gets one with its server id. Programs with server id 0 get a random
-    one, because any number of them may read at once.
+    A replica without a UUID, such as MariaDB's, gets one that is made of its server id. A program with server id 0
+    gets a random one, because any number of them may read at the same time.
 
     >>> _uuid("", 101)
     '00000000-0000-0000-0000-000000000101'

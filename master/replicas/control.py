@@ -1,4 +1,4 @@
-"""Changes of the filters of real replicas while these receive events: from the console, and from the configuration."""
+"""Changes of the filters of real replicas while they receive events: from the console, and from the configuration."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ log = structlog.get_logger("dumpfilter.master")
 
 
 class ReplicaControl:
-    """The means to change the filters of real replicas, whose dumps go on with the new filter.
-
-    A dump takes up the new filter at the boundary of a transaction.
-    """
+    """Changes the filters of real replicas. Running dumps take up the new filter at their next transaction boundary."""
 
     def __init__(self, filters: ReplicaFilters, register: Register) -> None:
         self.filters = filters
         self._register = register
 
     def choose(self, user: str, *, channel: str | None = None, server_id: int | None = None) -> ReplicaEntry:
-        """Return the one entry of a user that a statement means. Raises OptionError when none or several fit."""
+        """Return the one ``[[replica]]`` table of ``user`` that a statement means.
+
+        ``channel`` and ``server_id`` select among several; None selects any. Raises OptionError when no table or
+        several fit.
+        """
         mine = [entry for entry in self.filters.entries if entry.user == user]
         if not mine:
             raise OptionError(f"there is no [[replica]] of user {printable(user)!r} in the configuration")
@@ -51,10 +52,11 @@ class ReplicaControl:
     def change(
         self, entry: ReplicaEntry, clauses: Sequence[FilterClause]
     ) -> tuple[list[RegisteredSlave], list[str]]:
-        """Replace rules of an entry's filter, also in the running dumps of its replicas. Raises OptionError.
+        """Replace rules in the filter of a ``[[replica]]`` table, also in the running dumps of its replicas. Raises
+        OptionError.
 
-        The last clause of a kind of rule replaces all rules of that kind, as CHANGE REPLICATION FILTER says. Return the
-        registered replicas that have the new filter now, and warnings for the operator.
+        For each kind of rule, the last clause replaces all rules of that kind, as in CHANGE REPLICATION FILTER. Return
+        the registered replicas that have the new filter now, and warnings for the operator.
         """
         old = entry.filter
         if old is None:
@@ -92,9 +94,10 @@ class ReplicaControl:
         return slaves, warnings
 
     def take_over(self, entries: Sequence[ReplicaEntry]) -> None:
-        """Use the entries of a configuration that was read again, also in running dumps.
+        """Use the ``[[replica]]`` tables of a configuration that was read again, also in running dumps.
 
-        Dumps of replicas end whose user is gone or has another password, and those whose filter is to be adopted.
+        A dump ends if the replica's user is gone or has another password, or if the replica's own filter is now to be
+        adopted.
         """
         before = {
             slave.slave_id: self.entry_of(slave)
@@ -125,7 +128,7 @@ class ReplicaControl:
             self._note("change of filter", slave, "ok", _widening(old_filter, used, slave))
 
     def _change(self, slave: RegisteredSlave, new: ReplicationFilter) -> None:
-        """Change the filter of a replica. A dump ends when its new filter is too large for the register."""
+        """Change the filter of a replica. If the filter is too large for the register, the replica's dump ends."""
         try:
             self._register.change_filter(slave.slave_id, new)
         except NotRegistered:
@@ -135,7 +138,7 @@ class ReplicaControl:
             self._register.remove_all(lambda one: failed if one.slave_id == slave.slave_id else None)
 
     def replicas_of(self, entry: ReplicaEntry) -> list[RegisteredSlave]:
-        """Return the registered replicas whose filter comes from an entry."""
+        """Return the registered replicas whose filter comes from this ``[[replica]]`` table."""
         return [
             slave
             for slave in self._register.all()
@@ -143,13 +146,15 @@ class ReplicaControl:
         ]
 
     def entry_of(self, slave: RegisteredSlave) -> ReplicaEntry | None:
-        """Return the entry that a registered replica's filter comes from, or None for another slave."""
+        """Return the ``[[replica]]`` table that a replica's filter comes from. None for a slave that is no real
+        replica.
+        """
         if not slave.peer.is_real_replica:
             return None
         return self.filters.find(slave.peer)
 
     def _note(self, what: str, slave: RegisteredSlave, result: str, warning: str = "") -> None:
-        """Write a change to the audit log and to the ordinary log."""
+        """Write a change of a replica to the audit log and to the ordinary log."""
         audit_slave(what, slave.peer, slave.peer.endpoint, warning or result)
         (log.warning if warning else log.info)(
             f"replica: {what}",
@@ -160,12 +165,12 @@ class ReplicaControl:
 
 
 def _login_facts(entry: ReplicaEntry) -> tuple[object, ...]:
-    """Return the facts of an entry that count when a replica connects."""
+    """Return the parts of a ``[[replica]]`` table whose change forces the replica to connect again."""
     return entry.stored, entry.adopt, entry.connect if entry.adopt else None
 
 
 def _widening(old: ReplicationFilter, new: ReplicationFilter, slave: RegisteredSlave) -> str:
-    """Return a warning when a replica's new filter passes what the old one dropped; otherwise an empty text."""
+    """Return a warning if a replica's new filter sends events that the old one dropped; otherwise an empty text."""
     wider = passes_beyond(new, old)
     if wider.beyond is Beyond.NOTHING:
         return ""

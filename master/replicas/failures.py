@@ -1,7 +1,7 @@
 """The translation of dumpfilter's errors into the errors that a source sends to a replica.
 
 A replica stops at error 1236, and shows the text in its status. At most other errors it tries again. So 1236 is for
-errors that need somebody's help.
+errors that an operator must solve.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from dumpfilter.master.replicas.filters import ReplicaRefused
 from dumpfilter.master.replicas.requests import fatal
 
 MOST_TEXT = 480
-"""The longest text of an error, bytes. Replicas keep 512 bytes (``MYSQL_ERRMSG_SIZE``)."""
+"""The longest error text, bytes. Replicas store 512 bytes (``MYSQL_ERRMSG_SIZE``)."""
 
 _LONGEST_OF_SERVERS = 511
-"""The length at which servers cut the texts of their own errors, bytes."""
+"""The length to which servers cut the texts of their own errors, bytes."""
 
 _ER_CON_COUNT_ERROR = 1040
 _ER_SERVER_SHUTDOWN = 1053
@@ -35,11 +35,11 @@ _MOMENTARY: tuple[tuple[type[DumpfilterError], int], ...] = (
     (NotRegistered, _ER_UNKNOWN_ERROR),
     (Unregistered, _ER_UNKNOWN_ERROR),
 )
-"""The errors after which a replica shall try again, with the numbers under which it gets them."""
+"""The errors after which a replica shall try again, each with the MySQL error number that the replica gets."""
 
 
 class Said(enum.Enum):
-    """An error that both families of servers send, with MySQL's text and MariaDB's."""
+    """An error that servers of both families send: MySQL's text and MariaDB's text."""
 
     SAME_REPLICA = (
         "A replica with the same server_uuid/server_id as this replica has connected to the source",
@@ -66,13 +66,15 @@ class Said(enum.Enum):
     )
 
     def error(self, family: Family, details: str = "") -> SqlError:
-        """Return the error as a server of the family sends it, with ``details`` if a replica can keep them."""
+        """Return the error with the text of the family. ``details`` are added if the whole text is short enough for a
+        replica.
+        """
         text = self.value[family == "mariadb"]
         return fatal(text + (details if len(text) + len(details) <= MOST_TEXT else ""))
 
 
 def failure(error: DumpfilterError) -> SqlError:
-    """Return the error that a replica gets when its dump, or its request for one, fails."""
+    """Return the error that a replica gets when its dump, or its request for one, fails with ``error``."""
     if isinstance(error, SqlError):
         return error
     if isinstance(error, ReplicaAhead):
@@ -89,12 +91,12 @@ def failure(error: DumpfilterError) -> SqlError:
 
 
 def shutting_down() -> SqlError:
-    """Return the error of a dump that ends because the master ends."""
+    """Return the error for a dump that ends because the master shuts down."""
     return SqlError(_ER_SERVER_SHUTDOWN, "08S01", "Server shutdown in progress")
 
 
 def needs_gtids() -> SqlError:
-    """Return the error for a MySQL replica with a filter that asks for a file and a position."""
+    """Return the error for a MySQL replica with a filter that asks for a file and a position instead of GTIDs."""
     return fatal(
         "the source filters for this replica, and a filtered stream has other positions than the binlog: say CHANGE "
         "REPLICATION SOURCE TO SOURCE_AUTO_POSITION=1"
@@ -102,7 +104,7 @@ def needs_gtids() -> SqlError:
 
 
 def no_such_part(file: str, position: int) -> SqlError:
-    """Return the error for a replica that has a part of a transaction, after which the stream cannot go on."""
+    """Return the error for a replica that has a part of a transaction of which the master now sends other events."""
     return fatal(
         f"the slave has a part of a transaction, up to {position} of {file}, and the source now sends other events of "
         "this transaction, for example because of another filter. To receive the transaction anew, say STOP SLAVE, "

@@ -1,4 +1,4 @@
-"""The filters of real replicas: the master's configuration says which filter each replica gets."""
+"""The choice of each real replica's filter from the ``[[replica]]`` tables of the master's configuration."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _Replica = tuple[str, str, int, str]
 _LONGEST_EXAMPLE = 120
 
 _MOST_REMEMBERED = 10_000
-"""The most replicas of which the master remembers a warning and an adopted filter."""
+"""The largest number of replicas for which the master remembers the last warning, or the last adopted filter."""
 
 ReadFilter = Callable[[ConnectBack, Peer], OwnFilter]
 
 
 class ReplicaRefused(DumpfilterError):
-    """The error for a replica that the master does not serve. The text names the cure."""
+    """The error for a replica that the master does not serve. The text says what to do."""
 
     def __init__(self, text: str, *, momentary: bool = False) -> None:
         super().__init__(text)
         self.momentary = momentary
-        """Whether the replica should try again by itself.
+        """Whether the replica should try again without help.
 
         A replica stops at error 1236. At any other error it logs the text and reconnects.
         """
@@ -46,7 +46,7 @@ class ReplicaRefused(DumpfilterError):
 
 @dataclass(frozen=True)
 class ChosenFilter:
-    """The filter by which the master sends events to a replica."""
+    """The filter by which the master decides which events a replica gets."""
 
     entry: ReplicaEntry
     """The table of the configuration that the filter comes from."""
@@ -55,18 +55,20 @@ class ChosenFilter:
 
 @dataclass(frozen=True)
 class ChangedFilter:
-    """The rules that an operator gave to the replicas of one ``[[replica]]`` on the console."""
+    """A change of the rules of one ``[[replica]]`` table that an operator made on the console."""
 
     who: Who
-    """The replicas that the table selects, by which the table is the same after the file has changed."""
+    """The condition of the changed table, by which the table is found again after the file has changed."""
     semantics: FilterSemantics
     rules: tuple[str, ...]
     in_place_of: tuple[str, ...]
-    """The file's rules at the time of the change. When the file's rules change later, the file holds again."""
+    """The rules of the file at the time of the change. If the file has other rules later, the change ends."""
     changed_at: float
 
     def applied(self, entry: ReplicaEntry | None) -> ReplicaEntry | None:
-        """Return the file's table with these rules. None if the table is gone, or has other rules in the file now."""
+        """Return the file's table with the changed rules. None if the table is gone, or has other rules in the file
+        now.
+        """
         if entry is None or self.semantics is not entry.semantics or self.in_place_of != _rules(entry):
             return None
         try:
@@ -80,31 +82,32 @@ def _rules(entry: ReplicaEntry) -> tuple[str, ...] | None:
 
 
 class ReplicaFilters:
-    """The passwords and filters of real replicas, from the tables ``[[replica]]``. Thread-safe.
+    """The passwords and filters of real replicas, from the ``[[replica]]`` tables. Thread-safe.
 
-    ``read`` connects to a replica and reads the replica's own filter.
+    ``read`` is the function that connects to a replica and reads its own filter.
     """
 
     def __init__(self, entries: Sequence[ReplicaEntry] = (), *, read: ReadFilter = read_own_filter) -> None:
         self._lock = threading.Lock()
         self._read = read
         self._file = {entry.who: entry for entry in entries}
-        """The tables as the configuration file has them."""
+        """The tables as they are in the configuration file, by their conditions."""
         self.changes: tuple[ChangedFilter, ...] = ()
-        """The filters that operators changed on the console, in the order of the changes."""
+        """The changes that operators made on the console, in the order in which they were made."""
         self.entries = tuple(entries)
-        """The tables ``[[replica]]`` in force, in the order of the file, with the rules that operators gave them."""
+        """The ``[[replica]]`` tables in force, in the order of the file, with the rules that operators changed."""
         self.on_change: list[Callable[[], None]] = []
         """Functions that are called after each change of :attr:`changes`, to save the changes."""
         self._drifts: Recent[_Replica, Drift] = Recent(_MOST_REMEMBERED)
-        """The warning that each replica with drift got last."""
+        """The last warning about each replica whose own filter is wider than the master's (drift)."""
         self._adopted: Recent[_Replica, ReplicationFilter] = Recent(_MOST_REMEMBERED)
-        """The filter of its own that each replica had last."""
+        """The own filter of each replica when the master adopted it last."""
 
     def replace(self, entries: Sequence[ReplicaEntry]) -> None:
-        """Use other tables, because the configuration was read again.
+        """Use the tables of a configuration that was read again.
 
-        A filter that was changed on the console stays, unless the file has other rules for its replicas now.
+        A filter that was changed on the console stays, unless the file now has other rules than at the time of the
+        change.
         """
         with self._lock:
             self._file = {entry.who: entry for entry in entries}
@@ -113,12 +116,12 @@ class ReplicaFilters:
             self._tell()
 
     def restore(self, saved: Iterable[ChangedFilter]) -> None:
-        """Take over the filters that operators changed in the master's last run, as far as they still hold."""
+        """Take over the changes that operators made in the master's last run, as far as they are still valid."""
         with self._lock:
             self._use(saved)
 
     def change(self, entry: ReplicaEntry, rules: Iterable[object]) -> ReplicaEntry:
-        """Give other rules to the replicas of a table, and return the table with these rules. Raises OptionError.
+        """Change the rules of a table, and return the table with the new rules. Raises OptionError.
 
         The change ends when ``rules`` are again those of the configuration file.
         """
@@ -133,7 +136,9 @@ class ReplicaFilters:
         return changed
 
     def _use(self, changes: Iterable[ChangedFilter]) -> bool:
-        """Put the file's tables into force with these changes. Return whether a change does not hold any more."""
+        """Put the file's tables into force with these changes. Return whether a change is no longer valid and was
+        dropped.
+        """
         applied = [(changed, changed.applied(self._file.get(changed.who))) for changed in changes]
         self.changes = tuple(changed for changed, entry in applied if entry is not None)
         in_force = {entry.who: entry for _, entry in applied if entry is not None}
@@ -156,16 +161,16 @@ class ReplicaFilters:
         return {entry.user: entry.stored for entry in self.entries}
 
     def find(self, peer: Peer) -> ReplicaEntry | None:
-        """Return the first table whose conditions a replica meets, or None without such a table."""
+        """Return the first table whose conditions a replica meets, or None if it meets those of no table."""
         return first_fitting(self.entries, peer)
 
     def asks(self, peer: Peer) -> bool:
-        """Tell whether the master connects to a replica to choose its filter."""
+        """Tell whether the master must connect to the replica before it can choose the replica's filter."""
         entry = self.find(peer)
         return entry is not None and entry.connect is not None
 
     def filter_for(self, peer: Peer) -> ChosenFilter:
-        """Return the filter for a replica that wants a dump. The call may connect to the replica, and take seconds.
+        """Return the filter for a replica that asks for a dump. The call may connect to the replica, and take seconds.
 
         Raises ReplicaRefused if the replica meets no ``[[replica]]`` table's conditions, or if its own filter is to be
         adopted and cannot be read. A replica whose own filter is wider than the master's is refused, too: with
@@ -185,11 +190,12 @@ class ReplicaFilters:
         return ChosenFilter(entry, entry.filter)
 
     def is_current(self, chosen: ChosenFilter) -> bool:
-        """Tell whether a replica would get the same filter now, although others may have changed the filters."""
+        """Tell whether the table of this chosen filter is still in force. Another thread may have changed the filters.
+        """
         return chosen.entry in self.entries
 
     def _adopt(self, entry: ReplicaEntry, peer: Peer) -> ReplicationFilter:
-        """Return the replica's own filter. Raises ReplicaRefused when the replica cannot be asked."""
+        """Connect to the replica and return its own filter. Raises ReplicaRefused when it cannot be read."""
         assert entry.connect is not None
         try:
             own = self._read(entry.connect, peer)
@@ -207,7 +213,7 @@ class ReplicaFilters:
         return own.sure
 
     def _note_widening(self, peer: Peer, own: ReplicationFilter) -> None:
-        """Warn when a replica's own filter is wider than when the master adopted it last."""
+        """Warn when a replica's own filter is now wider than when the master adopted it last."""
         with self._lock:
             old = self._adopted.get(_key(peer))
             self._adopted[_key(peer)] = own
@@ -225,9 +231,11 @@ class ReplicaFilters:
     def _check_own(
         self, entry: ReplicaEntry, connect: ConnectBack, peer: Peer, used: ReplicationFilter
     ) -> None:
-        """Compare a replica's own filter with the filter in use, and warn of drift on both sides.
+        """Compare the filter of the replica itself with ``used``, its filter on the master. Warn if the replica's is
+        wider (drift).
 
-        Raises ReplicaRefused with the text that the replica logs.
+        The warning goes to the master's logs and to the replica. Raises ReplicaRefused with the text that the replica
+        logs.
         """
         try:
             text, is_sure = _difference(self._read(connect, peer), used)
@@ -250,7 +258,8 @@ class ReplicaFilters:
         raise ReplicaRefused(f"warning: {text} (the next attempt is served)", momentary=True)
 
     def drifting(self) -> list[Drift]:
-        """Return the warnings about replicas whose last look showed drift. The newest comes last."""
+        """Return the warnings about replicas whose own filter was wider at the last comparison. The newest comes last.
+        """
         with self._lock:
             return list(self._drifts.values())
 
@@ -259,7 +268,7 @@ _INCOMPARABLE = "the replica's own filter cannot be compared with its filter on 
 
 
 def _difference(own: OwnFilter, used: ReplicationFilter) -> tuple[str, bool]:
-    """Compare a replica's own filter with the filter that the master uses for the replica.
+    """Compare a replica's own filter with ``used``, the filter that the master uses for it.
 
     Return the warning, which is empty if there is no drift, and whether the replica's own filter is surely wider.
     """
@@ -286,7 +295,7 @@ def _difference(own: OwnFilter, used: ReplicationFilter) -> tuple[str, bool]:
 
 
 def same_filters(one: ReplicationFilter, other: ReplicationFilter) -> bool:
-    """Tell whether two filters have the same rules, and so decide alike."""
+    """Tell whether two filters have the same rules and compare names alike, and so decide alike."""
     return type(one) is type(other) and one.rules == other.rules and one.names == other.names
 
 
@@ -295,7 +304,10 @@ def _key(peer: Peer) -> _Replica:
 
 
 def _warn(event: str, peer: Peer, text: str, refused: bool | None = None, **details: str) -> None:
-    """Write a warning about a replica to the ordinary log and to the audit log."""
+    """Write a warning about a replica to the ordinary log and to the audit log.
+
+    ``refused`` says whether the replica was refused; None leaves that out.
+    """
     fate = {} if refused is None else {"refused": refused}
     log.warning(event, **peer.fields, address=str(peer.address), reason=text, **details, **fate)
     audit_slave(event, peer, str(peer.address), text, **{name: int(value) for name, value in fate.items()})

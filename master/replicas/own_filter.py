@@ -1,8 +1,8 @@
-"""The reading of a real replica's own filter over a connection back to the replica.
+"""The reading of a real replica's own filter over a connection from the master to the replica.
 
-MySQL and MariaDB show the rules of one kind in one text, with commas between them and without quotes. A rule may hold
-commas itself: ``--replicate-ignore-db=a,b`` is one rule for a database with the name ``a,b``. So a text with a comma
-has several readings, and the master drops only what the replica drops in each of them.
+MySQL and MariaDB show the rules of one kind in one text, with commas between them and without quotes. A rule may
+contain commas itself: ``--replicate-ignore-db=a,b`` is one rule for a database with the name ``a,b``. So a text with a
+comma can be read in several ways, and the master drops only what the replica drops in each of them.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ from dumpfilter.master.replica_entry import ConnectBack
 from dumpfilter.master.who import Peer
 
 MOST_BYTES = 4 << 20
-"""The most bytes that the master reads from a replica on one connection. A filter of 10,000 rules takes less."""
+"""The largest number of bytes that the master reads from a replica on one connection. A filter of 10,000 rules takes
+less.
+"""
 
 _LONGEST_REASON = 300
 
 MOST_PIECES = 40
-"""The most texts between commas in rules such as do-db, when commas may belong to names.
+"""The largest number of parts between commas in rules such as do-db, if commas may belong to names.
 
-All neighbouring texts make up rules then, 820 of them for 40 texts.
+Each sequence of neighbouring parts then becomes a rule, which makes 820 rules for 40 parts.
 """
 
 _MYSQL_PAIRS = re.compile(r"\(([^(),]+),([^(),]+)\)(?:,(?=\()|$)")
@@ -47,29 +49,31 @@ _KEEPS = frozenset({RuleKind.DO_DB, RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE})
 
 @dataclass(frozen=True)
 class OwnFilter:
-    """The filter that a replica applies itself, as far as the replica shows it."""
+    """The filter that a replica applies itself, as far as it can be read from the replica."""
 
     sure: Filter
-    """A filter that drops only events that the replica drops, too, in every reading of the texts."""
+    """A filter that drops only events that the replica surely drops, in whatever way its texts are read."""
     likely: Filter
     """The filter if every comma in the replica's texts separates two rules."""
     doubts: tuple[str, ...] = ()
-    """The texts with several readings, such as ``REPLICATE_IGNORE_DB=a,b``. Without any, both filters agree."""
+    """The texts that can be read in several ways, such as ``REPLICATE_IGNORE_DB=a,b``. Without any, ``sure`` and
+    ``likely`` are equal.
+    """
     not_dropped: tuple[str, ...] = ()
-    """The doubtful texts whose rules drop nothing in ``sure``."""
+    """The ambiguous texts whose rules drop nothing in ``sure``."""
 
 
 class FilterUnreadable(DumpfilterError):
-    """The error for a replica whose own filter the master cannot read. The text names the cure."""
+    """The error for a replica whose own filter the master cannot read. The text says what to do."""
 
     def __init__(self, text: str, *, momentary: bool) -> None:
         super().__init__(text)
         self.momentary = momentary
-        """Whether a later attempt may succeed, for example because the replica could not be reached."""
+        """Whether a later attempt may succeed, for example after a lost connection."""
 
 
 def read_own_filter(connect: ConnectBack, peer: Peer) -> OwnFilter:
-    """Connect to a replica and return the filter of the channel that reads from this master.
+    """Connect to a replica and return the filter of its channel that reads from this master.
 
     The call takes at most about ``connect.timeout`` for each step. Raises FilterUnreadable.
     """
@@ -108,7 +112,7 @@ def _connection(connect: ConnectBack, host: str, port: int) -> GuardedConnection
 
 
 def _password(connect: ConnectBack) -> str:
-    """Return the password. The file is read at each connection, so that its password can change."""
+    """Return the password of the connection. A password file is read at each connection, so that it can change."""
     if connect.password_file is not None:
         return read_small_file(connect.password_file).decode().rstrip("\r\n")
     return os.environ[connect.password_env or ""]
@@ -209,10 +213,10 @@ def _cure(error: BaseException, connect: ConnectBack) -> str:
 
 
 def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool, names: NameRules) -> OwnFilter:
-    """Return the filter with the rules that the texts of each kind stand for.
+    """Parse the rules of each kind from the texts that a replica shows, and return the filter.
 
-    ``commas_separate`` says that no name has a comma. ``names`` tells how the rules compare names.
-    Raises OptionError for a text that cannot be read at all.
+    ``commas_separate`` says that no name has a comma. ``names`` tells how the rules compare names. Raises OptionError
+    for a text that cannot be read at all.
     """
     _check_size(texts)
     sure: list[Rule] = []
@@ -254,7 +258,7 @@ def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool, names: N
 
 
 def _check_size(texts: Mapping[RuleKind, str]) -> None:
-    """Raise OptionError for more rules than a filter may have. The replica may be hostile."""
+    """Raise OptionError for more or longer rules than a filter may have, since the replica may be hostile."""
     if sum(map(len, texts.values())) > MAX_RULES_TEXT:
         raise OptionError(f"its rules have more than {MAX_RULES_TEXT} characters together: use wild rules")
     if sum(text.count(",") + 1 for text in texts.values()) > MAX_RULES:
@@ -273,7 +277,7 @@ def _rules(kind: RuleKind, values: list[str]) -> Iterator[Rule]:
 
 
 def _neighbours(pieces: list[str]) -> list[str]:
-    """Return all texts that lie between two commas or ends, with the commas inside them."""
+    """Return each sequence of neighbouring pieces, joined by commas."""
     count = len(pieces)
     return [",".join(pieces[start:end]) for start in range(count) for end in range(start + 1, count + 1)]
 

@@ -19,10 +19,12 @@ MAX_FILE_NAME = 512
 """The longest name of a binlog file that a request may have, bytes (``FN_REFLEN`` in the servers' source)."""
 
 MAX_GTID_SOURCES = 4096
-"""The most UUIDs, or pairs of UUID and tag, in the GTID set of a request. Each takes memory for as long as the dump."""
+"""The largest number of UUIDs (or UUID and tag) in the GTID set of a request. Each takes memory as long as the dump
+runs.
+"""
 
 _SHORTEST_SOURCE = 24
-"""The fewest bytes of a UUID with its intervals in an encoded GTID set."""
+"""The smallest number of bytes of a UUID with its intervals in an encoded GTID set."""
 FATAL = 1236
 """The number of the error at which a replica stops."""
 
@@ -47,11 +49,11 @@ class MariadbFlag(enum.IntFlag):
 
 @dataclass(frozen=True)
 class Registration:
-    """The content of COM_REGISTER_SLAVE: what a replica says of itself."""
+    """The content of COM_REGISTER_SLAVE, with which a replica describes itself."""
 
     server_id: int
     host: str
-    """The replica's option ``report_host``, mostly empty."""
+    """The replica's option ``report_host``, usually empty."""
     port: int
 
 
@@ -63,14 +65,14 @@ class DumpRequest:
     flags: int
     """Flags of :class:`MysqlFlag` or :class:`MariadbFlag`. The families give the same bits different meanings."""
     file: str
-    """The binlog file. Empty for the first one, or if the GTIDs tell."""
+    """The binlog file. Empty for the first one, and for a start by GTID."""
     position: int
     gtid_set: GtidSet | None = None
-    """The GTIDs that the replica has, or None if file and position tell where the dump begins."""
+    """The GTIDs that the replica has, or None if the dump begins at a file and position."""
 
 
 def fatal(text: str) -> SqlError:
-    """Return the error 1236 of a dump. A replica that receives the error stops, and shows the text in its status."""
+    """Return error 1236 for a dump. A replica that receives it stops, and shows the text in its status."""
     return SqlError(FATAL, "HY000", text)
 
 

@@ -1,4 +1,4 @@
-"""The replication port: it serves the binlog set to real replicas of MySQL and MariaDB, in the master's loop."""
+"""The replication port, which serves the binlog set to real MySQL and MariaDB replicas in the master's asyncio loop."""
 
 from __future__ import annotations
 
@@ -45,32 +45,32 @@ REPLICA_CAPABILITIES = (
     | Capabilities.CLIENT_CONNECT_ATTRS
     | Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM
 )
-"""The capabilities that the port announces. Only MySQL knows compression with zstd."""
+"""The protocol capabilities that the port announces. For MariaDB, compression with zstd is left out."""
 
 _STATEMENT_THREADS = 12
 _THREADS_OF_USER = 4
-"""The statements of one user that run at a time, so that no user's statements occupy all threads."""
+"""The largest number of statements of one user that run at the same time, so that no user occupies all threads."""
 _MOST_ASKED = 8
-"""The most replicas that are asked for their own filters at once."""
+"""The largest number of replicas whose own filters are read at the same time."""
 _END_SECONDS = 12.0
-"""The longest time that the end of a port may take, seconds."""
+"""The longest time that the closing of a port may take, seconds."""
 _MARIADB_PREFIX = "5.5.5-"
-"""The beginning of the version that MariaDB announces, because old replicas refuse a source of version 10."""
+"""The prefix of the version that MariaDB announces, because old replicas refuse a source of version 10."""
 
 
 _OF_THE_OPERATOR = ("drains", "imposed_filters")
-"""The tables that name several users, hosts or networks in a row. A replica's user sees them empty."""
+"""The names of tables in which a row names several users, hosts or networks. A replica's user sees them empty."""
 
 
 class OwnRows:
-    """An executor that hides from a user of the replication port what it tells about other users."""
+    """A console executor that shows to a user of the replication port only the rows about this user."""
 
     def __init__(self, executor: Executor, user: str) -> None:
         self._executor = executor
         self._names = (user, printable(user))
 
     def execute(self, command: Command) -> Result:
-        """Carry out a replication command. SHOW REPLICAS lists the user's own replicas."""
+        """Execute a console statement. SHOW REPLICAS lists only the user's own replicas."""
         result = self._executor.execute(command)
         slaves = self.table("dumpfilter", "slaves")
         if not isinstance(command, ShowReplicas) or slaves is None:
@@ -79,7 +79,7 @@ class OwnRows:
         return replace(result, rows=[row for row in result.rows if row[0] in server_ids])
 
     def table(self, schema: str, name: str) -> Table | None:
-        """Return a table with the rows of the user, or with all rows if no row belongs to a user."""
+        """Return a table with the user's rows. A table without the column ``user`` is returned whole."""
         found = self._executor.table(schema, name)
         if found is None or schema != "dumpfilter":
             return found
@@ -92,11 +92,11 @@ class OwnRows:
         return replace(found, rows=[row for row in found.rows if row[at] in self._names])
 
     def table_names(self) -> list[tuple[str, str]]:
-        """Return the schema and the name of every table."""
+        """Return the schema and the name of every table of the console."""
         return self._executor.table_names()
 
     def variables(self) -> Mapping[str, str | int]:
-        """Return the system variables."""
+        """Return the system variables that the console shows."""
         return self._executor.variables()
 
     def __getattr__(self, name: str) -> Any:
@@ -105,9 +105,9 @@ class OwnRows:
 
 
 class ReplicaServer:
-    """The replication port of one master. ``executor`` carries out the statements that replicas seldom send.
+    """The replication port of one master. ``executor`` executes the statements other than the usual ones of replicas.
 
-    All replicas are slaves of the service's register, and share its dump threads with the slaves of dumpfilter.
+    All replicas are registered like dumpfilter's slaves, and share decisions and scans with them.
     """
 
     def __init__(
@@ -142,10 +142,9 @@ class ReplicaServer:
 
     @contextmanager
     def serving(self, loop: ServingLoop, **log_fields: str) -> Iterator[int]:
-        """Serve replicas in a loop while the ``with`` block runs, and yield the TCP port.
+        """Serve replicas in an asyncio loop while the ``with`` block runs, and yield the TCP port number.
 
-        ``log_fields`` are further fields of the line in the log. Raises OptionError if the address cannot be listened
-        on.
+        ``log_fields`` are additional fields of the log line. Raises OptionError if the port cannot be opened.
         """
         endpoint = self._endpoint
         listener = listening_socket("the replication port", endpoint.host, endpoint.port)
@@ -167,7 +166,7 @@ class ReplicaServer:
         self._shared.askers.shutdown(wait=False, cancel_futures=True)
 
     def take_over_accounts(self) -> None:
-        """Use the accounts of the filters' present configuration. Any thread can call this method."""
+        """Use the users and passwords of the ``[[replica]]`` tables now in force. Any thread can call this method."""
         self.port.change_users(self._shared.filters.accounts())
 
     def _greeting(self) -> Greeting:

@@ -1,4 +1,4 @@
-"""The facts about the server that wrote a binlog set, as replicas ask a source for them."""
+"""The answers to a replica's questions about the server that wrote the binlog set."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from dumpfilter.master.logged import add_transactions
 from dumpfilter.master.store import BinlogStore
 
 _COLUMN_NAMES = 4
-"""The kind of the metadata field with the columns' names (``COLUMN_NAME`` in MySQL's source)."""
+"""The kind of the metadata field with the column names (``COLUMN_NAME`` in MySQL's source code)."""
 
 _NO_GTID = -1
-"""The GTID source of a transaction without a GTID, in the column ``txn_source`` of segments."""
+"""The value in the column ``txn_source`` of segments for a transaction without a GTID."""
 
 
 class Source:
-    """The facts about the server that wrote a binlog set, as replicas ask for them. The methods may read binlogs."""
+    """The properties of the server that wrote a binlog set, for the queries of replicas. The methods may read binlogs.
+    """
 
     def __init__(self, store: BinlogStore, server_uuid: str) -> None:
         self.store = store
@@ -34,7 +35,9 @@ class Source:
         self.server_uuid = server_uuid
 
     def variable(self, name: str) -> Value:
-        """Return a system variable of the server, or None if replicas do not ask for it. ``name`` is in lower case."""
+        """Return a system variable of the server, or None if it is not one that replicas query. ``name`` is in lower
+        case.
+        """
         match name, self.family:
             case "server_id", _:
                 return self.server_id
@@ -59,9 +62,9 @@ class Source:
         return store.open_file(store.binlogs.names[-1]).file.format_description.checksum
 
     def row_metadata(self) -> str:
-        """Return ``binlog_row_metadata`` of the server: FULL if the newest Table_map event has the columns' names.
+        """Return ``binlog_row_metadata`` of the server: FULL if the newest Table_map event found has the column names.
 
-        Programs ask for the variable, to know whether the binlog tells them the names.
+        Programs query the variable to know whether the binlog has the names.
         """
         for segment in self._first_segments():
             (maps,) = np.nonzero(segment.type == EventType.TABLE_MAP)
@@ -74,7 +77,7 @@ class Source:
         return "MINIMAL"
 
     def gtid_mode(self) -> str:
-        """Return MySQL's ``gtid_mode`` of the server, from the newest transactions: ON or OFF.
+        """Return MySQL's ``gtid_mode`` of the server, judged by the newest binlog files: ON or OFF.
 
         Without any transaction the answer is ON, with which a replica may replicate by GTIDs.
         """
@@ -86,7 +89,7 @@ class Source:
         return "ON"
 
     def _first_segments(self) -> Iterator[Segment]:
-        """Yield the first segment of each binlog file, the newest file first."""
+        """Yield the first segment (up to 4 MiB of events) of each binlog file, the newest file first."""
         store = self.store
         for name in reversed(store.binlogs.names):
             segment = store.segment_at(name, store.first_position(name))
@@ -95,7 +98,7 @@ class Source:
 
 
 def _has_names(table: TableMap) -> bool:
-    """Tell whether a Table_map event has the names of the columns in its optional metadata."""
+    """Tell whether a Table_map event has the column names in its optional metadata."""
     fields = Cursor(table.optional, "Table_map")
     while fields.left:
         kind = fields.integer(1, "the kind of a metadata field")
@@ -106,10 +109,11 @@ def _has_names(table: TableMap) -> bool:
 
 
 def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:
-    """Return MariaDB's GTID position at a place in a binlog file (BINLOG_GTID_POS), or None for no such place.
+    """Return MariaDB's GTID position at a file and position of the binlog (BINLOG_GTID_POS). None if the binlog does
+    not have the position.
 
-    As on a server, a transaction counts from its Gtid event on. A replica that goes on inside a transaction takes the
-    answer for its ``gtid_slave_pos``, and no later event would tell the GTID of this transaction again.
+    As on a server, a transaction counts as done from its Gtid event on. A replica that resumes inside a transaction
+    takes the answer for its ``gtid_slave_pos``, and no later event would tell the GTID of this transaction again.
     """
     try:
         place = find_position(file, position, store)

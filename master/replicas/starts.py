@@ -1,7 +1,7 @@
-"""The place in the binlog at which the dump for a real replica begins.
+"""The position in the binlog at which the dump for a real replica begins.
 
 A replica names GTIDs, or a file and a position. The position may lie inside a transaction, because a replica counts
-single events. After a connection was lost inside a transaction, the replica asks for what follows its last event.
+single events. After a connection was lost inside a transaction, the replica asks for the events after its last one.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ class ReplicaStart:
     """The start of a dump for a real replica."""
 
     dump: DumpStart
-    """The place between two transactions at which the dump begins."""
+    """The transaction boundary at which the dump begins."""
     told: int
-    """The position that the replica named. From a relay log it is one in the writer's binlog."""
+    """The position that the replica named. If the binlog is a slave's relay log, it is a position in the writer's
+    binlog (the server's that wrote the events).
+    """
     checksum: bool = False
-    """Whether the events of the file in which the dump begins end in a checksum. Known inside a transaction only."""
+    """Whether the events of the dump's first file end in a checksum. Set only for a start inside a transaction."""
     file: str = ""
-    """The file that the replica named. Known inside a transaction only."""
+    """The file that the replica named. Set only for a start inside a transaction."""
     has_first_transaction: bool = False
     """Whether the replica has the first transaction of the file in which the dump begins."""
 
     @property
     def is_inside(self) -> bool:
-        """Whether the replica has a part of the transaction with which the dump begins."""
+        """Whether the replica already has a part of the transaction with which the dump begins."""
         return bool(self.dump.end)
 
 

@@ -39,12 +39,12 @@ from dumpfilter.master.replicas.failures import no_such_part
 from dumpfilter.master.replicas.starts import ReplicaStart
 
 IDLE_SECONDS = 0.05
-"""The time without events after which a replica is told its right position."""
+"""The time without events after which a replica's position is corrected, seconds."""
 BUSY_SECONDS = 1.0
-"""The time between two corrections of a replica's position while events follow one another."""
+"""The time between two corrections of a replica's position while events are sent, seconds."""
 
 _INLINE = 4 << 20
-"""The size up to which events become packets in the event loop. Larger ones would keep other replicas waiting."""
+"""The size up to which events become packets in the asyncio loop, bytes. Larger ones would delay other replicas."""
 
 _NAME_AT = 8
 _ROTATE = int(EventType.ROTATE)
@@ -54,27 +54,30 @@ _NOWHERE = Reached("", 0, is_boundary=True)
 
 @dataclass
 class KnownPosition:
-    """The binlog file and the position in it that one replica knows."""
+    """The binlog file and position that one replica shows as its own (Read_Source_Log_Pos), computed from the events
+    sent to it.
+    """
 
     server_id: int
-    """The id of the server that wrote the binlog."""
+    """The server id of the server that wrote the binlog."""
     sums: bool
-    """Whether the replica adds the lengths of events (MySQL). Otherwise the last event has told its position."""
+    """Whether the replica adds up the lengths of events (MySQL). Otherwise it takes ``end_log_pos`` of the last event.
+    """
     corrects: bool = True
-    """Whether an event can correct the position. A MySQL replica must name GTIDs for that."""
+    """Whether an event can correct the replica's position. A MySQL replica must replicate by GTID for that."""
     v2: bool = False
-    """Whether a MySQL replica knows heartbeats of version 2. Version 1 cannot tell a position of 4 GiB and more."""
+    """Whether a MySQL replica knows heartbeats of version 2. Version 1 cannot hold a position of 4 GiB or more."""
     _file: str = ""
     _at: int = 0
 
     def begin(self, file: str, position: int) -> None:
-        """Note that the replica was told the file and this position."""
+        """Record that the replica was sent this file and position."""
         self._file, self._at = file, position
 
     def count(self, events: bytes, *, checksum: bool) -> None:
-        """Note that the replica receives these events. ``checksum`` says that events end in a checksum.
+        """Record that the replica receives these events. ``checksum`` says that events end in a checksum.
 
-        The Rotate event at the end of a file leads the replica to the next file.
+        The Rotate event at the end of a file moves the replica to the next file.
         """
         last, told = last_events(events)
         head = EventHeader.unpack(events, last)
@@ -87,11 +90,13 @@ class KnownPosition:
             self._at = self._at + len(events) if self.sums else told or self._at
 
     def advance(self, size: int, last: bytes) -> None:
-        """Note that the replica receives events of ``size`` bytes, which end with the end ``last`` of a transaction."""
+        """Record that the replica receives events of ``size`` bytes. ``last`` is the event that ends their last
+        transaction.
+        """
         self._at = self._at + size if self.sums else EventHeader.unpack(last).end_log_pos or self._at
 
     def is_wrong_at(self, file: str, position: int) -> bool:
-        """Tell whether the replica knows another position in the file than ``position``, and can be corrected."""
+        """Tell whether the replica has another position in the file than ``position``, and an event can correct it."""
         if file != self._file or not self.corrects:
             return False
         if not self.sums:
@@ -99,7 +104,7 @@ class KnownPosition:
         return self._at != position and (self.v2 or position <= LARGEST_V1_POSITION)
 
     def correction(self, position: int, *, checksum: bool) -> bytes:
-        """Return the event that corrects the position, and note that the replica receives the event."""
+        """Return the event that moves the replica to ``position``, and record that the replica receives it."""
         if self.sums:
             self._at = position
             return heartbeat(self._file, position, self.server_id, checksum, v2=self.v2)
@@ -107,7 +112,7 @@ class KnownPosition:
         return gtid_list(position, self.server_id, checksum)
 
     def heartbeat(self, position: int, *, checksum: bool) -> bytes:
-        """Return a heartbeat that changes nothing for the replica while the dump stands at ``position``.
+        """Return a heartbeat that does not move the replica while the dump is at ``position``.
 
         A replica ends its connection at a heartbeat with another file or a smaller position than its own.
         """
@@ -120,26 +125,26 @@ class KnownPosition:
 
 @dataclass
 class KnownEvents:
-    """The events that a client has already, from the start of its dump inside a transaction on."""
+    """The events that a client already has of the transaction with which its dump begins."""
 
     start: ReplicaStart
     is_computed: bool
-    """Whether the client is a replica of MariaDB, which computes its position."""
+    """Whether the client is a MariaDB replica, which computes its position event by event."""
     is_filtered: bool
-    """Whether the dump may lack events."""
+    """Whether the dump may lack events of the original binlog."""
     server_id: int
-    """The id of the server that wrote the binlog."""
+    """The server id of the server that wrote the binlog."""
     left_out: int
-    """The type of events that the client does not get."""
+    """The type of events that the client does not get (Annotate_rows), or a negative number for none."""
 
     def __post_init__(self) -> None:
         self._at = self.start.dump.begun
         """The position after the events so far, as the client has computed it."""
 
     def rest(self, events: bytes) -> bytes | None:
-        """Return the part of a message that the client lacks, or None when the client has the whole message.
+        """Return the events of a message that the client lacks, or None when the client has all of them.
 
-        After the first result that is not None, the client has no further event. Raises SqlError 1236.
+        After the first result that is not None, the client has none of the later events. Raises SqlError 1236.
         """
         told = self.start.told
         at = 0
@@ -161,7 +166,8 @@ class KnownEvents:
         return None
 
     def at_end(self) -> bytes:
-        """Return the events that the client lacks of the transaction, of which the dump sends nothing further.
+        """Return the last events of the transaction that the client lacks, when the dump sends no more of the
+        transaction.
 
         Raises SqlError 1236 when the replica has a part of the transaction.
         """
@@ -190,30 +196,34 @@ class ReplicaStream:
     dump: Dump
     position: KnownPosition
     told: int
-    """The position that the replica named, if it has a part of the transaction with which the dump begins."""
+    """The position that the replica named. It is used if the replica has a part of the dump's first transaction."""
     known: KnownEvents | None
-    """The part of this transaction that the replica has already. None as soon as all further events are new to it."""
+    """The events that the replica already has of the dump's first transaction. None if it has none, and from its first
+    new event on.
+    """
     heartbeats: bool
     """Whether the replica wants heartbeats."""
     corrections: bool
-    """Whether the replica's position may be corrected. Programs would take a correction for a part of the binlog."""
+    """Whether the replica's position may be corrected. A program would take the event for a part of the binlog."""
     checksum: bool
-    """Whether the replica expects a checksum in the first event."""
+    """Whether the first event that the replica is sent must end in a checksum."""
     left_out: int
-    """The type of events that the replica does not get."""
+    """The type of events that the replica does not get (Annotate_rows), or a negative number for none."""
     check: Callable[[], None]
-    """Raises SqlError if the dump may not go on, because the replica's filter has changed."""
+    """Raises SqlError if the dump must end, because a changed filter does not allow this kind of dump."""
     is_waiting: bool = False
-    """Whether the replica has everything, and the dump waits for new events."""
+    """Whether the replica has been sent everything, and the dump waits for new events."""
     sent: int = 0
     """The number of bytes of events that were sent."""
     _reached: Reached = _NOWHERE
-    """The place that the replica has been sent up to."""
+    """The binlog position up to which the replica has been sent the binlog."""
     _has_checksums: bool = False
     _told_at: float = -BUSY_SECONDS
 
     async def run(self) -> None:
-        """Send the dump to its end. Raises ClientGone when the replica leaves, and DumpfilterError if that fails."""
+        """Send the dump until it ends. Raises ClientGone when the replica disconnects, and DumpfilterError when the
+        dump fails.
+        """
         self.dump.sink = self._send_at_once
         async with contextlib.aclosing(self.dump.messages()) as messages:
             while True:
@@ -227,7 +237,9 @@ class ReplicaStream:
                     await self._send_events(self._correction())
 
     def _plan_correction(self) -> bool:
-        """Tell whether the replica's position is to be corrected now. Otherwise say when the dump is to ask again."""
+        """Tell whether the replica's position must be corrected now. Otherwise let the dump wake this object when it
+        may be due.
+        """
         is_wrong = self._is_wrong
         if is_wrong and time.monotonic() - self._told_at >= BUSY_SECONDS:
             return True
@@ -235,7 +247,9 @@ class ReplicaStream:
         return False
 
     def _send_at_once(self, events: Sequence[bytes], reached: Reached) -> bool:
-        """Send the events of commits if that needs no waiting, and return whether it was done."""
+        """Send the events of commits, and return True, if that needs no waiting. Otherwise do nothing and return
+        False.
+        """
         if self.known is not None or not self.packets.is_idle:
             return False
         self.check()
@@ -252,7 +266,7 @@ class ReplicaStream:
 
     @property
     def _is_wrong(self) -> bool:
-        """Whether the replica knows a wrong position that can be corrected."""
+        """Whether the replica has a wrong position that can be corrected now."""
         reached = self._reached
         if self.known is not None or not reached.is_boundary or not self.corrections:
             return False
@@ -277,7 +291,7 @@ class ReplicaStream:
         await self._send_events(events)
 
     def _beginning(self, message: bytes, reached: Reached) -> bytes:
-        """Return the events that say where the dump begins in a file."""
+        """Return the events that tell the replica where the dump begins in a file."""
         description = _description(message)
         self._has_checksums = description.checksum
         if self.known is None:
@@ -288,7 +302,7 @@ class ReplicaStream:
         return head + format_description(description, is_whole_file=False)
 
     def _rest(self, known: KnownEvents, message: bytes) -> bytes:
-        """Return the part of a message that the replica lacks, at the dump's first transaction."""
+        """Return the events of a message that the replica lacks, in the dump's first transaction."""
         rest = known.rest(message)
         if rest is None and self._reached.is_boundary:
             rest = known.at_end()
@@ -298,7 +312,7 @@ class ReplicaStream:
         return rest
 
     def _correction(self) -> bytes:
-        """Return the event that corrects the position that the replica knows."""
+        """Return the event that corrects the replica's position."""
         self._told_at = time.monotonic()
         return self.position.correction(self._reached.end, checksum=self._has_checksums)
 
@@ -315,14 +329,14 @@ class ReplicaStream:
 
 
 def _description(announcement: bytes) -> FormatDescription:
-    """Return the format description event after the artificial Rotate event at the beginning of a file."""
+    """Return the format description event of a message that consists of an artificial Rotate event and this event."""
     at = EventHeader.unpack(announcement).size
     size = EventHeader.unpack(announcement, at).size
     return FormatDescription.parse(announcement[at : at + size])
 
 
 def state_text(family: Family, *, is_waiting: bool) -> str:
-    """Return the column State of SHOW PROCESSLIST for a dump, as a server of the family shows it."""
+    """Return the value of the column State in SHOW PROCESSLIST for a dump, as a server of the family shows it."""
     if family == "mysql":
         has_all = "Source has sent all binlog to replica; waiting for more updates"
         return has_all if is_waiting else "Sending binlog event to replica"
