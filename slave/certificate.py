@@ -1,4 +1,4 @@
-"""The TLS certificate with which a slave serves its SQL console.
+"""The TLS certificate of a slave's SQL console.
 
 The slave makes the certificate once, unless a user gives one, and keeps it in the relay directory.
 """

@@ -59,10 +59,12 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 log = structlog.get_logger("dumpfilter.slave")
 
 MOST_REFETCHES = 3
-"""The number of times that a slave fetches the relay log again from one position because the log was damaged there."""
+"""The number of times that a slave fetches its relay log again from one position because of damage there. After that
+it stops with an error.
+"""
 
 _LONGEST_NAME = 120
-"""The longest name of a channel's directory, characters. File systems limit file names.
+"""The longest name of a channel's directory, characters. File systems limit the length of file names.
 
 A longer name is cut, and a hash of the channel's name is appended, so that names stay different.
 """
@@ -70,7 +72,7 @@ A longer name is cut, and a hash of the channel's name is appended, so that name
 
 @dataclass(frozen=True)
 class Watching:
-    """Functions that the slave calls while it receives. Their first argument is the channel's name.
+    """The functions that the slave calls while it receives events. The first argument of each is the channel's name.
 
     ``on_chunk`` is called after each message of the master's stream, ``on_connect`` after each registration.
     ``on_relay_end`` receives the position up to which the relay log is complete, whenever the position changes. Before
@@ -83,14 +85,18 @@ class Watching:
     )
     on_relay_end: Callable[[str, RelayPosition | None], None] = lambda channel, position: None
     needed_relay_log: Callable[[str], str | None] = lambda channel: None
-    """Return the name of the oldest relay log file of a channel that must not be removed yet; None without one."""
+    """Returns the name of the oldest relay log file of a channel that another reader still needs; None for no such
+    file.
+    """
 
 
 class Channel:
     """One replication channel: its configuration, its relay directory and its two threads.
 
-    ``options`` are the slave's options and ``info`` the channel's own. ``filters`` has the channel's filter, and counts
-    the uses of its rules (hits). ``uuid`` is the slave's server_uuid, and ``progress`` its signal.
+    ``options`` are the slave's options and ``info`` the channel's own. ``filters`` has the channel's filter, and
+    counts the uses of its rules. ``uuid`` is the slave's server_uuid. ``progress`` wakes statements that wait for an
+    applier, when an applier has completed a transaction.
+
     The caller has locked the relay directory.
 
     Raises OptionError for options that contradict each other, and StateCorrupt when a file in the directory is
@@ -129,15 +135,15 @@ class Channel:
         The master names these filters each time the slave registers.
         """
         self.master_server_id = 0
-        """The server id of the server that wrote the master's binlogs. It is 0 until the slave has registered."""
+        """The server id of the server that wrote the master's binlog. It is 0 until the slave has registered."""
         self.io_worker = Worker(f"{self.name or 'default'}-io", self._io_ended)
-        """The worker of the I/O thread. It tells whether the thread runs, and keeps the error that ended the thread."""
+        """The runner of the I/O thread. It knows whether the thread runs, and keeps the error that ended the thread."""
         self.sql_worker = Worker(f"{self.name or 'default'}-sql", self._sql_ended)
-        """The worker of the applier."""
+        """The runner of the applier, like :attr:`io_worker`."""
         self.progress = progress
-        """The signal for statements that wait for an applier."""
+        """The object that wakes SQL statements that wait for an applier."""
         self.applier_runs = False
-        """Whether the applier runs. Those who wait for :attr:`progress` are woken when it ends."""
+        """Whether the applier runs. Statements that wait for it are woken when it ends."""
         self._uuid = uuid
         self._watching = watching
         self._secret = registration_secret(self.directory)
@@ -155,15 +161,17 @@ class Channel:
             measured=self.measured,
         )
         self.io = self._new_io_thread()
-        """The I/O thread of the newest start, which may have ended. Before the first start: the thread that has not
-        run yet."""
+        """The I/O thread that was started last, which may have ended. Before the first start, a thread that has not
+        run yet.
+        """
         self._make_places_agree()
         self._sql = self._new_sql_thread(None)
         self._follow_filter()
 
     def check(self, info: SourceInfo) -> None:
-        """Check a configuration of the channel. Raises OptionError when two options contradict each other, a number is
-        out of range, or a filter rule is invalid."""
+        """Check a new configuration of the channel. Raises OptionError when two options contradict each other, a
+        number is out of range, or a filter rule is invalid.
+        """
         if info.auto_position and info.log_file:
             raise OptionError("--start-file and --auto-position: give one of them")
         info.check_tls()
@@ -172,11 +180,13 @@ class Channel:
         self.filter(NameRules())
 
     def _make_places_agree(self) -> None:
-        """Discard a relay log to which ``relay-log.info`` does not belong. The master sends the relay log again.
+        """Discard the relay log if the saved position of the applier does not lie in it. The master then sends it
+        again.
 
-        Each of the two files that hold the slave's places is written atomically, but not both files at once. A kill or
-        a full disk may leave an older ``master.info`` beside a newer ``relay-log.info``, or the other way round. The
-        slave trusts ``relay-log.info``, because the target's state stands there. The applier must not be running.
+        The I/O thread's position is in ``master.info``, and the applier's in ``relay-log.info``. Each file is written
+        atomically, but not both at once. A kill or a full disk may leave an older ``master.info`` beside a newer
+        ``relay-log.info``, or the other way round. The slave trusts ``relay-log.info``, because it holds the target's
+        state, too. The applier must not be running.
         """
         if self._relay_log_fits(RelayLogInfo.read(self.directory)):
             return
@@ -190,7 +200,7 @@ class Channel:
         self._receive_again(to)
 
     def _relay_log_fits(self, applied: RelayLogInfo) -> bool:
-        """Tell whether the applier can go on from ``applied`` in the present relay log."""
+        """Tell whether the applier can continue at its saved position ``applied`` in the present relay log."""
         if applied.relay_position is not None:
             return place_order(applied.relay_position) <= place_order(self._relay_end.position)
         first = self._receiver.first_relay_file
@@ -227,18 +237,20 @@ class Channel:
 
     @property
     def until(self) -> Until | None:
-        """The condition of the applier's newest START REPLICA UNTIL, until it starts without one."""
+        """The condition of the last START REPLICA UNTIL. None if the applier was started without UNTIL."""
         return self._sql.until
 
     @property
     def semantics(self) -> FilterSemantics:
-        """The way to read the rules: as the servers' manuals do, or by the tables that a statement changes."""
+        """The way in which the filter rules are read: classic, as in the servers' manuals, or effective, by the tables
+        that a statement changes (WL#2516).
+        """
         return self._filters.current(self.name).semantics
 
     def filter(self, names: NameRules) -> ReplicationFilter:
-        """Make the channel's own filter, without the filters that the master imposes.
+        """Return the channel's own filter, without the filters that the master's operator imposes.
 
-        ``names`` says how the server that wrote the binlogs compares names. The slave's option
+        ``names`` says how the server that wrote the binlog compares names. The slave's option
         ``lower_case_table_names`` replaces the one in ``names``.
         """
         current = self._filters.current(self.name)
@@ -246,7 +258,7 @@ class Channel:
         return make_filter(current.semantics, current.rules, names=names)
 
     def _origin(self, info: SourceInfo) -> OriginFilter:
-        """Make the filter that drops whole transactions by their origin, which is a server id or a MariaDB domain."""
+        """Return the filter that drops whole transactions by their origin (server id, or MariaDB domain id)."""
         return OriginFilter(
             ignore_server_ids=frozenset(info.ignore_server_ids),
             do_domain_ids=frozenset(info.do_domain_ids),
@@ -262,11 +274,12 @@ class Channel:
         user: str | None = None,
         password: str | None = None,
     ) -> None:
-        """Start ``threads`` (``START REPLICA``). A thread that is running already is left alone.
+        """Start ``threads`` (``START REPLICA``). A thread that is already running is left alone.
 
-        Without ``threads`` the option ``io_thread_only`` decides whether both threads start or only the I/O thread. The
-        applier stops at the condition ``until``. A ``user`` and ``password`` replace the configured ones until
-        the I/O thread ends. Raises StateCorrupt when ``relay-log.info`` does not fit the relay log or the target.
+        Without ``threads`` the option ``io_thread_only`` decides whether both threads start or only the I/O thread.
+        The applier stops at the condition ``until``; None: it does not stop by itself. A ``user`` and ``password``
+        replace the configured ones until the I/O thread ends. Raises StateCorrupt when ``relay-log.info`` does not fit
+        the relay log or the target.
         """
         if threads is None:
             threads = Threads.IO if self.options.io_thread_only else Threads.BOTH
@@ -283,7 +296,7 @@ class Channel:
                 self.sql_worker.start(self._sql)
 
     def _check_nothing_expired(self) -> None:
-        """Raise StateCorrupt if files of the relay log expired that the applier has never read."""
+        """Raise StateCorrupt if relay log files have expired that the applier has never read."""
         first = self._receiver.first_relay_file
         if first is None or file_number(first.name) == 1 or RelayLogInfo.read(self.directory).source_file:
             return
@@ -293,10 +306,10 @@ class Channel:
         )
 
     def expire_relay_log(self, seconds: float, needed: str | None = None) -> None:
-        """Remove relay log files that nobody has written for ``seconds``, and that nobody needs any more.
+        """Remove relay log files that were last written at least ``seconds`` ago and that no reader needs any more.
 
-        The applier needs the file that it reads, and those after it. ``needed`` is the oldest file that another reader
-        needs. A channel that applies nothing keeps no file for an applier. Raises OutputError.
+        The applier needs the file that it reads and all later files. ``needed`` is the oldest file that another reader
+        needs; None for no other reader. A channel without an applier keeps no file for one. Raises OutputError.
         """
         with self._busy:
             newest = self._relay_end.position
@@ -332,11 +345,11 @@ class Channel:
         return [worker for thread, worker in workers.items() if thread in threads]
 
     def follow_filter(self) -> None:
-        """Take over a changed filter (WL#7057). The new filter decides about all transactions not yet applied.
+        """Use the channel's changed filter (WL#7057) for all transactions that are not yet applied.
 
-        The applier must not be running; the I/O thread may be. The old filter selected the events in the relay
-        log. Therefore the slave truncates the relay log to the applier's position, and the master sends
-        everything after that position again with the new filter.
+        The applier must not be running; the I/O thread may be. The old filter selected the events in the relay log.
+        Therefore the slave truncates the relay log to the applier's position, and the master sends everything after
+        that position again with the new filter.
         """
         with self._busy:
             assert not self.sql_worker.running
@@ -381,7 +394,7 @@ class Channel:
     def _follow_filter(self, *, refetch: bool = False) -> None:
         """Give the current filter to the I/O thread, which sends it to the master.
 
-        If another filter selected the events in the relay log, discard those that are not applied yet. The master
+        If another filter selected the events in the relay log, discard the events that are not applied yet. The master
         sends them again. A channel does this at its start, too, because a user may have changed the filter options
         while the slave was down. ``refetch`` discards the events in any case.
         """
@@ -397,9 +410,10 @@ class Channel:
         self._receive_again(self._applied.model_copy(update={"filter_digest": digest}))
 
     def _receive_again(self, to: MasterInfo) -> None:
-        """Discard the relay log after ``to``, and have the master send that part, selected by the current filter.
+        """Discard the relay log after the position ``to``, and let the master send that part again with the current
+        filter.
 
-        A relay log that is not even whole up to ``to`` is emptied.
+        If the relay log is damaged before ``to``, the whole relay log is discarded.
         """
         definition = self._registered_filter()
         try:
@@ -410,9 +424,9 @@ class Channel:
             self._receiver.close()
 
     def _without_relay_log(self, to: MasterInfo) -> MasterInfo:
-        """Return ``to`` with an empty relay log, in which the applier goes on, and note that in ``relay-log.info``.
+        """Return ``to`` with an empty position in the relay log, and save this in ``relay-log.info`` for the applier.
 
-        The slave does so when not even the applied part of the relay log is whole. ``relay-log.info`` must be on the
+        The slave does so when even the applied part of the relay log is damaged. ``relay-log.info`` must be on the
         disk before the new relay log begins, because the new files have the old files' names.
         """
         nothing: dict[str, str | int] = {"relay_file": "", "relay_offset": 0}
@@ -422,18 +436,17 @@ class Channel:
 
     @property
     def _applied(self) -> MasterInfo:
-        """The content that ``master.info`` would have if the slave had received nothing beyond the applier's position.
-
-        The applier's position is the saved one, from which the next applier begins.
+        """The content that ``master.info`` would have if the slave had received nothing after the applier's saved
+        position.
         """
         return self._receiver.info.back_at(RelayLogInfo.read(self.directory))
 
     def _discard_damaged(self, damage: RelayLogDamaged, finder: IoThread | SqlThread) -> bool:
-        """Discard the relay log after the applier's position, and have the master send that part again.
+        """Discard the relay log after the applier's position, and let the master send that part again.
 
         ``finder`` is the calling thread, which has found the damage. A running applier may be ahead of its saved
-        position. It discards the relay log itself, after going back to that position. Return False when the same place
-        was damaged again and again, or the calling thread is being stopped.
+        position. If so, it discards the relay log itself, after it has gone back to that position. Return False when
+        the relay log was damaged too often at one position, or the calling thread is being stopped.
         """
         # A statement such as STOP REPLICA may hold the lock, and waits for the thread's end.
         while not self._busy.acquire(timeout=0.05):
@@ -487,10 +500,10 @@ class Channel:
         return definition
 
     def _applied_filter(self, names: NameRules) -> ReplicationFilter:
-        """Make the filter that the applier asks about each event, from the channel's rules and the imposed rules.
+        """Return the filter that the applier uses for each event, from the channel's own rules and the imposed rules.
 
-        The imposed rules are filters that the master's operator has set for this slave. The master has applied
-        them, but it sends statements on which it cannot decide. Therefore the applier applies these rules again.
+        The imposed rules are filters that the master's operator has set for this slave. The master has applied them,
+        but it sends statements that it cannot decide. Therefore the applier applies these rules again.
         """
         own = self.filter(names)
         imposed = [filter_from_proto(one.filter, default=names) for one in self.imposed]
@@ -569,7 +582,8 @@ class Channel:
 
 
 def _file_name(channel: str) -> str:
-    """Return the name of a channel's directory: the channel's name, with the characters escaped that files cannot have.
+    """Return the name of a channel's directory: the channel's name, with characters escaped that are unsafe in file
+    names.
 
     Different channels get different directories.
 

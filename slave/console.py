@@ -1,4 +1,4 @@
-"""The SQL statements that a slave's console executes: what they change, and with which errors the slave refuses them.
+"""The SQL statements that a slave's console executes: their effects, and the errors with which the slave refuses them.
 
 The slave answers as MySQL 9.7 does. Error numbers, SQLSTATEs and texts were recorded from such a server and stand in
 tests/console/data. docs/console-differences.md lists the statements to which a slave answers differently.
@@ -51,7 +51,7 @@ _FIELDS: Mapping[str, Any] = {
 }
 """The options of CHANGE REPLICATION SOURCE TO without the prefix ``SOURCE_``, with the types of their values.
 
-Each sets the member of :class:`SourceInfo`, the channel's saved configuration, with the same name in small letters.
+Each option sets the field of :class:`SourceInfo` (the channel's saved configuration) with the same name in lower case.
 """
 
 _AS: Mapping[Any, Callable[[Any], Any]] = {
@@ -60,20 +60,20 @@ _AS: Mapping[Any, Callable[[Any], Any]] = {
     float: float,
     list[int]: lambda ids: sorted(set(ids)),
 }
-"""The conversions of options' values to the types of the members."""
+"""The functions that convert an option's value to the type of its field."""
 
 _NO_MESSAGE_OF_A_SERVER = 1105
-"""The number of warnings that no server has (ER_UNKNOWN_ERROR)."""
+"""The error number of warnings for which no server has a number (ER_UNKNOWN_ERROR)."""
 
 _AFRESH = frozenset({"HOST", "PORT", "LOG_FILE", "LOG_POS"})
-"""Options of CHANGE REPLICATION SOURCE TO that name another master or another position in its binlog.
+"""The options of CHANGE REPLICATION SOURCE TO after which the channel forgets its position in the binlog.
 
-When a statement gives one of these options, the channel forgets its earlier position.
+They name another master or another position in its binlog.
 """
 
 
 class SlaveConsole:
-    """The object that executes the console's SQL statements on a slave.
+    """Executes the console's SQL statements on a slave.
 
     The console's server calls it through the protocol :class:`~dumpfilter.console.executor.Executor`.
     """
@@ -81,7 +81,9 @@ class SlaveConsole:
     def __init__(
         self, slave: Slave, replicas: Callable[[], Sequence[tuple[int, str, int, int, str]]] = lambda: ()
     ) -> None:
-        """Make the console of a slave. ``replicas`` returns the rows of SHOW REPLICAS, the slave's own replicas."""
+        """Make the console of a slave. ``replicas`` returns the rows of SHOW REPLICAS, the replicas that are connected
+        to this slave.
+        """
         self._slave = slave
         self._replicas = replicas
         self.port = 0
@@ -134,7 +136,9 @@ class SlaveConsole:
         }
 
     def wait(self, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
-        """Carry out a function that waits for an applier, such as SOURCE_POS_WAIT. Raises SqlError."""
+        """Execute a function that waits for an applier, such as SOURCE_POS_WAIT, for at most ``seconds`` (None: no
+        limit). Raises SqlError.
+        """
         return wait(self._slave, call, interrupt, seconds)
 
     @singledispatchmethod
@@ -270,8 +274,8 @@ class SlaveConsole:
     def _chosen(self, channel: str | None, *, every: bool = False) -> list[Channel]:
         """Return the channels that a statement is about: all of them, or the one in its FOR CHANNEL clause.
 
-        The list is empty when the statement names the default channel and that channel is not configured. Raises
-        UnknownChannel for another channel that does not exist.
+        ``channel`` is None for a statement without this clause. The list is empty when the statement names the default
+        channel and that channel is not configured. Raises UnknownChannel for another channel that does not exist.
         """
         if channel is None or every:
             return self._slave.channels
@@ -318,8 +322,8 @@ class SlaveConsole:
 def _check_options(given: dict[str, Any], before: SourceInfo, net_timeout: float) -> Sequence[Note]:
     """Check the options of CHANGE REPLICATION SOURCE TO, and return the notes and warnings for the client.
 
-    ``given`` holds the statement's options and is normalized in place. ``before`` is the channel's configuration.
-    Raises SqlError for options that the slave must refuse.
+    ``given`` holds the statement's options, and is changed in place to their usual form. ``before`` is the channel's
+    present configuration. Raises SqlError for options that the slave must refuse.
     """
     notes: list[Note] = []
     if given.get("HOST") == "":
@@ -357,7 +361,7 @@ def _check_options(given: dict[str, Any], before: SourceInfo, net_timeout: float
 
 
 def _tls_notes(given: Mapping[str, Any], info: SourceInfo) -> Iterator[Note]:
-    """Yield a warning when a statement about TLS leaves the connection without encryption or verification."""
+    """Yield a warning when a statement with TLS options leaves the connection without encryption or verification."""
     named = sorted(f"SOURCE_{name}" for name in given if name.startswith("SSL"))
     if not named:
         return

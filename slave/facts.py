@@ -1,4 +1,4 @@
-"""Facts about a slave's channels and their threads, each declared once.
+"""The columns and metrics of a slave's channels and their threads, each declared once.
 
 The rows of SHOW REPLICA STATUS, the tables of performance_schema and dumpfilter, the metrics and docs/metrics.md are
 made from them. :mod:`dumpfilter.console.sql.columns` defines the columns of the tables that a server has, too.
@@ -56,24 +56,30 @@ _IO_NUMBERS: _Numbers = (
     (DumpfilterError, 1593),  # ER_REPLICA_FATAL_ERROR
     (BaseException, 1595),  # ER_REPLICA_RELAY_LOG_WRITE_FAILURE
 )
-"""The numbers that a server shows for the errors that end the I/O thread. The first class that fits counts."""
+"""The error numbers that a server shows for errors that end the I/O thread. The first entry with a matching class is
+used.
+"""
 
 _SQL_NUMBERS: _Numbers = (
     (SlaveIncident, 1590),  # ER_REPLICA_INCIDENT
     (BinlogError, 1594),  # ER_REPLICA_RELAY_LOG_READ_FAILURE
     (BaseException, 1593),  # ER_REPLICA_FATAL_ERROR
 )
-"""The numbers that a server shows for the errors that end the applier."""
+"""The error numbers that a server shows for errors that end the applier. The first entry with a matching class is
+used.
+"""
 
 
 class ThreadView(NamedTuple):
-    """One of a channel's two threads at one moment, with its newest error. Without an error: 0, "" and 0."""
+    """The state of one of a channel's two threads at one moment, with its newest error. Without an error: number 0,
+    text "" and time 0.
+    """
 
     channel: str
     thread: str
     running: bool
     errors: int
-    """The number of errors since the channel's first start."""
+    """The number of errors since the channel was first started."""
     number: int
     text: str
     at: float
@@ -81,7 +87,9 @@ class ThreadView(NamedTuple):
 
 
 class ChannelView:
-    """A channel, with the places of its threads at one moment. All figures are computed from these places."""
+    """The state of a channel, with the positions of both threads at one moment. All columns and metrics are computed
+    from it.
+    """
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -90,11 +98,13 @@ class ChannelView:
         # The applier's place is read first, so that everything applied has also been received.
         self.applied, self.received = channel.relay_log_info, channel.master_info
         self.counted = channel.counters.info
-        """The channel's counts since its first start."""
+        """The channel's counts of connections, messages, bytes and events since it was first started."""
 
     @cached_property
     def io(self) -> ThreadView:
-        """The I/O thread. Its error ended it, or is the reason why the newest attempt to connect failed."""
+        """The state of the I/O thread. Its error is the one that ended the thread, or the reason why the last attempt
+        to connect failed.
+        """
         worker, io = self.channel.io_worker, self.channel.io
         error = _error(worker.error, worker.error_at, _IO_NUMBERS)
         if worker.error is None and io.last_error:
@@ -104,7 +114,7 @@ class ChannelView:
 
     @cached_property
     def sql(self) -> ThreadView:
-        """The applier."""
+        """The state of the applier (SQL thread)."""
         worker = self.channel.sql_worker
         error = _error(worker.error, worker.error_at, _SQL_NUMBERS)
         return ThreadView(self.name, "sql", worker.running, self.counted.sql_errors, *error)
@@ -118,13 +128,13 @@ class ChannelView:
 
     @cached_property
     def lag(self) -> RelayLag:
-        """The relay log's size, and its part that is received and not applied."""
+        """The size of the relay log, and of its part that is received but not applied yet."""
         applied, received = self.applied.relay_position, self.received.relay_position
         return relay_lag(self.channel.directory, applied, received, time.time())
 
     @property
     def seconds_behind(self) -> int | None:
-        """``Seconds_Behind_Source``: the age of the first received event that is not applied.
+        """The value of ``Seconds_Behind_Source``: the age of the first received event that is not applied, seconds.
 
         As in a server, the result is None (NULL) while the applier is stopped. It is also None if the applier has
         applied everything and the I/O thread has no connection, unless nothing was ever received.
@@ -157,11 +167,13 @@ THREADS: Facts[ThreadView] = Facts(
     declared(_ThreadFacts, "dumpfilter_slave_"),
     labels={"channel": lambda view: view.channel, "thread": lambda view: view.thread},
 )
-"""The facts about each of a channel's two threads."""
+"""The metrics of each of a channel's two threads."""
 
 
 def _count(name: str, metric: str = "") -> Fact:
-    """Declare a count of the master's as a column, and with ``metric`` as a metric, too."""
+    """Declare a column with one of the counts that the master sends, and a metric of the name ``metric``, unless it is
+    empty.
+    """
     return column(lambda view: view.counted.counts[name], metric=metric)
 
 
@@ -227,7 +239,7 @@ class _ChannelFacts:
 CHANNELS: Facts[ChannelView] = Facts(
     declared(_ChannelFacts, "dumpfilter_slave_"), labels={"channel": lambda view: view.name}
 )
-"""The facts about each channel: the table ``dumpfilter.channels``, which no server has, and metrics.
+"""The columns and metrics of each channel: the table ``dumpfilter.channels``, which no server has, and metrics.
 
 The counts outlive connections and restarts.
 """
@@ -240,9 +252,10 @@ class _HitFacts:
 
 
 HITS: Facts[tuple[str, str, int]] = Facts(declared(_HitFacts, ""))
-"""The table ``dumpfilter.filter_hits``: the hits of each kind of rule since the channel began to count.
+"""The table ``dumpfilter.filter_hits``: the number of uses of each kind of filter rule since the channel was first
+started.
 
-Unlike COUNTER of ``replication_applier_filters``, these hits outlive a change of the filter and a restart.
+Unlike COUNTER of ``replication_applier_filters``, the numbers survive a change of the filter and a restart.
 """
 
 
@@ -252,19 +265,20 @@ class _ProcessFacts:
 
 
 PROCESS: Facts[Latency] = Facts(declared(_ProcessFacts, "dumpfilter_slave_"))
-"""The facts about the whole process."""
+"""The metrics of the whole process."""
 
 METRICS = (THREADS, CHANNELS, PROCESS)
-"""The facts that are metrics of a slave, in the order of docs/metrics.md."""
+"""The groups of metrics of a slave, in the order of docs/metrics.md."""
 
 
 def views(channels: Iterable[Channel]) -> list[ChannelView]:
-    """Return the channels with their places at this moment."""
+    """Return the state of each channel at this moment."""
     return [ChannelView(channel) for channel in channels]
 
 
 class SlaveCollector(Collector):
-    """A collector that reads a slave's metrics at a scrape. It waits for no statement of the console."""
+    """A Prometheus collector that reads a slave's metrics at a scrape. It does not wait for the console's statements.
+    """
 
     def __init__(self, slave: Slave) -> None:
         self._slave = slave
@@ -278,7 +292,7 @@ class SlaveCollector(Collector):
 
 
 def _number(file: str) -> float | None:
-    """Return the number at the end of a binlog's name, or None for a name without a number."""
+    """Return the number at the end of a binlog file's name, or None for a name without a number."""
     number = file.rpartition(".")[2]
     return int(number) if number.isascii() and number.isdigit() else None
 
@@ -286,8 +300,8 @@ def _number(file: str) -> float | None:
 def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> list[Any]:
     """Return the values of one channel's row in SHOW REPLICA STATUS, in the order of the columns.
 
-    ``executed`` is the GTID set that all channels of the slave have applied. A server shows this set for every
-    channel.
+    ``filters`` has the rules of all channels. ``executed`` is the GTID set that all channels of the slave together
+    have applied. A server shows this set for every channel.
     """
     info, channel, relay, master = view.info, view.channel, view.applied, view.received
     until, until_file, until_position = ("None", "", 0) if channel.until is None else channel.until.shown
@@ -349,8 +363,8 @@ def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> lis
 def executed_gtids(channels: Sequence[ChannelView]) -> str:
     """Return the GTIDs that all channels together have applied (``gtid_executed``), as text.
 
-    MySQL and MariaDB have different GTIDs, which do not fit into one set. The first channel with GTIDs decides
-    which of the two the set has. Channels with GTIDs of the other kind are left out.
+    GTIDs of MySQL and MariaDB cannot be in one set. The family of the first channel with GTIDs is used, and channels
+    of the other family are left out.
     """
     total = None
     for one in channels:
@@ -377,7 +391,9 @@ def _filter_rows(slave: Slave) -> Iterator[list[Any]]:
 
 
 def _connection_row(view: ChannelView) -> list[Any]:
-    """Return the state, the GTIDs and the error of a channel's I/O thread."""
+    """Return a channel's row of ``replication_connection_status``: the state, the GTIDs and the error of the I/O
+    thread.
+    """
     channel, io = view.channel, view.io
     return [
         view.name,
@@ -399,7 +415,7 @@ def _connection_row(view: ChannelView) -> list[Any]:
 
 
 def _configuration_row(info: SourceInfo) -> list[Any]:
-    """Return how a channel connects to its master."""
+    """Return a channel's row of ``replication_connection_configuration``: how it connects to its master."""
     return [
         *(info.channel, info.host, info.port, info.user, "", str(int(info.auto_position))),
         *("YES" if info.ssl else "NO", info.ssl_ca, "", info.ssl_cert, "", info.ssl_key),
@@ -425,7 +441,7 @@ _ROWS: Mapping[str, Callable[[Slave], Iterable[list[Any]]]] = {
         [one.name, "ON" if one.sql_worker.running else "OFF", None, 0] for one in slave.channels
     ),
 }
-"""The rows of each replication table of the performance_schema."""
+"""The function that returns the rows, for each replication table of the performance_schema."""
 
 
 def _server_table(name: str) -> Callable[[Slave], Table]:

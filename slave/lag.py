@@ -1,4 +1,4 @@
-"""The distance between a channel's SQL thread and the end of its relay log."""
+"""The part of a channel's relay log that the applier (SQL thread) has not applied yet."""
 
 from __future__ import annotations
 
@@ -11,19 +11,25 @@ from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition, file_numbe
 
 
 class RelayLag(NamedTuple):
-    """The size of a relay log, and the part of it that is not applied."""
+    """The size of a relay log, and of the part that is not applied yet."""
 
     files: int
     bytes: int
     lag_bytes: int
     lag_seconds: float | None
-    """The time since the first event that is not applied was written, seconds; None if it cannot be read."""
+    """The time since the server wrote the first event that is not applied, seconds. None if the relay log cannot be
+    read.
+    """
 
 
 def relay_lag(
     directory: Path, applied: RelayPosition | None, received: RelayPosition | None, now: float
 ) -> RelayLag:
-    """Return the size of a relay log, and the part between the positions of its two threads."""
+    """Return the size of a relay log, and of the part after the applier's position.
+
+    ``applied`` and ``received`` are the positions of the applier and of the I/O thread in the relay log; None before
+    the first file. ``now`` is a Unix time, seconds.
+    """
     paths = {path.name: path for path in sorted(directory.glob(f"{BASENAME}.[0-9]*"), key=_order)}
     end = BinlogEnd(paths, now, received)
     if received is None or applied == received:

@@ -1,6 +1,6 @@
 """The counters and latencies that a slave records for its metrics while it works.
 
-Everything else that the metrics show is read from the channels at a scrape.
+All other metrics are read from the channels at a scrape.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from dumpfilter.console.metrics.latency import DELAY_BUCKETS, WORK_BUCKETS, Late
 
 @dataclass
 class Applied:
-    """The counts of an applier, over all starts of the SQL thread. After an error some transactions count twice."""
+    """The counts of a channel's applier over all its starts. After an error some transactions are counted twice."""
 
     events_filtered: int = 0
     """The number of row events and statements that the slave's own filter dropped."""
     transactions: int = 0
     """The number of transactions that the applier has completed."""
     committed_at: float | None = None
-    """The Unix time at which the server committed the newest transaction, seconds. None if the binlog has no time."""
+    """The Unix time at which the server committed the newest transaction, seconds. None if the binlog does not hold
+    the time.
+    """
 
 
 class ChannelMeasurements:
@@ -33,5 +35,5 @@ class ChannelMeasurements:
 
 
 SYNC_TIME = Latency(WORK_BUCKETS)
-"""The recorder of synchronizations, which all channels of the process share, as they share the disk."""
+"""The latency of syncs to the disk. All channels of the process share it, as they share the disk."""
 files.SYNC_OBSERVERS.append(SYNC_TIME.observe)

@@ -1,4 +1,4 @@
-"""The test whether a MySQL or MariaDB server answers where a slave expects a dumpfilter master.
+"""The test whether a MySQL or MariaDB server answers at an address where a slave expects a dumpfilter master.
 
 A MySQL server speaks first: it greets each connection with a packet of protocol version 10 (Protocol::HandshakeV10 of
 MySQL's client/server protocol). A gRPC server never begins with such bytes.
@@ -14,16 +14,17 @@ _SECONDS = 2.0
 """The longest wait for a greeting, seconds. Servers send it at once."""
 
 _HEADER = 4
-"""The bytes of a packet's header: three for the length, and the packet's number, which is 0 in a greeting."""
+"""The length of a packet's header, bytes: three bytes of length, and the packet's number, which is 0 in a greeting."""
 
 _PROTOCOL = 10
 _ERROR = 0xFF
 _MOST = 128
-"""The most bytes of a packet to read. A greeting's version is at its beginning."""
+"""The largest number of bytes of a packet that are read. The version is at the beginning of a greeting."""
 
 
 def mysql_version(host: str, port: int) -> str | None:
-    """Return the version in the greeting of a MySQL or MariaDB server. None means that no such server answers.
+    """Connect and return the version in the greeting of a MySQL or MariaDB server. None means that no such server
+    answers.
 
     The version is "of unknown version" if the server greets with an error, for example because it blocks this host.
     """

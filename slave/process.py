@@ -1,4 +1,4 @@
-"""The slave's process: it runs the channels, and an SQL console if the user wants one, until the slave ends.
+"""The slave's process, which runs the channels, and an SQL console if the user wants one, until the slave ends.
 
 The slave ends at the end of the newest binlog (``--once``), after an error, or at a signal.
 """
@@ -36,18 +36,21 @@ log = structlog.get_logger("dumpfilter.slave")
 
 
 class ReplicaPorts(Protocol):
-    """The ports at which a slave serves what it received to real replicas."""
+    """The replication ports of a slave, at which it serves its relay logs to real replicas and to other slaves."""
 
     def watching(self, watching: Watching) -> Watching:
-        """Return the functions that the slave calls, with those of the ports."""
+        """Return ``watching`` extended by the calls that the ports need."""
 
     def replicas(self) -> Sequence[tuple[int, str, int, int, str]]:
-        """Return the rows of SHOW REPLICAS."""
+        """Return the rows of SHOW REPLICAS: the replicas that are connected to the ports."""
 
     def serving(
         self, slave: Slave, executor: Executor, directory: ConnectionDirectory
     ) -> AbstractContextManager[None]:
-        """Serve replicas while the ``with`` block runs."""
+        """Serve replicas while the ``with`` block runs.
+
+        ``executor`` executes SQL statements of clients, and ``directory`` lists their connections.
+        """
 
 
 def run_slave(
@@ -63,13 +66,15 @@ def run_slave(
 ) -> Sequence[Channel]:
     """Run a slave until it ends, and return its channels for the final report.
 
-    ``sources`` are the channels that the command line configures. ``ports`` are the ports for replicas, and ``metrics``
-    is the HTTP endpoint for Prometheus. Without ``audit_file`` the audit log is part of the ordinary log.
+    ``sources`` are the channels that the command line configures. ``watching`` has functions that the channels call.
+    ``console`` is the address of the SQL console, ``ports`` are the ports for replicas, and ``metrics`` is the HTTP
+    endpoint for Prometheus; None leaves each out. Without ``audit_file`` the audit log is part of the ordinary log.
 
-    A slave without a console ends when the threads of all its channels have ended, or at Ctrl-C or SIGTERM. A
-    slave with a console ends only at Ctrl-C or SIGTERM, because START REPLICA can start its threads again. The
-    exception is a slave with ``once`` and without ``skip_replica_start``. It ends when its threads have ended. Raises
-    OptionError for impossible options, and otherwise the DumpfilterError that ended a thread first.
+    A slave without a console ends when the threads of all its channels have ended, or at Ctrl-C or SIGTERM. A slave
+    with a console ends only at Ctrl-C or SIGTERM, because START REPLICA can start its threads again. The exception is
+    a slave with ``once`` and without ``skip_replica_start``. It ends when its threads have ended.
+
+    Raises OptionError for impossible options, and otherwise the DumpfilterError that ended a thread first.
     """
     open_audit_log(audit_file)
     # Programs that rotate logs send SIGHUP, which must not end the slave.

@@ -1,4 +1,6 @@
-"""The report that a slave prints when it ends: each channel's positions, GTID sets, counts and the target's state."""
+"""The report that a slave prints at its end: the positions, GTID sets and counts of each channel, and its target's
+state.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,11 @@ from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.facts import imposed_rules
 
 Report = dict[str, Any]
-"""The report of one channel. All values are of types that JSON can represent."""
+"""The report of one channel. All values can be represented in JSON."""
 
 
 def report(channel: Channel) -> Report:
-    """Return the report of a channel whose two threads have ended."""
+    """Return the report of a channel whose two threads have ended: target state, positions, GTID sets and counts."""
     master, relay, received = channel.master_info, channel.relay_log_info, channel.received
     return {
         "summary": channel.target.state(),

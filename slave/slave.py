@@ -1,6 +1,6 @@
 """A slave: all its replication channels with their filters, and the operations that SQL statements need.
 
-The operations add, change, start, stop and reset channels. The server has them in ``Multisource_info``.
+The operations add, change, start, stop and reset channels. In MySQL the class ``Multisource_info`` has them.
 :mod:`dumpfilter.slave.console` checks beforehand whether a statement is allowed.
 """
 
@@ -36,7 +36,7 @@ class Slave:
     """All channels of one slave and their filters.
 
     The constructor locks the relay directory, and creates all channels with their filters. Their threads are not
-    started. The channels are those of earlier runs, by their files ``source.info``, and those of the command line,
+    started. The channels are those of earlier runs, from their files ``source.info``, and those of the command line,
     ``sources``. If ``sources`` names a channel of an earlier run, the channel gets the new configuration and keeps its
     position in the master's binlog. :meth:`configure` adds and changes channels later.
 
@@ -59,7 +59,7 @@ class Slave:
         self.filters = filters
 
         self.progress = Progress()
-        """The signal for statements that wait for the appliers."""
+        """The object that wakes SQL statements that wait for the appliers."""
         self._watching = watching or Watching()
         self.lock = threading.RLock()
         """The lock that protects the list of channels. The console holds the lock while it executes a statement, so
@@ -84,13 +84,13 @@ class Slave:
 
     @property
     def channels(self) -> list[Channel]:
-        """All channels of the slave, ordered by name. The default channel, whose name is empty, comes first."""
+        """The channels of the slave, ordered by name. The default channel, whose name is empty, comes first."""
         with self.lock:
             return self.channels_now
 
     @property
     def channels_now(self) -> list[Channel]:
-        """All channels of the slave, as :attr:`channels`, but without waiting for a statement that changes them."""
+        """All channels like :attr:`channels`, but without waiting for a statement that changes the channels."""
         return sorted(self._channels.values(), key=lambda one: one.name.encode())
 
     def get(self, name: str) -> Channel:
@@ -110,10 +110,10 @@ class Slave:
     ) -> None:
         """Add a channel, or change the configuration of an existing one (``CHANGE REPLICATION SOURCE TO``).
 
-        The threads of an existing channel must be stopped. ``clauses`` are filter rules that the statement gives,
-        too (WL#2387, WL#2516). With ``afresh`` an existing channel forgets its position in the master's binlog,
-        because ``info`` names another master or another position. Raises OptionError before anything has changed,
-        StateCorrupt when a file of the channel is unusable, and OutputError when a file cannot be written.
+        The threads of an existing channel must be stopped. ``clauses`` are filter rules that the statement gives, too
+        (WL#2387, WL#2516). With ``afresh`` an existing channel forgets its position in the master's binlog, because
+        ``info`` names another master or another position. Raises OptionError before anything has changed, StateCorrupt
+        when a file of the channel is unusable, and OutputError when a file cannot be written.
         """
         info = _folded(info)
         name = info.channel
@@ -149,7 +149,7 @@ class Slave:
                 channel.follow_filter()
 
     def start(self, threads: Threads | None = None) -> None:
-        """Start ``threads`` of every channel. Without ``threads`` the option ``io_thread_only`` decides."""
+        """Start ``threads`` of every channel. With None the option ``io_thread_only`` decides which threads start."""
         for channel in self.channels:
             channel.start(threads)
 
@@ -188,7 +188,7 @@ class Slave:
             channel.stop()
 
     def close(self) -> None:
-        """Stop the threads of all channels, and give up the lock on the relay directory for other processes."""
+        """Stop the threads of all channels, save the counts, and release the lock on the relay directory."""
         self._closing.set()
         self.progress.told()
         self.stop()
@@ -204,14 +204,15 @@ class Slave:
         return self._closing.is_set()
 
     def _save_counters(self) -> None:
-        """Save the counts of all channels, and remove old relay logs, from time to time."""
+        """Save the counts of all channels, and remove expired relay log files, every few seconds until :meth:`close`.
+        """
         while not self._closing.wait(SAVE_COUNTERS):
             for one in list(self._channels.values()):
                 one.counters.save()
                 self._expire_relay_log(one)
 
     def _expire_relay_log(self, one: Channel) -> None:
-        """Remove old relay log files. A failure is an event of the log, and the slave tries again."""
+        """Remove expired relay log files of a channel. A failure is logged, and the slave tries again later."""
         seconds = self.options.relay_log_expire_seconds
         if not seconds:
             return

@@ -1,8 +1,8 @@
-"""The trial: a TLS handshake that a slave makes with its master before gRPC connects.
+"""The trial handshake: a TLS handshake that a slave makes with its master before gRPC connects.
 
-gRPC says little about a handshake that failed, and always verifies the master's certificate. Therefore the slave
-first makes a handshake by itself, the trial. The trial tells the reason of a failure, and fetches the certificate that
-gRPC shall expect when the user wants less verification.
+gRPC says little about a handshake that failed, and always verifies the master's certificate. Therefore the slave first
+makes a handshake by itself. It shows the reason of a failure, and fetches the certificate that gRPC shall expect when
+the user wants less verification.
 """
 
 from __future__ import annotations
@@ -28,31 +28,32 @@ from dumpfilter.base.security.exposure import host_and_port
 from dumpfilter.base.security.tls import GRPC_KEYS, suits_grpc
 
 _PLAIN_TRIAL_SECONDS = 2.0
-"""The longest time for the question whether a master speaks TLS, seconds. It follows a connection that broke off."""
+"""The longest time for the test whether a master speaks TLS, seconds. The test follows a lost connection without TLS.
+"""
 
 _POLL = 0.05
-"""The interval at which a trial looks whether the slave stops, seconds."""
+"""The interval at which a trial checks whether the slave is stopping, seconds."""
 
 _PROTOCOL = "h2"
-"""The name of HTTP/2 in TLS. gRPC speaks HTTP/2, and a gRPC server refuses clients that do not name the protocol."""
+"""The name of HTTP/2 in the TLS handshake (ALPN). gRPC servers refuse clients that do not name it."""
 
 
 class Unreachable(Exception):
-    """The signal that a trial reached no server, or that the server did not answer. The text gives the reason."""
+    """The signal that the handshake reached no server, or that the server did not answer. The text gives the reason."""
 
 
 class _NoTls(TlsError):
-    """The error of a slave whose master answers a TLS handshake with something else."""
+    """The error when the master answers a TLS handshake with something else than TLS."""
 
 
 def agree(
     tls: ClientTls, host: str, port: int, stopped: Callable[[], bool], seconds: float = 180.0
 ) -> tuple[grpc.ChannelCredentials, str | None]:
-    """Make a trial handshake with the master, and return the credentials with which gRPC connects.
+    """Make a trial handshake with the master, and return the credentials with which gRPC shall connect.
 
-    The second result is the name that gRPC shall find in the master's certificate. None stands for the host itself.
-    Raises TlsError when slave and master cannot agree on TLS, and Unreachable when no server answers. ``stopped`` tells
-    whether the slave stops, which ends the trial. ``seconds`` is the longest time that the trial takes.
+    The second result is the name that gRPC shall find in the master's certificate; None stands for ``host`` itself.
+    Raises TlsError when slave and master cannot agree on TLS, and Unreachable when no server answers. The trial ends
+    when ``stopped`` returns true, because the slave is stopping, or after ``seconds``.
     """
     trial = _Trial(tls, host, port, stopped, time.monotonic() + seconds)
     files = ("SOURCE_SSL_CA", tls.ca), ("SOURCE_SSL_CERT", tls.certificate), ("SOURCE_SSL_KEY", tls.key)
@@ -75,7 +76,9 @@ def agree(
 
 
 def speaks_tls(host: str, port: int, stopped: Callable[[], bool]) -> bool:
-    """Tell whether a server that broke off a connection without TLS answers a TLS handshake."""
+    """Tell whether a server that closed a connection without TLS answers a TLS handshake. ``stopped`` tells whether
+    the slave is stopping.
+    """
     trial = _Trial(ClientTls(TlsMode.REQUIRED), host, port, stopped, time.monotonic() + _PLAIN_TRIAL_SECONDS)
     try:
         trial.handshake(trial.context())
@@ -88,13 +91,13 @@ def speaks_tls(host: str, port: int, stopped: Callable[[], bool]) -> bool:
 
 @dataclass(frozen=True)
 class _Trial:
-    """A trial handshake with a master, and the texts of the errors about the master."""
+    """A trial handshake with a master, with the texts of errors about this master."""
 
     tls: ClientTls
     host: str
     port: int
     stopped: Callable[[], bool]
-    """Tells whether the slave stops, which ends the trial."""
+    """Tells whether the slave is stopping, which ends the trial."""
     deadline: float
     """The time at which the trial ends (``time.monotonic``)."""
 
@@ -103,7 +106,9 @@ class _Trial:
         return f"master {host_and_port(self.host, self.port)}"
 
     def context(self) -> ssl.SSLContext:
-        """Return the context of Python's ``ssl`` for the options. Raises TlsError for files that cannot be used."""
+        """Return the context of Python's ``ssl`` for the slave's TLS options. Raises TlsError for files that cannot be
+        used.
+        """
         try:
             context = self.tls.context()
         except TlsFileError as error:
@@ -122,7 +127,7 @@ class _Trial:
     def handshake(self, context: ssl.SSLContext) -> bytes | None:
         """Connect, make a handshake, wait for the master's first byte, and return the master's certificate as DER.
 
-        Return None for a master that completes the handshake and closes the connection. In TLS 1.3 a server looks at
+        Return None if the master completes the handshake and then closes the connection. In TLS 1.3 a server checks
         the client's certificate after the client's part of the handshake. A gRPC server that refuses the certificate,
         or misses one, closes the connection without a reason.
         """
@@ -206,7 +211,9 @@ class _Trial:
         )
 
     def name_in(self, presented: bytes) -> str:
-        """Return a name that gRPC can find in the master's certificate (DER). Raises TlsError for an unusable one."""
+        """Return a name from the master's certificate (DER) that gRPC can check against. Raises TlsError for an
+        unusable certificate.
+        """
         try:
             certificate = x509.load_der_x509_certificate(presented)
             expires = certificate.not_valid_after_utc

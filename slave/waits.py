@@ -1,4 +1,5 @@
-"""The functions of the console that wait for an applier: SOURCE_POS_WAIT, WAIT_FOR_EXECUTED_GTID_SET and their kin.
+"""The SQL functions of the console that wait for an applier: SOURCE_POS_WAIT, WAIT_FOR_EXECUTED_GTID_SET and similar
+ones.
 
 Values, errors and warnings are those of MySQL 9.7. On a channel with MariaDB's binlogs, MASTER_POS_WAIT is the one of
 MariaDB 10.11. MASTER_GTID_WAIT is MariaDB's function.
@@ -29,25 +30,27 @@ _FIRST_POSITION = 4
 _NO_GTID_LIST = (1941, "HY000", "Could not parse GTID list")
 """MariaDB's error ER_INCORRECT_GTID_STATE."""
 _MOST_SECONDS = 10_000_000.0
-"""The longest timeout, seconds. A longer one counts as none."""
+"""The longest timeout, seconds. A longer one counts as no timeout."""
 
 _Until = Callable[[Callable[[], bool], float | None], bool]
-"""Wait until a question is answered with yes, at most for a time in seconds, and return the last answer."""
+"""A function ``until(ask, seconds)`` that waits until ``ask`` returns true, at most ``seconds`` (None: no limit), and
+returns the last answer.
+"""
 
 
 class _Place(NamedTuple):
-    """A place in the source's binlog, as an argument names it."""
+    """A position in the master's binlog, as the arguments of a function name it."""
 
     base: str
-    """The file's name up to its last period, which is a part of it."""
+    """The file's name up to and including its last period."""
     number: int
     position: int
 
 
 def wait(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
-    """Carry out a wait, and return its value. Raises SqlError.
+    """Execute a function that waits for an applier, and return its value. Raises SqlError.
 
-    ``seconds`` bounds the statement's time (``max_execution_time``), None for no bound. Setting ``interrupt`` ends the
+    ``seconds`` limits the statement's time (``max_execution_time``), None for no limit. Setting ``interrupt`` ends the
     wait.
     """
     until = partial(_until, slave, interrupt, seconds)
@@ -95,7 +98,9 @@ def _channel(slave: Slave, name: str) -> Channel | None:
 
 
 def _place(file: Value, position: Value) -> _Place | None:
-    """Return the place that two arguments name, or None if they name none."""
+    """Return the binlog position that two arguments name, or None if they are not a file name with a number and a
+    position.
+    """
     if file is None:
         return None
     base, dot, number = str(file).rpartition(".")
@@ -106,7 +111,7 @@ def _place(file: Value, position: Value) -> _Place | None:
 
 
 def _has_reached(channel: Channel, place: _Place) -> bool | None:
-    """Tell whether the applier has reached a place. None: the place is one of another server's files."""
+    """Tell whether the applier has reached a binlog position. None: the file name is not one of this master's files."""
     applied = channel.relay_log_info
     if not applied.source_file:
         return False
@@ -154,7 +159,7 @@ def _for_mariadb_gtids(slave: Slave, call: Wait, until: _Until) -> Waited:
 
 
 def _highest(gtids: GtidSet) -> dict[int, int]:
-    """Return the highest transaction number of each domain (MariaDB)."""
+    """Return the highest sequence number of each MariaDB domain in a GTID set."""
     highest: dict[int, int] = {}
     assert isinstance(gtids, MariadbGtidSet)
     for gtid in gtids.gtids():
@@ -163,7 +168,7 @@ def _highest(gtids: GtidSet) -> dict[int, int]:
 
 
 def _executed(slave: Slave, kind: type[GtidSet]) -> GtidSet:
-    """Return the GTIDs that all channels together have applied, as far as they are of one kind."""
+    """Return the GTIDs that all channels together have applied, if they are of MySQL or MariaDB as ``kind`` says."""
     total = kind()
     family: Family = "mariadb" if kind is MariadbGtidSet else "mysql"
     channels = [one for one in views(slave.channels_now) if one.received.family == family]
@@ -179,8 +184,8 @@ def _until(
 ) -> bool:
     """Wait until ``ask`` returns true, and return its last answer.
 
-    The wait ends after ``timeout`` seconds. Raises SqlError 1317 when ``interrupt`` is set or the slave stops, and 3024
-    after ``seconds``.
+    The wait ends after ``timeout`` seconds; None: no timeout. Raises SqlError 1317 when ``interrupt`` is set or the
+    slave stops, and 3024 after ``seconds`` (None: no limit).
     """
     if timeout is not None and timeout > _MOST_SECONDS:
         timeout = None

@@ -12,7 +12,7 @@ from dumpfilter.base.files import DirectoryLock
 from dumpfilter.base.state_file import Format
 
 LOCK = "slave.lock"
-"""The file in a relay directory by which a slave locks the directory."""
+"""The name of the lock file in a relay directory."""
 
 CHANNELS = "channels"
 """The subdirectory of the relay directory in which each named channel has its own directory.
@@ -21,7 +21,7 @@ The default channel keeps its files in the relay directory itself.
 """
 
 AFRESH = "to start afresh, remove the relay directory"
-"""The last words of error texts about unusable state files, which tell the user the remedy.
+"""The end of error texts about unusable state files, which tells the user what to do.
 
 The remedy is safe, because the slave can fetch everything in its relay directory from the master again.
 """
@@ -31,7 +31,9 @@ FORMAT = Format(2, "relay directory", AFRESH)
 
 
 def lock_directory(directory: Path, *, patience: float = 1.0) -> DirectoryLock:
-    """Lock a relay directory, so that two slaves never share one. Raises DirectoryBusy after ``patience`` seconds."""
+    """Lock a relay directory, so that no other slave uses it. Wait up to ``patience`` seconds, then raise
+    DirectoryBusy.
+    """
     return DirectoryLock(
         directory / LOCK,
         f"{directory}: another slave works here (process {{process}}): stop that process, or give this slave "

@@ -1,6 +1,6 @@
-"""The counts of a channel since its first start, which ``counters.info`` keeps.
+"""The counts of a channel since it was first started, which the file ``counters.info`` keeps.
 
-The counts outlive the channel's threads, its connections and the slave's process. Nothing depends on them. Therefore a
+The counts survive restarts of the channel's threads and of the slave. Replication does not depend on them. Therefore a
 damaged file is set aside with a warning, and the channel counts from zero.
 """
 
@@ -23,7 +23,7 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 log = structlog.get_logger("dumpfilter.slave")
 
 _LONGEST_ERROR = 2000
-"""The length at which the text of an error is cut, characters."""
+"""The length to which the text of an error is cut, characters."""
 
 
 class ChannelCounters:
@@ -37,21 +37,27 @@ class ChannelCounters:
         found = self._file.load_or_set_aside(self._warn) or CountersInfo(since=time.time())
         counts = {name: found.counts.get(name, 0) for name in CountersInfo().counts}
         self.info = found.model_copy(update={"counts": counts})
-        """The counts at present."""
+        """The present counts. The object is replaced at each change."""
         self._saved = self.info
         self.last_chunk_at = 0.0
-        """The Unix time of the newest message of the master's stream, seconds. 0 before the first message."""
+        """The Unix time of the newest message of the master's stream, seconds; 0 before the first message of this
+        process.
+        """
         self.begin()
 
     def begin(self) -> None:
-        """Note that an I/O thread starts, from which :attr:`received` counts."""
+        """Record that an I/O thread starts. :attr:`received` counts from here."""
         self._begun = self.info
         self.last_heartbeat_at = 0.0
-        """The Unix time of the newest heartbeat since then, seconds. 0 before the first heartbeat."""
+        """The Unix time of the newest heartbeat since the start of the I/O thread, seconds; 0 before the first
+        heartbeat.
+        """
 
     @property
     def received(self) -> CountersInfo:
-        """The connections, messages, bytes and the master's counts since the newest start of the I/O thread."""
+        """The number of connections, heartbeats, messages and bytes, and the master's counts, since the I/O thread was
+        last started.
+        """
         now, begun = self.info, self._begun
         names = ("connections", "heartbeats", "chunks", "bytes_received")
         since: dict[str, Any] = {name: getattr(now, name) - getattr(begun, name) for name in names}
@@ -71,17 +77,17 @@ class ChannelCounters:
         self._add(connections=1)
 
     def count_hits(self, hits: Hits) -> None:
-        """Add hits of filter rules."""
+        """Add numbers of uses of filter rules, by kind of rule."""
         self._add(hits={kind.option: count for kind, count in hits.items()})
 
     def count_error(self, thread: Literal["io", "sql"], text: str) -> None:
-        """Add an error of a thread, which ended the thread, or only a connection of the I/O thread."""
+        """Add an error of a thread. The error ended the thread or, for the I/O thread, only a connection."""
         text = text[:_LONGEST_ERROR].encode("utf-8", "backslashreplace").decode("utf-8")
         newest = {f"last_{thread}_error": text, f"last_{thread}_error_at": time.time()}
         self._add(newest, **{f"{thread}_errors": 1})
 
     def _add(self, newest: Mapping[str, Any] | None = None, **more: int | Mapping[str, int]) -> None:
-        """Add numbers to the members with their names, and replace the members ``newest``."""
+        """Add the numbers ``more`` to the fields of these names, and replace the fields ``newest``."""
         with self._lock:
             self.info = self.info.model_copy(
                 update={name: _sum(getattr(self.info, name), number) for name, number in more.items()}
@@ -89,7 +95,9 @@ class ChannelCounters:
             )
 
     def save(self) -> None:
-        """Write the counts to ``counters.info`` if they have changed. A failure is an event of the log, once."""
+        """Write the counts to ``counters.info`` if they have changed. A failure is logged once, until a write succeeds
+        again.
+        """
         with self._saving:
             info = self.info
             if info is self._saved:
@@ -116,7 +124,7 @@ class ChannelCounters:
         )
 
     def remove(self) -> None:
-        """Remove the file, because the channel is removed. Raises OutputError."""
+        """Remove the file ``counters.info``, because the channel is removed. Raises OutputError."""
         with self._saving:
             self._saved = self.info
             files.remove(self._file.path)

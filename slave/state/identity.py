@@ -1,6 +1,6 @@
 """The slave's identity: its ``server_uuid``, and the secret with which it proves that a registration is its own.
 
-The slave makes both at its first start. The UUID stands in ``auto.cnf``, as mysqld keeps its own. The secret stands in
+The slave makes both at its first start. The UUID is in ``auto.cnf``, as in mysqld's data directory. The secret is in
 ``registration.key``, which only the file's owner can read.
 """
 

@@ -1,14 +1,14 @@
-"""The state files of a channel, each with one class for its content.
+"""The state files of a channel, with one class for the content of each.
 
 - ``source.info``: the options that the channel got by CHANGE REPLICATION SOURCE TO. A server keeps them in the table
   ``mysql.slave_master_info``. The filters come from the command line or the option file at every start (WL#7057).
-- ``master.info``: the I/O thread's resume point.
+- ``master.info``: the position and GTIDs up to which the I/O thread has received everything.
 - ``relay-log.info``: the applier's position, and the target's state there.
 - ``imposed.info``: the filters that the master's operator has set for the channel.
 - ``counters.info``: the counts of the channel (:mod:`dumpfilter.slave.state.counters`).
 
 The slave replaces each file atomically, but never two files at once. ``relay-log.info`` holds position and target
-together, so that no transaction is applied twice or lost.
+state together, so that no transaction is applied twice or lost.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 
 class Info(State):
-    """The content of one of a channel's state files."""
+    """The content of one of a channel's state files, as a pydantic model."""
 
     NAME: ClassVar[str]
-    """The name of the file."""
+    """The file's name."""
     MODE: ClassVar[int] = 0o640
-    """The permissions of the file."""
+    """The file's permissions."""
 
     @classmethod
     def file(cls, directory: Path) -> StateFile[Self]:
-        """Return the file in a channel's directory that has this content."""
+        """Return the file in a channel's directory that has this kind of content."""
         return StateFile(directory / cls.NAME, cls, FORMAT, mode=cls.MODE)
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read the file. Without the file return an empty content. Raises StateCorrupt for an unusable file."""
+        """Read the file. If it does not exist, return the defaults. Raises StateCorrupt for an unusable file."""
         return cls.file(directory).load() or cls()
 
 
 class SourceInfo(SourceOptions, TlsOptions, Info):
     """The content of ``source.info``: how one channel connects to its master, and where it begins to read.
 
-    The members are the options of CHANGE REPLICATION SOURCE TO, with the server's defaults where those of the command
+    The fields are the options of CHANGE REPLICATION SOURCE TO, with the server's defaults where those of the command
     line differ.
     """
 
@@ -84,7 +84,9 @@ class SourceInfo(SourceOptions, TlsOptions, Info):
 
     @property
     def start_position(self) -> int:
-        """The offset at which the channel's first dump begins, bytes. Only with a file it is :attr:`log_pos`."""
+        """The byte offset in the binlog file at which the channel's first dump begins. Without a configured file it is
+        4, the first event.
+        """
         return self.log_pos if self.log_file else FIRST_EVENT
 
     @property
@@ -118,9 +120,9 @@ class SourceInfo(SourceOptions, TlsOptions, Info):
 
 
 class PlaceInfo(Info):
-    """A position between two transactions, in the master's binlog and in the relay log.
+    """A transaction boundary, as a position in the master's binlog and in the relay log.
 
-    Before anything was received, file names are empty and numbers are 0. Members are named as in SHOW REPLICA STATUS,
+    Before anything was received, file names are empty and numbers are 0. Fields are named as in SHOW REPLICA STATUS,
     where MySQL calls the master "source".
     """
 
@@ -130,11 +132,13 @@ class PlaceInfo(Info):
     source_file: str = ""
     """The base name of the master's binlog file (``Source_Log_File``, ``Relay_Source_Log_File``)."""
     source_position: NonNegativeInt = 0
-    """The offset in ``source_file`` up to which every event was received, or was applied or dropped, bytes."""
+    """The byte offset in ``source_file`` up to which every event was received (I/O thread), or was applied or dropped
+    (applier).
+    """
     relay_file: str = ""
     """The base name of the relay log file that holds the events of ``source_file`` (``Relay_Log_File``)."""
     relay_offset: NonNegativeInt = 0
-    """The offset in ``relay_file`` that belongs to ``source_position``, bytes (``Relay_Log_Pos``)."""
+    """The byte offset in ``relay_file`` that corresponds to ``source_position`` (``Relay_Log_Pos``)."""
 
     @property
     def relay_position(self) -> RelayPosition | None:
@@ -143,7 +147,8 @@ class PlaceInfo(Info):
 
 
 class MasterInfo(PlaceInfo):
-    """The content of ``master.info``: the I/O thread's resume point, and the filter that selected the events.
+    """The content of ``master.info``: the I/O thread's resume point (last transaction boundary up to which everything
+    is received), and the filter that selected the events.
 
     The next dump continues from the resume point. After a crash the slave truncates the relay log to the resume point.
     """
@@ -151,9 +156,11 @@ class MasterInfo(PlaceInfo):
     NAME = "master.info"
 
     family: Literal["", "mysql", "mariadb"] = ""
-    """The family of servers that wrote the master's binlogs. The GTID set ``retrieved`` has this family's format."""
+    """The family of the servers that wrote the master's binlog, by which the GTID set ``retrieved`` is parsed. Empty
+    before the first stream.
+    """
     names: Literal["", "general_ci", "general1400_as_ci"] = ""
-    """The collation by which filters compare names of databases and tables.
+    """The collation by which filters compare names of databases and tables. Empty before the first stream.
 
     Slave and master agreed on the collation in the first stream, and the channel keeps it.
     """
@@ -163,8 +170,8 @@ class MasterInfo(PlaceInfo):
     except_gtids: str = ""
     """The GTIDs that the slave had when it asked this master for a dump by GTID set (``SOURCE_AUTO_POSITION``).
 
-    The master's binlog may hold these transactions after the position, too. Each later dump from the position excepts
-    them, so that the slave does not apply them again.
+    The master's binlog may hold these transactions after the position, too. Each later dump from the position leaves
+    them out, so that the slave does not apply them again.
     """
     filter_digest: str = ""
     """A hash of the filter that selected those events in the relay log that the applier has not applied.
@@ -188,13 +195,14 @@ class MasterInfo(PlaceInfo):
 
     @property
     def name_collation(self) -> NameCollation | None:
-        """The collation by which this channel's filters compare names. None before the first stream."""
+        """The collation by which this channel's filters compare names. None before the first stream from a master."""
         return NameCollation(self.names) if self.names else None
 
     def back_at(self, applied: RelayLogInfo) -> MasterInfo:
-        """Return the content that the file would have if the slave had received nothing beyond ``applied``.
+        """Return the content that the file would have if the slave had received nothing after the applier's position
+        ``applied``.
 
-        The agreements with the master stay.
+        The family and the collation that slave and master agreed on stay.
         """
         if not applied.source_file:
             return MasterInfo(family=self.family, retrieved=applied.executed)
@@ -206,7 +214,7 @@ class MasterInfo(PlaceInfo):
 
 
 class RelayLogInfo(PlaceInfo):
-    """The content of ``relay-log.info``: how far the applier has come, and the target's state at that position.
+    """The content of ``relay-log.info``: the applier's position, and the target's state at that position.
 
     After a crash the slave restores the target to that state, and the applier continues at that position.
     """
@@ -220,7 +228,8 @@ class RelayLogInfo(PlaceInfo):
 
 
 class ImposedInfo(Info):
-    """The content of ``imposed.info``: the filters that the master imposed at the slave's newest registration.
+    """The content of ``imposed.info``: the filters that the master's operator had set for this slave at its last
+    registration.
 
     The applier drops events by these filters, too. The file lets the applier do that even after a restart of the slave
     while the master is unreachable.
@@ -229,11 +238,12 @@ class ImposedInfo(Info):
     NAME = "imposed.info"
 
     filters: list[str] = Field(default_factory=list)
-    """The imposed filters. Each is a protobuf message ``ImposedFilter``, serialized and encoded in base64."""
+    """The imposed filters, each as a serialized protobuf message ``ImposedFilter`` in base64."""
 
 
 def read_imposed(directory: Path) -> tuple[pb.ImposedFilter, ...]:
-    """Read the imposed filters of a channel. Raises StateCorrupt when ``imposed.info`` is unusable."""
+    """Return the imposed filters that are saved for a channel. Raises StateCorrupt when ``imposed.info`` is unusable.
+    """
     try:
         filters = ImposedInfo.read(directory).filters
         return tuple(pb.ImposedFilter.FromString(base64.b64decode(one)) for one in filters)
@@ -242,7 +252,7 @@ def read_imposed(directory: Path) -> tuple[pb.ImposedFilter, ...]:
 
 
 def save_imposed(directory: Path, imposed: Sequence[pb.ImposedFilter]) -> None:
-    """Write the imposed filters of a channel, in place of the earlier ones. Raises OutputError."""
+    """Save the imposed filters of a channel, in place of the earlier ones. Raises OutputError."""
     filters = [base64.b64encode(one.SerializeToString()).decode() for one in imposed]
     ImposedInfo.file(directory).save(ImposedInfo(filters=filters))
 
@@ -253,7 +263,7 @@ class CountersInfo(Info):
     NAME = "counters.info"
 
     since: float = 0.0
-    """The time at which the channel began to count."""
+    """The Unix time at which the channel began to count."""
     connections: NonNegativeInt = 0
     heartbeats: NonNegativeInt = 0
     chunks: NonNegativeInt = 0
@@ -262,12 +272,13 @@ class CountersInfo(Info):
     counts: dict[str, NonNegativeInt] = Field(
         default_factory=lambda: dict.fromkeys(pb.Counts.DESCRIPTOR.fields_by_name, 0)
     )
-    """The numbers of events and bytes that the master says it has read, sent and dropped for the channel.
+    """The numbers of events, bytes and transactions that the master has read, sent and dropped for the channel, as it
+    says.
 
-    The keys are the names of the members of the protobuf message ``Counts``.
+    The keys are the names of the fields of the protobuf message ``Counts``.
     """
     hits: dict[str, NonNegativeInt] = Field(default_factory=dict)
-    """The number of hits of rules of each kind, by the kind's option."""
+    """The number of uses of filter rules of each kind, by the kind's option (such as ``replicate-do-db``)."""
     io_errors: NonNegativeInt = 0
     """The number of lost connections, failed attempts to connect, and errors that ended the I/O thread."""
     sql_errors: NonNegativeInt = 0

@@ -54,7 +54,7 @@ class Target(Protocol):
         """
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Return to an earlier state, which :meth:`state` returned, and undo a transaction that is not committed.
+        """Return to an earlier state, which :meth:`state` returned, and undo an open transaction.
 
         Raises ValueError, TypeError or KeyError when ``state`` is no state of this target.
         """

@@ -48,7 +48,7 @@ _DIGEST_SHOWN = 12
 
 
 Summary = dict[str, Any]
-"""The summary of one table or database: counts, and a hash over all its changes in order (hex).
+"""The summary of one table or database: counts, and a hash (digest) over all its changes in order, in hex.
 
 A table counts the rows ``inserted``, ``updated`` and ``deleted``. A database counts the ``statements`` that had the
 database as their default, and the hash is over their texts.
@@ -58,7 +58,7 @@ _NEW: dict[str, Summary] = {
     "tables": {"inserted": 0, "updated": 0, "deleted": 0, "digest": _START},
     "databases": {"statements": 0, "digest": _START},
 }
-"""The summaries before the first change. The keys are the members of a target's state."""
+"""The empty summaries. The keys are those of :meth:`SummaryTarget.state`."""
 
 
 def qualified_name(database: str, table: str) -> str:
@@ -78,9 +78,9 @@ def _quoted(name: str) -> str:
 class SummaryTarget:
     """A target that keeps counts and hashes of the applied row changes and statements, but no data.
 
-    While a transaction is open, the target keeps a copy of each table's and database's summary that the transaction
-    has changed, as it was before. With these copies the target can undo the transaction, and :meth:`state` shows
-    only committed changes. The memory depends on the number of tables and databases, not on the number of rows.
+    While a transaction is open, the target keeps a copy of each summary that the transaction has changed, as it was
+    before. With these copies the target can undo the transaction, and :meth:`state` shows only committed changes. The
+    memory depends on the number of tables and databases, not on the number of rows.
     """
 
     def __init__(self) -> None:
@@ -156,7 +156,10 @@ class SummaryTarget:
         }
 
     def _begin_change(self, kind: str, name: str) -> Summary:
-        """Return the summary of a table or database, and remember it until the open transaction commits."""
+        """Return the summary of a table or database, and keep it for an undo of the open transaction.
+
+        ``kind`` is ``tables`` or ``databases``.
+        """
         have = self._summaries[kind].get(name)
         if self._open:
             self._before[kind].setdefault(name, have)
