@@ -123,14 +123,14 @@ class Encoding(ABC):
 
 @dataclass(eq=False)
 class Step:
-    """The chunks from one place (the position of a dump) to the next place."""
+    """The chunks between two places of a dump (position, filter and state)."""
 
     pieces: Sequence[bytes | PlacedPlan]
     """The chunks, each as a finished message or as a plan from which messages can be made."""
     after: DumpPlace
     reach: Reach
     before: DumpPlace
-    """The place at which the chunks begin."""
+    """The place (position, filter and state) at which the chunks begin."""
 
 
 class First(NamedTuple):

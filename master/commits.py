@@ -245,7 +245,9 @@ def _is_begin(event: bytes, checksum: int) -> bool:
 
 @dataclass(eq=False, slots=True)
 class CommitStep:
-    """The received commits as one dump gets them (events to send and counts), and the place after them."""
+    """The received commits as one dump gets them: the events to send, the counts, and the dump's place (position,
+    filter and state) after them.
+    """
 
     events: list[bytes]
     """The events to send."""
@@ -280,7 +282,8 @@ class Decider:
         return reach
 
     def step(self, place: DumpPlace, commits: Sequence[Commit], reach: Reach) -> CommitStep | None:
-        """Return the step that leads a dump from ``place`` over these commits, decided in memory.
+        """Return the events that a dump at ``place`` (position, filter and state) sends for these commits, decided in
+        memory.
 
         ``reach`` has the commits' GTID ranges and server ids. Return None if the commits need the full dump thread,
         for example because more than the filter's rules decides.

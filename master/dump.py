@@ -114,12 +114,15 @@ class OwnExclusion:
         return self._exclusion.overlaps(reach)
 
     def own(self, place: DumpPlace) -> DumpPlace:
-        """Return a copy of a dump's place from which this slave's transactions are left out."""
+        """Return a copy of a dump's place (position, filter and state) from which this slave's transactions are left
+        out.
+        """
         return replace(place, thread=place.thread.leaving_out(self._exclusion, self.origin))
 
     def shared(self, place: DumpPlace) -> DumpPlace:
-        """Return a copy of a dump's place from which only transactions are left out that slaves with an equal filter
-        leave out, too.
+        """Return a copy of a dump's place (position, filter and state) that other slaves with an equal filter share.
+
+        From there only transactions are left out that those slaves leave out, too.
         """
         return replace(place, thread=place.thread.leaving_out(None, self.shared_origin))
 
@@ -254,7 +257,7 @@ class Dump:
         return self._sent_at + seconds - time.monotonic()
 
     async def _enter(self) -> DumpPlace:
-        """Return the place (position and filter) at which the dump begins to read a binlog file.
+        """Return the place (position, filter and state) at which the dump begins to read a binlog file.
 
         The dump reads this open file to its end, even if another file takes the name in the meantime.
         """
@@ -342,7 +345,9 @@ class Dump:
         return True
 
     async def _without_own(self, place: DumpPlace, step: Step | None) -> Step | None:
-        """Return ``step``, or a step from the same place without the transactions that this slave alone leaves out."""
+        """Return ``step`` (the next chunks), or the step from ``place`` without the transactions that this slave alone
+        leaves out. None if there is none.
+        """
         if step is None or not self._own.touches(step.reach):
             return step
         own = self._own.own(place)
@@ -403,7 +408,7 @@ class Dump:
                 raise ahead
 
     async def _of_step(self, step: Step) -> AsyncIterator[bytes]:
-        """Yield the messages of a step, and set the dump's place to the end of the step.
+        """Yield the messages of a step (the next chunks), and move the dump to the end of the step.
 
         When the measured rate of the connection changes, the dump leaves the step at the next transaction boundary.
         """
@@ -442,8 +447,9 @@ class Dump:
             self._register.progress(self._slave, place.file, place.position, None)
 
     def _take_up_change(self, place: DumpPlace) -> DumpPlace:
-        """Return the place from which the dump continues with the slave's new filter, at the next transaction
-        boundary.
+        """Return the place (position, filter and state) from which the dump continues with the slave's new filter.
+
+        The new filter takes effect at the next transaction boundary.
         """
         change = self._slave.change
         self._change = change

@@ -101,7 +101,7 @@ class IndexedFile:
         self.number = next(_numbers)
         """A number that no other indexed file of this process has. The segment cache uses it as a key."""
         self.identity = file.identity
-        """The file system and the inode of the open file."""
+        """The device and the inode of the open file."""
         self._lost: BinlogError | None = None
         self.held: dict[Xid, int] = {}
         """The set of tables and statements of each XA transaction that was prepared in an earlier file and ends in

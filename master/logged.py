@@ -1,4 +1,4 @@
-"""The GTIDs that a server has logged, as far as its binlog files or the server itself tell them."""
+"""The GTIDs that a server has logged, as far as its binlog files or the server itself name them."""
 
 from __future__ import annotations
 

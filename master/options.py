@@ -74,7 +74,9 @@ class MasterOptions(Settings):
 
     @property
     def _named(self) -> list[str]:
-        """The files or the address that the command line names, or else the option. Raises OptionError for neither."""
+        """The files or the address on the command line, or else those of the option ``--source``. Raises OptionError
+        for neither.
+        """
         named = self.binlogs or ([] if self.source_address is None else [self.source_address])
         if not named:
             raise OptionError(

@@ -72,7 +72,9 @@ _PLANNED_AT_ONCE = 2
 
 
 _PLANNED_IN_THE_LOOP = 64
-"""The largest number of places at the end of the binlog that are planned in the loop itself when little was written."""
+"""The largest number of dump places (position, filter and state) at the end of the binlog that are planned in the loop
+itself when little was written.
+"""
 
 _Made = dict["PlacedPlan", tuple[bytes, ...]]
 """The messages that one worker has made, by chunk."""
@@ -125,7 +127,7 @@ class _Waiter:
 
 @dataclass(eq=False, slots=True)
 class _Request:
-    """A place whose next step is wanted, with the dumps that wait for the step."""
+    """A dump's place (position, filter and state) whose next step is wanted, with the dumps that wait for the step."""
 
     place: DumpPlace
     waiters: set[_Waiter] = field(default_factory=set)
@@ -162,7 +164,7 @@ class SharedReader:
         """The number of chunks whose messages were made in the present turn of the loop."""
         self._making: dict[PlacedPlan, asyncio.Future[_Made]] = {}
         self._requests: dict[DumpPlace, _Request] = {}
-        """All requests that are not answered yet, by place."""
+        """All requests that are not answered yet, by the dump's place (position, filter and state)."""
         self._queue: deque[_Request] = deque()
         """The requests that are still to be planned. The worker threads take requests from here, too."""
         self._queue_lock = threading.Lock()
@@ -203,7 +205,8 @@ class SharedReader:
         return signal
 
     def known(self, place: DumpPlace) -> DumpPlace:
-        """Return the object for an equal place that other dumps use, or ``place`` itself if there is none.
+        """Return the object for an equal place (position, filter and state) that other dumps use, or ``place`` itself
+        if there is none.
 
         Dumps share steps by the identity of this object.
         """
@@ -223,7 +226,7 @@ class SharedReader:
     async def step(
         self, place: DumpPlace, seconds: float, signal: Signal, follower: Follower | None = None
     ) -> Step | None:
-        """Return the next step (the next chunks) of a dump at ``place``.
+        """Return the next step (the next chunks) of a dump at ``place`` (its position, filter and state).
 
         Return None when the binlog has not grown for ``seconds``, or when ``signal`` is set. With 0 the method does
         not wait for growth. A ``follower`` may send commits while the method waits. The method then returns the step
@@ -362,7 +365,7 @@ class SharedReader:
         return answers, generation, _End(found.after.source, found.after.position, generation)
 
     def _ends_at(self, place: DumpPlace) -> bool:
-        """Tell whether the binlog has neither events nor another file after a place."""
+        """Tell whether the binlog has neither events nor another file after the position of ``place``."""
         # The next planning meets the error of a file that cannot be read.
         with contextlib.suppress(DumpfilterError):
             source = place.source

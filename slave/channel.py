@@ -128,7 +128,9 @@ class Channel:
         self.measured = ChannelMeasurements()
         """The counters and latencies of this channel, over all starts of its threads."""
         self.counters = ChannelCounters(self.directory)
-        """The counts of the channel over all starts of its threads and of the slave."""
+        """The counts of connections, messages, bytes, events and errors over all starts of the channel's threads and
+        of the slave.
+        """
         self.imposed = read_imposed(self.directory)
         """The filters that the master's operator has set for this slave, besides the slave's own filter.
 

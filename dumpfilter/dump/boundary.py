@@ -327,7 +327,7 @@ def _allows(
 
 
 def _current_database(named: NamedTables, tables: Sequence[TableSubject]) -> str | None:
-    """Return the session's current database (default database), guessed from the statement's table maps. None when the
+    """Return the session's current database (default database), derived from the statement's table maps. None when the
     table maps do not prove it.
     """
     wanted = {name.table.casefold() for name in named.written if name.database is None}

@@ -141,7 +141,7 @@ class ChunkPlan:
 
     @property
     def size(self) -> int:
-        """The bytes of events that the chunk sends, after changes to events."""
+        """The number of bytes that the chunk sends."""
         return self.counts.bytes_sent
 
     @property

@@ -31,7 +31,9 @@ _HAS_NONE: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
 
 
 class Carry(NamedTuple):
-    """The state of a transaction that continues in the next segment, for one filter."""
+    """The state of a transaction that continues in the next segment (the next part of the binlog file), for one
+    filter.
+    """
 
     events: Integers
     """The events that wait for later events to decide about them, with the columns ``C_...`` of

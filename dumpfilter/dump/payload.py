@@ -40,7 +40,7 @@ _USUAL_LEVEL = 3
 _BEST_LEVEL = 19
 """The zstd level that is tried last, if no other form is smaller than the original event."""
 _MOST_AT_BEST = 1 << 20
-"""The largest number of bytes of events that are compressed with the best level, which takes a second for each MiB."""
+"""The largest number of bytes of events for which the best zstd level is tried. It takes a second for each MiB."""
 
 _LARGEST_EVENT = 0xFFFFFFFF
 """The size of the largest event that a header can announce, bytes."""
@@ -61,7 +61,7 @@ class KeptPayload:
     size: int
     """The size of the Transaction_payload event to send, bytes; 0 if the filter drops all its events."""
     undecided: int = 0
-    """The number of inner events that the filter could not decide, and that are sent.
+    """The number of inner events that the filters could not decide.
 
     If the transaction is sent whole because its part would not be smaller, the inner events that the filter drops
     count, too. The slave drops them.

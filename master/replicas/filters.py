@@ -165,7 +165,7 @@ class ReplicaFilters:
         return first_fitting(self.entries, peer)
 
     def asks(self, peer: Peer) -> bool:
-        """Tell whether the master must connect to the replica before it can choose the replica's filter."""
+        """Tell whether the master may connect to the replica before it chooses the replica's filter."""
         entry = self.find(peer)
         return entry is not None and entry.connect is not None
 

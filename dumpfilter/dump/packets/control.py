@@ -92,7 +92,8 @@ def format_description(
 
 
 def heartbeat(file: str, position: int, server_id: int, checksum: bool, v2: bool = False) -> bytes:
-    """Return the heartbeat event that tells a replica that the server is alive, and the position of the dump.
+    """Return the heartbeat event that tells a replica that the server is alive, and that the dump is at ``position``
+    of ``file``.
 
     Version 2 is for replicas of MySQL that ask for it with the flag 2 in COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID
     (``USE_HEARTBEAT_EVENT_V2``). To MariaDB this flag means Annotate_rows events, so its heartbeats are of version 1.

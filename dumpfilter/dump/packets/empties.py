@@ -88,7 +88,7 @@ class Dropped(NamedTuple):
 
     @property
     def length(self) -> Integers:
-        """The number of GTIDs in each row."""
+        """The number of GTIDs that each row stands for."""
         return self.last - self.first + 1
 
     @property
