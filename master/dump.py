@@ -107,7 +107,8 @@ class OwnExclusion:
         """
 
     def touches(self, reach: Reach) -> bool:
-        """Tell whether transactions with these GTID ranges and server ids may include one that this slave leaves out.
+        """Tell whether transactions with these GTID ranges and server ids may include one that this slave leaves
+        out.
         """
         if self.origin is not None and self.origin.own_server_id in reach.server_ids:
             return True

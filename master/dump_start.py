@@ -251,7 +251,8 @@ def _begin(indexed: IndexedFile, boundary: int, before: int) -> int:
 
 
 def is_event(position: int, indexed: IndexedFile, store: BinlogStore) -> bool:
-    """Tell whether an event of a server's binlog file begins at the byte offset ``position``, or the file ends there.
+    """Tell whether an event of a server's binlog file begins at the byte offset ``position``, or the file ends
+    there.
     """
     if position <= indexed.file.first_event:
         return position in (FIRST_EVENT, indexed.file.first_event)

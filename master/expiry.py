@@ -101,7 +101,8 @@ class StoreExpiry:
         return len(names) - 1
 
     def _held(self, names: list[str], wanted: int) -> tuple[int, list[KnownSlave]]:
-        """Return how many of the ``wanted`` oldest files no slave needs, and the slaves that need one of these files.
+        """Return how many of the ``wanted`` oldest files no slave needs, and the slaves that need one of these
+        files.
         """
         places = {name: number for number, name in enumerate(names)}
         oldest = time.time() - self._service.known_slaves.keep_seconds

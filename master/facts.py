@@ -81,7 +81,8 @@ class SlaveView(NamedTuple):
 
 
 def _registered(read: Callable[[RegisteredSlave], Any], type: ColumnType = _TEXT) -> Fact:
-    """Declare a column whose value is read from a slave's registration. It is NULL for a slave that is not registered.
+    """Declare a column whose value is read from a slave's registration. It is NULL for a slave that is not
+    registered.
     """
 
     def value(view: SlaveView) -> Any:

@@ -117,7 +117,8 @@ class LifeSigns:
 
     def __init__(self) -> None:
         self._watches: dict[str, tuple[asyncio.Timeout, float]] = {}
-        """The timeout of each dump by the slave's id, with the time without a call after which the dump ends, seconds.
+        """The timeout of each dump by the slave's id, with the time without a call after which the dump ends,
+        seconds.
         """
 
     def hear(self, slave_id: str) -> None:

@@ -28,7 +28,8 @@ _BOUNDS = {
     f"/{_HEALTH}/Check": MethodBounds(kind=Kind.FREE),
     f"/{_HEALTH}/Watch": MethodBounds(kind=Kind.WATCH),
 }
-"""The limits of the methods that need others than the default: for large requests, for streams, and for health checks.
+"""The limits of the methods that need others than the default: for large requests, for streams, and for health
+checks.
 """
 
 END_SECONDS = 10.0

@@ -431,7 +431,8 @@ def _without_flag(head: bytes) -> bytes:
 
 
 def _same_bytes(old: BinlogFile, new: BinlogFile, end: int) -> bool:
-    """Tell whether two files have the same bytes before the byte offset ``end``, apart from LOG_EVENT_BINLOG_IN_USE_F.
+    """Tell whether two files have the same bytes before the byte offset ``end``, apart from
+    LOG_EVENT_BINLOG_IN_USE_F.
     """
     try:
         for offset in range(0, end, _COMPARED):

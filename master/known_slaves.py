@@ -50,7 +50,8 @@ class Presence(enum.StrEnum):
 
     @property
     def is_missing(self) -> bool:
-        """Whether a slave in this state should be connected and is not. This is a problem unless the slave is drained.
+        """Whether a slave in this state should be connected and is not. This is a problem unless the slave is
+        drained.
         """
         return self in (Presence.GONE, Presence.REFUSED, Presence.DRAINED, Presence.NEVER_SEEN)
 

@@ -23,7 +23,8 @@ class Logged:
     domain comes last.
     """
     slave_position: frozenset[MariadbGtid] = frozenset()
-    """The GTIDs that a MariaDB server has applied as a replica (``gtid_slave_pos``), and that its own binlog may lack.
+    """The GTIDs that a MariaDB server has applied as a replica (``gtid_slave_pos``), and that its own binlog may
+    lack.
     """
     end: tuple[str, int] | None = None
     """The newest binlog file and its size, or None if the server did not tell them."""

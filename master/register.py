@@ -129,7 +129,8 @@ class RegisteredSlave:
     notify: Callable[[], None] = field(default=_nobody, repr=False)
     """The function that wakes the running dump, because the filter has changed or the dump must end."""
     ended_by: DumpfilterError | None = None
-    """The error with which a running dump ends, because the master's operator ended the registration. None otherwise.
+    """The error with which a running dump ends, because the master's operator ended the registration. None
+    otherwise.
     """
 
     @property
@@ -309,7 +310,8 @@ class Register:
             )
 
     def _become_idle(self, slave: RegisteredSlave) -> None:
-        """Record that the slave has no running dump from now on. Remove the longest idle slaves if there are too many.
+        """Record that the slave has no running dump from now on. Remove the longest idle slaves if there are too
+        many.
         """
         self._idle.weigh(slave.slave_id, slave.weight)
         # The last slave has just registered or ended its dump. The register must not forget that slave.

@@ -195,7 +195,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     @contextlib.contextmanager
     def _noting_refusal(self, peer: Peer) -> Iterator[None]:
-        """Record the error that the ``with`` block raises, if slaves stop at it, so that the master's status shows it.
+        """Record the error that the ``with`` block raises, if slaves stop at it, so that the master's status shows
+        it.
         """
         try:
             yield

@@ -64,7 +64,8 @@ _SERVANTS = 8
 """The number of threads for calls other than dumps. A call may wait a second to have a password checked."""
 
 _ANSWERED_IN_A_TURN = 128
-"""The largest number of dumps that are woken in one turn of the loop. A turn with thousands would delay health checks.
+"""The largest number of dumps that are woken in one turn of the loop. A turn with thousands would delay health
+checks.
 """
 
 _PLANNED_AT_ONCE = 2
@@ -294,7 +295,8 @@ class SharedReader:
             self.store.watcher.watch(bool(self._waiting))
 
     def _enqueue(self, requests: Sequence[_Request], *, are_waiting: bool = False) -> None:
-        """Queue requests for planning, and start it. ``are_waiting`` says that the dumps already wait for the answer.
+        """Queue requests for planning, and start it. ``are_waiting`` says that the dumps already wait for the
+        answer.
         """
         if not requests:
             return

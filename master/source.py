@@ -44,7 +44,8 @@ _ENDED = (SourceReplaced, SourcePurged)
 """The errors after which the source can never continue at the end of the store."""
 
 _TICK_SECONDS = 1.0
-"""The interval at which the loop checks whether the source is silent, and syncs received events to the disk, seconds.
+"""The interval at which the loop checks whether the source is silent, and syncs received events to the disk,
+seconds.
 """
 
 _END_SECONDS = 20.0

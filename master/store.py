@@ -333,7 +333,8 @@ class BinlogStore:
         return following
 
     def file_after(self, name: str) -> str | None:
-        """Return the name of the file after ``name`` without checking its content; None when ``name`` is the last one.
+        """Return the name of the file after ``name`` without checking its content; None when ``name`` is the last
+        one.
         """
         following = self.binlogs.after(name)
         if following is None:

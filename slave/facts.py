@@ -277,7 +277,8 @@ def views(channels: Iterable[Channel]) -> list[ChannelView]:
 
 
 class SlaveCollector(Collector):
-    """A Prometheus collector that reads a slave's metrics at a scrape. It does not wait for the console's statements.
+    """A Prometheus collector that reads a slave's metrics at a scrape. It does not wait for the console's
+    statements.
     """
 
     def __init__(self, slave: Slave) -> None:

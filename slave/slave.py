@@ -204,7 +204,8 @@ class Slave:
         return self._closing.is_set()
 
     def _save_counters(self) -> None:
-        """Save the counts of all channels, and remove expired relay log files, every few seconds until :meth:`close`.
+        """Save the counts of all channels, and remove expired relay log files, every few seconds until
+        :meth:`close`.
         """
         while not self._closing.wait(SAVE_COUNTERS):
             for one in list(self._channels.values()):

@@ -28,7 +28,8 @@ from dumpfilter.base.security.exposure import host_and_port
 from dumpfilter.base.security.tls import GRPC_KEYS, suits_grpc
 
 _PLAIN_TRIAL_SECONDS = 2.0
-"""The longest time for the test whether a master speaks TLS, seconds. The test follows a lost connection without TLS.
+"""The longest time for the test whether a master speaks TLS, seconds. The test follows a lost connection without
+TLS.
 """
 
 _POLL = 0.05

@@ -461,7 +461,8 @@ def _weigh_atoms(w, filters, n_filters, call, n, end, lists_end, sends_all, kept
 
 @inlined
 def _fetch_events(c, first, stop):
-    """Prefetch the columns of a transaction's events into the processor's cache. Each cache line holds eight offsets.
+    """Prefetch the columns of a transaction's events into the processor's cache. Each cache line holds eight
+    offsets.
     """
     for event in range(first, min(stop, first + _EVENTS_AHEAD), 8):
         prefetch(c.offset, event)

@@ -119,7 +119,8 @@ class ChunkPlan:
     completed: GtidRuns
     """The GTIDs of the transactions that end in this chunk, sent or dropped. The slave adds them to its GTID set."""
     gaps: Gaps = NO_GAPS
-    """The positions in the chunk where the master dropped transactions, with their GTIDs, end positions and rule uses.
+    """The positions in the chunk where the master dropped transactions, with their GTIDs, end positions and rule
+    uses.
     """
     counts: Counts = field(default_factory=Counts)
     reported: Reported = NOTHING_REPORTED

@@ -120,7 +120,8 @@ class Transactions(NamedTuple):
     """The GTIDs of a segment's transactions. Consecutive transaction numbers of one GTID source form one run."""
 
     row: Int64s2
-    """A row for each transaction, int64 of shape (n + 1, TRANSACTION_COLUMNS). The additional last row has the totals.
+    """A row for each transaction, int64 of shape (n + 1, TRANSACTION_COLUMNS). The additional last row has the
+    totals.
     """
     run: Int64s2
     """The runs of GTIDs, int64 of shape (n + 1, 3), with the columns ``RUN_...``. The additional last row belongs to

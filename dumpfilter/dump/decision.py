@@ -71,7 +71,8 @@ class Flags(Protocol):
 
     @property
     def on_undecided(self) -> OnUndecided:
-        """How the imposed filters treat an event that no filter can decide: stop the dump, drop the event, or send it.
+        """How the imposed filters treat an event that no filter can decide: stop the dump, drop the event, or send
+        it.
         """
 
     def addresses(self) -> tuple[npt.NDArray[np.uint32], int, npt.NDArray[np.int8], int]:
@@ -94,8 +95,9 @@ class Asked(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """One filter's decision of a segment: the plans of the chunks to send, and the state of a transaction that
-    continues in the next segment (None if the segment ends between transactions).
+    """One filter's decision of a segment: the plans of the chunks to send, and the state at the segment's end.
+
+    The state is None if the segment ends between two transactions.
     """
 
     plans: list[ChunkPlan]

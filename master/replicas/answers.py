@@ -43,7 +43,8 @@ class SessionState(NamedTuple):
     uuid: str
     """The replica's server UUID, empty for MariaDB and for programs."""
     capability: int
-    """The capability level of a MariaDB replica: which kinds of events it understands (``@mariadb_slave_capability``).
+    """The capability level of a MariaDB replica: which kinds of events it understands
+    (``@mariadb_slave_capability``).
     """
     connect_state: str | None
     """The GTIDs that a MariaDB replica has, as text. None: the dump begins at a file and position."""

@@ -209,7 +209,8 @@ class ReplicaConnection(Connection):
     async def _serve_registered(
         self, request: DumpRequest, slave: RegisteredSlave, gtids: GtidSet | None
     ) -> None:
-        """Serve the dump of a registered replica. ``gtids`` are its GTIDs, or None if it names a file and a position.
+        """Serve the dump of a registered replica. ``gtids`` are its GTIDs, or None if it names a file and a
+        position.
         """
         service, state = self._service, self._state
         counts_bytes = gtids is None and self._is_mysql_server(state)

@@ -190,7 +190,8 @@ class ReplicaFilters:
         return ChosenFilter(entry, entry.filter)
 
     def is_current(self, chosen: ChosenFilter) -> bool:
-        """Tell whether the table of this chosen filter is still in force. Another thread may have changed the filters.
+        """Tell whether the table of this chosen filter is still in force. Another thread may have changed the
+        filters.
         """
         return chosen.entry in self.entries
 
@@ -258,7 +259,8 @@ class ReplicaFilters:
         raise ReplicaRefused(f"warning: {text} (the next attempt is served)", momentary=True)
 
     def drifting(self) -> list[Drift]:
-        """Return the warnings about replicas whose own filter was wider at the last comparison. The newest comes last.
+        """Return the warnings about replicas whose own filter was wider at the last comparison. The newest comes
+        last.
         """
         with self._lock:
             return list(self._drifts.values())

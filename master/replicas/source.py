@@ -24,7 +24,8 @@ _NO_GTID = -1
 
 
 class Source:
-    """The properties of the server that wrote a binlog set, for the queries of replicas. The methods may read binlogs.
+    """The properties of the server that wrote a binlog set, for the queries of replicas. The methods may read
+    binlogs.
     """
 
     def __init__(self, store: BinlogStore, server_uuid: str) -> None:

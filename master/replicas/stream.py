@@ -61,7 +61,8 @@ class KnownPosition:
     server_id: int
     """The server id of the server that wrote the binlog."""
     sums: bool
-    """Whether the replica adds up the lengths of events (MySQL). Otherwise it takes ``end_log_pos`` of the last event.
+    """Whether the replica adds up the lengths of events (MySQL). Otherwise it takes ``end_log_pos`` of the last
+    event.
     """
     corrects: bool = True
     """Whether an event can correct the replica's position. A MySQL replica must replicate by GTID for that."""

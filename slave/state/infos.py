@@ -242,7 +242,8 @@ class ImposedInfo(Info):
 
 
 def read_imposed(directory: Path) -> tuple[pb.ImposedFilter, ...]:
-    """Return the imposed filters that are saved for a channel. Raises StateCorrupt when ``imposed.info`` is unusable.
+    """Return the imposed filters that are saved for a channel. Raises StateCorrupt when ``imposed.info`` is
+    unusable.
     """
     try:
         filters = ImposedInfo.read(directory).filters

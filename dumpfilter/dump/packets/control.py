@@ -54,7 +54,8 @@ _V2_POSITION = 2
 
 
 def rotate(file: str, position: int, server_id: int, checksum: bool) -> bytes:
-    """Return the artificial Rotate event that tells a replica from which file and position the following events come.
+    """Return the artificial Rotate event that tells a replica from which file and position the following events
+    come.
     """
     return make_event(
         EventType.ROTATE,

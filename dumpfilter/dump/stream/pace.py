@@ -79,7 +79,8 @@ class Pace:
         self.rate = float("inf") if rate is None else rate
         self._written = 0
         self._begin: tuple[float, int] | None = None
-        """The time and the count of written bytes at which the connection became busy, or its rate was last measured.
+        """The time and the count of written bytes at which the connection became busy, or its rate was last
+        measured.
         """
         self._waited: tuple[float, int] | None = None
         """The time and the count of written bytes when the last blocked write ended."""

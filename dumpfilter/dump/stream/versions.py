@@ -14,7 +14,8 @@ PROTOCOL = 2
 
 
 class Peer(NamedTuple):
-    """A program and the version of the protocol that it speaks. An old program that names no version has 0 and ``""``.
+    """A program and the version of the protocol that it speaks. An old program that names no version has 0 and
+    ``""``.
     """
 
     protocol: int
@@ -26,7 +27,8 @@ class Peer(NamedTuple):
 
 
 def check_versions(*, slave: Peer, master: Peer) -> None:
-    """Raise ProtocolMismatch if slave and master speak different versions. The error's text names the side to upgrade.
+    """Raise ProtocolMismatch if slave and master speak different versions. The error's text names the side to
+    upgrade.
     """
     if slave.protocol != master.protocol:
         behind = "slave" if slave.protocol < master.protocol else "master"
