@@ -115,7 +115,7 @@ class Commit:
 
     @cached_property
     def stand_in(self) -> list[bytes]:
-        """The events that take the transaction's place for a replica that lacks its GTID."""
+        """The events that a replica gets in place of the dropped transaction, so that it has the GTID."""
         return stand_in_of(self.events[0], self.end, checksum=self.description.checksum)
 
 

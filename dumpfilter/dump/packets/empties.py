@@ -167,7 +167,7 @@ _MARIADB_REST = bytes([FL_TRANSACTIONAL | FL_ALLOW_PARALLEL]) + bytes(6)
 
 @functools.cache
 def _tail(family: Family, checksum: bool) -> npt.NDArray[np.uint8]:
-    """Return the events of a stand-in after its Gtid event."""
+    """Return the events of a stand-in that follow its Gtid event: BEGIN and Xid for MySQL, Xid for MariaDB."""
     xid = make_event(EventType.XID, _XID, checksum=checksum)
     begin = make_event(EventType.QUERY, _BEGIN, checksum=checksum)
     return as_array(begin + xid if family == "mysql" else xid)
@@ -175,12 +175,14 @@ def _tail(family: Family, checksum: bool) -> npt.NDArray[np.uint8]:
 
 @functools.cache
 def _mariadb_gtid(checksum: bool) -> bytes:
-    """Return an empty Gtid event of MariaDB."""
+    """Return a Gtid event of MariaDB whose GTID, server id and time are 0."""
     return make_event(EventType.MARIADB_GTID, bytes(_MARIADB_ID) + _MARIADB_REST, checksum=checksum)
 
 
 def stand_in_of(gtid: bytes, end: int, *, checksum: bool) -> list[bytes]:
-    """Return the events of the stand-in of one dropped transaction. :func:`with_empties` makes those of many.
+    """Return the events of the stand-in (empty transaction) for one dropped transaction.
+
+    :func:`with_empties` makes the stand-ins for many transactions at once.
 
     Parameters:
         gtid: the transaction's Gtid event.
