@@ -63,7 +63,7 @@ class _Held:
 
 
 class Resolver:
-    """A resolver gives roles and subjects to the events that the compiled scan leaves pending.
+    """Gives roles and subjects to the events that the compiled scan leaves pending.
 
     It remembers XA transactions from segment to segment.
 
@@ -91,9 +91,9 @@ class Resolver:
         self._scan_inside = scan_inside
         self._max_opened = max_opened
         self._held = _Held()
-        """The tables and statements found so far in the XA transaction that goes on in the next segment."""
+        """The tables and statements found so far in the XA transaction that continues in the next segment."""
         self._earlier: set[Xid] = set()
-        """The XA transactions that were prepared before the segment, and have not ended in it."""
+        """The XA transactions that were prepared before the segment, and have not ended in it so far."""
 
     @property
     def prepared(self) -> Prepared:
@@ -109,11 +109,10 @@ class Resolver:
         *,
         open_xa: bool,
     ) -> Resolved:
-        """Give roles and subjects to the events of a segment that the compiled scan left pending, and write them to
-        ``columns``.
+        """Write the roles and subjects of the events that the compiled scan left pending to ``columns``.
 
-        ``data`` has the bytes of the events, and begins at file offset ``offset``. ``open_xa`` tells whether an XA
-        transaction goes on after the segment.
+        ``data`` has the bytes of the segment's events, from the byte offset ``offset`` in the file on. ``fd`` is the
+        format description event in force. ``open_xa`` tells whether an XA transaction continues after the segment.
 
         Raises BinlogError, with the position, for an unreadable event in a file without checksums, because the file
         may be damaged. With a right checksum, the server itself wrote the event in this form, and the master sends it

@@ -1,4 +1,4 @@
-"""The distance between a reader and the end of a binlog set or relay log, in bytes and in seconds."""
+"""The lag of a reader of a binlog set or relay log behind its end, in bytes and in seconds."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dumpfilter.binlog.events import MAGIC
 from dumpfilter.binlog.file_reads import open_regular, read_up_to
 
 Place = tuple[str, int]
-"""A binlog file and a position in it."""
+"""A binlog position: the name of a file, and a byte offset in it."""
 
 
 class BinlogEnd:
-    """The files of a binlog set with their sizes at one moment, from which the lag of any reader is computed.
+    """The sizes of the files of a binlog set at one moment, from which the lag of any reader is computed.
 
     The lag in seconds needs a read of the file, whose result is cached for all readers at one position. ``paths`` are
-    the files by name, oldest first. ``end`` is the position at which the binlog ends for readers, if not at the end of
-    the newest file.
+    the files by name, oldest first. ``now`` is a Unix time, seconds. ``end`` is the position at which the binlog ends
+    for readers; None: the end of the newest file.
     """
 
     def __init__(self, paths: Mapping[str, Path], now: float, end: Place | None = None) -> None:
@@ -33,7 +33,7 @@ class BinlogEnd:
             before = itertools.takewhile(lambda name: name != end[0], paths)
             self._sizes = {**{name: self._sizes[name] for name in before}, end[0]: end[1]}
         self._after: dict[str, int] = {}
-        """The bytes of all later files, by file."""
+        """The total size of all later files, by file name."""
         later = 0
         for name in reversed(self._sizes):
             self._after[name] = later
@@ -46,14 +46,14 @@ class BinlogEnd:
         return len(self._paths)
 
     def lag_bytes(self, place: Place) -> int | None:
-        """Return the bytes of the binlog after a place. None if the set no longer has the file."""
+        """Return the number of bytes of the binlog after a position. None if the set no longer has the file."""
         file, position = place
         if file not in self._sizes:
             return None
         return max(0, self._sizes[file] - position) + self._after[file]
 
     def lag_seconds(self, place: Place) -> float | None:
-        """Return the time since the server wrote the first event after a place, or 0 if there is no such event.
+        """Return the seconds since the server wrote the first event after a position, or 0 if there is no such event.
 
         Return None if the file is gone or cannot be read.
         """

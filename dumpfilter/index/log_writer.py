@@ -1,7 +1,8 @@
 """The writing of a binlog set by this process: a receiver's store, or a slave's relay log.
 
-A crash at any moment leaves a valid set, which lacks its newest events at worst. A file's head is on the disk before
-the index names the file. The writer decides up to where a file counts after a crash, and cuts the rest.
+A crash at any moment leaves a valid set, which at worst lacks its newest events. The first events of a file are on the
+disk before the index names the file. The owner of the set decides up to which position a file is valid after a crash,
+and truncates the rest.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from dumpfilter.index.index_file import INDEX_CHANGES, read_index
 
 
 def write_index(index: Path, names: Sequence[str]) -> None:
-    """Replace the index file of a set by one that names these files, as servers write it. Raises OutputError."""
+    """Replace the index file of a set by one with these file names, in the format of servers. Raises OutputError."""
     text = "".join(f"./{name}\n" for name in names)
     files.replace(index, text.encode("utf-8", "surrogateescape"))
 
 
 class GrowingFile:
-    """A file of the set that is open for appending. A method raises OutputError when the system refuses."""
+    """A file of the set that is open for appending. Methods raise OutputError when the system reports an error."""
 
     def __init__(self, path: Path, fd: int, end: int) -> None:
         self.path = path
@@ -34,12 +35,12 @@ class GrowingFile:
         self.end = end
         """The size of the file, bytes."""
         self.is_synced = False
-        """Whether all that was written is on the disk, or on its way there (:meth:`LogWriter.sync_later`)."""
+        """Whether all written bytes are on the disk, or are being synced by :meth:`LogWriter.sync_later`."""
         self._fd = fd
 
     @classmethod
     def create(cls, path: Path, head: bytes) -> Self:
-        """Create a file with its first bytes. A rest of a crash under the name is removed."""
+        """Create a file with its first bytes, ``head``. A file of this name that a crash left is removed."""
         made = cls(path, files.create(path), 0)
         try:
             made.append(head)
@@ -50,12 +51,14 @@ class GrowingFile:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open a file to append at its end. Raises OSError."""
+        """Open an existing file to append at its end. Raises OSError."""
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         return cls(path, fd, os.lseek(fd, 0, os.SEEK_END))
 
     def append(self, data: bytes | memoryview) -> None:
-        """Write at the end of the file. After an error the file ends where it ended before, if the system allows it."""
+        """Write at the end of the file. After an error the file is truncated to its former end, if the system allows
+        it.
+        """
         self.is_synced = False
         try:
             files.write(self.path, self._fd, data)
@@ -66,24 +69,24 @@ class GrowingFile:
         self.end += len(data)
 
     def cut(self, end: int) -> None:
-        """Remove everything behind an offset."""
+        """Truncate the file to the size ``end``."""
         if self.end > end:
             files.truncate(self.path, self._fd, end)
         self.end = end
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return bytes of the file, or fewer at its end."""
+        """Return ``length`` bytes of the file from the byte offset ``offset`` on, or fewer at its end."""
         with files.writing(self.path):
             return os.pread(self._fd, length, offset)
 
     def sync(self) -> None:
-        """Wait until all that was written is on the disk."""
+        """Wait until all written bytes are on the disk (fsync)."""
         if not self.is_synced:
             files.sync(self.path, self._fd)
             self.is_synced = True
 
     def close(self) -> None:
-        """Close the file as it is."""
+        """Close the file without a sync to the disk."""
         os.close(self._fd)
 
 
@@ -91,20 +94,21 @@ F = TypeVar("F", bound=GrowingFile)
 
 
 class LogWriter(Generic[F]):
-    """A set that this process writes: the files that an index file names, the newest of which is open for appending.
+    """A binlog set that this process writes: the files that an index file names, the newest of which is open for
+    appending.
 
     With ``synced`` a file's first bytes are on the disk before the index names the file, and all of a file before the
-    next one begins. ``index`` is None before the first file, if the file's name tells that of the index.
+    next one begins. ``index`` is the index file; None before the first file, if its name is not known yet.
     """
 
     def __init__(self, index: Path | None, *, synced: bool) -> None:
         self.index = index
         self.file: F | None = None
-        """The file that is being written. None before :meth:`begin`, and after a file could not be begun."""
+        """The file that is being written. None before :meth:`begin`, and after an error in it."""
         self._synced = synced
         self._syncing_thread = ThreadPoolExecutor(1, "log-sync")
         self._syncing: deque[Future[None]] = deque()
-        """The calls of :meth:`sync_later` whose results nobody has seen."""
+        """The calls of :meth:`sync_later` whose results have not been checked yet."""
 
     @property
     def names(self) -> list[str]:
@@ -112,7 +116,7 @@ class LogWriter(Generic[F]):
         return [] if self.index is None else [Path(line).name for line in read_index(self.index) if line]
 
     def begin(self, index: Path, made: F) -> F:
-        """Name a new file in the index after the others, and write to the file from now on.
+        """Add a new file to the index, and write to this file from now on.
 
         After an error the file is closed, and the index does not name the file.
         """
@@ -130,25 +134,27 @@ class LogWriter(Generic[F]):
 
     @property
     def is_synced(self) -> bool:
-        """Whether all that was written is known to be on the disk."""
+        """Whether all written bytes are known to be on the disk."""
         return not self._syncing and (self.file is None or self.file.is_synced)
 
     @property
     def is_syncing(self) -> bool:
-        """Whether a call of :meth:`sync_later` is under way."""
+        """Whether a sync that :meth:`sync_later` has started is still running."""
         return any(not one.done() for one in self._syncing)
 
     def sync(self) -> None:
-        """Wait until all that was written is on the disk. Raises OutputError, also when an earlier call has failed."""
+        """Wait until all written bytes are on the disk. Raises OutputError, also when a sync of :meth:`sync_later` has
+        failed.
+        """
         self._see_results(0)
         if self.file is not None:
             self.file.sync()
 
     def sync_later(self, *then: Path) -> None:
-        """Have another thread write all that was written, and ``then`` other files, to the disk.
+        """Let another thread sync the open file, and the other files ``then``, to the disk.
 
-        Two such calls may be under way. A further call waits, so that a slow disk slows down the sender of the log.
-        Raises OutputError when an earlier call has failed.
+        Two such syncs may be running. A further call waits, so that a slow disk slows down the sender of the log.
+        Raises OutputError when an earlier sync has failed.
         """
         assert self.file is not None
         self._see_results(0 if self.file.is_synced and not then else 1)
@@ -157,7 +163,9 @@ class LogWriter(Generic[F]):
             self._syncing.append(self._syncing_thread.submit(_write_to_disk, (self.file.path, *then)))
 
     def _see_results(self, most: int) -> None:
-        """Wait until at most ``most`` calls of :meth:`sync_later` are under way. Raises OutputError."""
+        """Wait until at most ``most`` syncs of :meth:`sync_later` are running. Raises OutputError when one has
+        failed.
+        """
         while len(self._syncing) > most:
             error = self._syncing.popleft().exception()
             if error is not None:
@@ -168,9 +176,9 @@ class LogWriter(Generic[F]):
                 raise error
 
     def close_file(self, *, synced: bool = True) -> None:
-        """Close the open file, if any, as it is. Without ``synced`` do not wait for the disk.
+        """Close the open file, if any. Without ``synced`` do not sync it to the disk first.
 
-        Calls of :meth:`sync_later` end first. Raises OutputError, also when such a call has failed.
+        Syncs of :meth:`sync_later` are awaited. Raises OutputError, also when one of them has failed.
         """
         file, self.file = self.file, None
         ended, self._syncing = self._syncing, deque()

@@ -15,12 +15,11 @@ _FRAMES = (b"ROLLBACK", b"SAVEPOINT ", b"RELEASE SAVEPOINT ")
 
 
 def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int | None]:
-    """Return the statement of a Query or Execute_load_query event, and the event's role if the text is a transaction
-    keyword.
+    """Return the statement of a Query or Execute_load_query event, and the event's role if it is a transaction keyword
+    such as COMMIT.
 
-    A role is the way in which an event travels in a filtered stream. The keywords, such as COMMIT, have a role of
-    their own; for any other statement the second value is None. Raises BinlogCorrupt (without file and position) when
-    the event is malformed.
+    A role is the way in which an event travels in a filtered stream. It is None for any other statement, and for an
+    event whose text is not compressed. Raises BinlogCorrupt (without file and position) when the event is malformed.
     """
     kind = EventType(event[4])
     query = decode_statement_event(kind, fd.body(event), fd)
@@ -45,7 +44,10 @@ def decode_statement_event(kind: EventType, body: bytes | memoryview, fd: Format
 
 
 def statement_of(query: QueryEvent, fd: FormatDescription) -> Statement:
-    """Return the statement of a decoded Query event, with the tables and databases that filters decide by."""
+    """Return the statement of a decoded Query event, with the tables and databases that filters decide by.
+
+    ``fd`` is the format description event in force.
+    """
     status = query.status
     shape = statement_shape(query.text, family=fd.family, sql_mode=status.sql_mode or 0)
     read = _subject if len(shape) <= LONGEST_REMEMBERED else _subject.__wrapped__

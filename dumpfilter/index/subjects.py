@@ -1,6 +1,6 @@
 """Subjects: the tables and statements about which a filter decides, numbered from 0.
 
-The index stores the number of its subject with every event. A filter decides once about each subject, whether to send
+The index stores the number of its subject with every event. A filter decides once about each subject whether to send
 or drop its events. The dump thread looks the decision up in an array by the subject's number. WL#2387 proposes flags
 on the server's table object for the same purpose.
 """
@@ -29,11 +29,11 @@ class TableSubject:
     table: str
 
     def tables(self) -> tuple[TableName, ...]:
-        """Return the table itself, as :meth:`Statement.tables` returns those of a statement."""
+        """Return the table itself, in the form of :meth:`Statement.tables`."""
         return (TableName(self.database, self.table),)
 
     def schemas(self) -> tuple[str, ...]:
-        """Return the table's schema, as :meth:`Statement.schemas` returns those of a statement."""
+        """Return the table's schema, in the form of :meth:`Statement.schemas`."""
         return (self.database,) if self.database else ()
 
     def schema_and_table(self) -> SchemaAndTable:
@@ -45,7 +45,7 @@ Subject = TableSubject | Statement
 
 
 def numbers_on_tables(subjects: Sequence[Subject]) -> list[int]:
-    """Return the indexes of the subjects that tell whether a filter lets anything pass: rows, and statements on tables.
+    """Return the indexes of the subjects that show whether a filter sends anything: tables, and statements on tables.
 
     Table rules let a CREATE DATABASE pass even if they match nothing. Such statements count only in a set that has no
     others.
@@ -59,7 +59,7 @@ def numbers_on_tables(subjects: Sequence[Subject]) -> list[int]:
 
 
 class Subjects:
-    """The register that numbers the subjects (tables and statements) of a binlog set, shared by all scans of the set.
+    """Numbers the subjects (tables and statements) of a binlog set, for all scans of the set.
 
     The compiled scan numbers tables in the arrays of ``names``, :meth:`statement` numbers statements, and
     :meth:`any_of` numbers sets of both. A number is never given to another subject, so that a filter's verdicts by
@@ -74,7 +74,9 @@ class Subjects:
         self._known: list[Subject | None] = []
         self._statements: dict[Statement, int] = {}
         self._tables: dict[TableSubject, int] = {}
-        """The numbers that Python code has given to tables. The compiled scan keeps its tables in ``names`` instead."""
+        """The numbers that Python code has given to tables. The tables of the compiled scan are in ``names``
+        instead.
+        """
         self._sets: dict[tuple[int, ...], int] = {}
         self._members: dict[int, tuple[int, ...]] = {}
         self.names = K.Names(
@@ -115,9 +117,7 @@ class Subjects:
         return sorted({inner for member in members for inner in self.single(member)})
 
     def since(self, first: int) -> Iterator[Subject]:
-        """Yield the tables and statements with the numbers from ``first`` on. The caller knows those with smaller
-        numbers.
-        """
+        """Yield the tables and statements with the numbers from ``first`` on."""
         for number in range(first, self.count):
             if self.members(number) is None:
                 yield self[number]
@@ -133,7 +133,7 @@ class Subjects:
         return number
 
     def number_of(self, subject: Subject) -> int:
-        """Return this register's number for a table or statement that another register numbered.
+        """Return the number in this object for a table or statement that another :class:`Subjects` numbered.
 
         If the compiled scan meets the same table, it gives the table another number, so that the table has two.
         """
@@ -145,7 +145,8 @@ class Subjects:
         return number
 
     def any_of(self, numbers: Iterable[int]) -> int:
-        """Return the number of a set of tables and statements. A filter that sends one of them sends the set.
+        """Return the number of a set of tables and statements. A filter that sends one of them sends the events of the
+        set.
 
         An XA COMMIT has such a set as its subject, for example. Equal sets have one number. A set of one table or
         statement has the number of that table or statement.
@@ -191,14 +192,14 @@ class Subjects:
         )
 
     def load(self, state: npt.NDArray[np.void]) -> None:
-        """Write the number of subjects and the bytes of names into the state record of a compiled scan, before it
+        """Write the numbers of subjects and of bytes of names into the state record of a compiled scan, before it
         begins.
         """
         state["subjects"] = self.count
         state["name_bytes"] = self.name_bytes
 
     def store(self, state: npt.NDArray[np.void]) -> None:
-        """Read from the state record of a compiled scan how many tables and bytes of names the scan has added."""
+        """Read back from the state record of a compiled scan how many tables and bytes of names it has added."""
         self.count = int(state["subjects"][0])
         self.name_bytes = int(state["name_bytes"][0])
 

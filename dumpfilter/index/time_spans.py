@@ -1,8 +1,8 @@
-"""The time that the events of a binlog span, whatever the order of their timestamps.
+"""The time spans that the events of a binlog cover, whatever the order of their timestamps.
 
 An event's timestamp is the begin of its statement by the clock of the server that first ran the statement. Timestamps
 need not rise: a long statement is logged after shorter ones, ``SET TIMESTAMP`` sets any time, and a replica logs the
-timestamps of its sources. Events without a timestamp (0) have no time.
+timestamps of its sources. Events without a timestamp (0) are ignored.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 LONGEST_PAUSE = 86_400
-"""The longest time without an event that counts as active, seconds. The limit is a day, so that quiet nights count. A
-single statement with a wrong clock adds nothing."""
+"""The longest time without an event that belongs to a span, seconds. It is a day, so that quiet nights count as
+active.
+
+A single statement with a wrong clock adds no active time.
+"""
 
 TimeSpan = tuple[int, int]
 """The first and the last time of a span, Unix seconds."""
@@ -24,7 +27,7 @@ TimeSpans = tuple[TimeSpan, ...]
 
 
 def spans_of(times: npt.NDArray[np.uint32]) -> TimeSpans:
-    """Return the spans of these timestamps, Unix seconds in any order. Timestamps of 0 are left out."""
+    """Return the spans that these timestamps cover. They are Unix seconds in any order, and 0 is ignored."""
     times = times[times > 0]
     if not len(times):
         return ()
@@ -39,7 +42,7 @@ def spans_of(times: npt.NDArray[np.uint32]) -> TimeSpans:
 
 
 def joined(parts: Iterable[TimeSpans]) -> TimeSpans:
-    """Return the spans of several parts of a binlog together.
+    """Return the spans of several parts of a binlog, merged.
 
     >>> joined([((10, 20), (200_000, 200_005)), (), ((15, 30),)])
     ((10, 30), (200000, 200005))
@@ -54,5 +57,5 @@ def joined(parts: Iterable[TimeSpans]) -> TimeSpans:
 
 
 def active_seconds(spans: TimeSpans) -> int:
-    """Return the seconds of all spans together, without the pauses between them."""
+    """Return the total length of all spans in seconds, without the pauses between them."""
     return sum(last - first for first, last in spans)

@@ -56,7 +56,7 @@ def canonical(xid: Xid) -> Xid:
 
 
 class XaTransactions:
-    """A register of the XA transactions that are prepared at the position that a scan has reached."""
+    """The XA transactions that are prepared at the position that a scan has reached."""
 
     def __init__(self, prepared: Prepared = NONE_PREPARED) -> None:
         self._prepared = dict(prepared)
@@ -64,13 +64,13 @@ class XaTransactions:
 
     @property
     def prepared(self) -> Prepared:
-        """A copy of the register of prepared XA transactions, which later events do not change."""
+        """The prepared XA transactions, as an immutable copy."""
         if self._snapshot is None:
             self._snapshot = MappingProxyType(dict(self._prepared)) if self._prepared else NONE_PREPARED
         return self._snapshot
 
     def prepare(self, xid: Xid, holds: int) -> None:
-        """Add the XA transaction that an XA_prepare event ends.
+        """Add the XA transaction that an XA_prepare event prepares.
 
         ``holds`` is the number of the set of the transaction's tables and statements, or ALWAYS.
         """
@@ -78,11 +78,10 @@ class XaTransactions:
         self._snapshot = None
 
     def end(self, xid: Xid) -> int | None:
-        """Remove the XA transaction that an XA COMMIT or XA ROLLBACK ends, and return its value in the register.
+        """Remove the XA transaction that an XA COMMIT or XA ROLLBACK ends, and return its value in :data:`Prepared`.
 
-        The result is None when the register does not have the transaction.
-
-        The value is the number of the set of the transaction's tables and statements, or ALWAYS.
+        It is the number of the set of the transaction's tables and statements, or ALWAYS. None: no such transaction is
+        prepared.
         """
         holds = self._prepared.pop(canonical(xid), None)
         if holds is not None:

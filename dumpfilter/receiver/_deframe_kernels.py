@@ -1,4 +1,4 @@
-"""Compiled code that turns the packets of a replication stream into consecutive events, a whole buffer in one pass."""
+"""Compiled code that extracts the events from the packets of a replication stream, a whole buffer in one pass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKET_HEADER = 4
 """The length of a packet's header, bytes: 3 for the payload's length, 1 for the sequence number."""
 
 LONGEST_PAYLOAD = 0xFFFFFF
-"""The longest payload of one packet, bytes. A longer message goes on in the next packet."""
+"""The longest payload of one packet, bytes. A longer message continues in the next packet."""
 
 
 EVENT_AHEAD = 0
@@ -35,14 +35,14 @@ _MASK = np.int64(0xFFFFFFFF)
 
 @kernel
 def deframe(buffer: Bytes, begin: int, end: int, out: Bytes, sequence: int, position: int, least: int):
-    """Copy the events of the packets in ``buffer[begin:end]`` to ``out``, back to back.
+    """Copy the events of the packets in ``buffer[begin:end]`` to ``out``, one directly after another.
 
-    ``sequence`` is the sequence number that is due, ``position`` the place of the next event in its binlog file, and
-    ``least`` the least length of an event. ``out`` is as large as ``buffer``. The pass stops at the first packet that
-    is not whole, is not right, or holds no ordinary event.
+    ``sequence`` is the sequence number that the next packet must have, and ``position`` the byte offset of the next
+    event in its binlog file. ``least`` is the smallest valid length of an event. ``out`` is as large as ``buffer``.
+    The pass stops at the first packet that is incomplete, malformed, or holds no ordinary event.
 
     Return the number of bytes read, the number of bytes written, the next sequence number, and whether the next packet
-    holds no ordinary event: an error, an end, or an event that says where the stream is.
+    holds no ordinary event. Such a packet is an error, an end, or an event that tells the stream's position.
     """
     base = np.uintp(buffer.ctypes.data)
     target = np.uintp(out.ctypes.data)
@@ -84,10 +84,11 @@ def deframe(buffer: Bytes, begin: int, end: int, out: Bytes, sequence: int, posi
 
 @kernel
 def walk(data: Bytes, size: int, position: int, has_checksums: bool):
-    """Walk over the whole events at the begin of ``data[:size]``, which stands at ``position`` in its file.
+    """Check the events in ``data[:size]`` one after another. ``data`` begins at the byte offset ``position`` in its
+    file.
 
-    Return the offset of the last whole event, the end of the whole events, and whether a damaged event follows them.
-    The length, the place or the checksum of a damaged event is wrong.
+    Return the offset of the last whole event, the end of the whole events, and whether a damaged event follows them. A
+    damaged event has a wrong length, ``end_log_pos`` or checksum.
     """
     base = np.uintp(data.ctypes.data)
     least = LEAST_WITH_CHECKSUM if has_checksums else LEAST_WITHOUT_CHECKSUM

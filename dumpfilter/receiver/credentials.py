@@ -1,4 +1,6 @@
-"""The user and the password for a source, from the places that MySQL's own clients use. No argument has a password."""
+"""The user and the password for a source, from the places that MySQL's own clients use. No command-line argument holds
+a password.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,18 @@ from dumpfilter.receiver.url import SourceUrl
 
 PASSWORD_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"
 SECTIONS = ("client", "dumpfilter-source")
-"""The sections of an option file that are read. The later one wins."""
+"""The sections of an option file that are read. A later section has precedence."""
 
 _DEFAULT_FILE = "~/.my.cnf"
 _ON = ("", "1", "on", "true")
-"""The values with which an option file turns an option on. The name alone does so, too."""
+"""The values with which an option file turns an option on. An empty value is an option without a value."""
 
 
 def find_credentials(url: SourceUrl, environment: Mapping[str, str] | None = None) -> Login:
-    """Return the login for a source. What the address says wins over the option file.
+    """Return the login for a source. Parts of the URL have precedence over the option file.
 
-    The option file is ``~/.my.cnf`` if the address names none. Raises OptionError for a file that cannot be read.
+    The option file is ``~/.my.cnf`` if the URL names none. ``environment`` replaces the process's environment
+    variables. Raises OptionError for a file that cannot be read.
     """
     environment = os.environ if environment is None else environment
     options: dict[str, str] = {}
@@ -62,10 +65,10 @@ def find_credentials(url: SourceUrl, environment: Mapping[str, str] | None = Non
 
 
 def _mode(text: str, *, is_local: bool, has_ca: bool) -> TlsMode:
-    """Return the mode of an option file, or the default.
+    """Return the TLS mode that ``text`` names, or the default for any other text.
 
-    The default verifies the identity with a CA, and otherwise requires TLS from other machines and prefers it on this
-    machine.
+    The default verifies the server's identity with a CA. Otherwise it requires TLS for other machines and prefers it
+    on this machine.
     """
     try:
         return TlsMode(text)
@@ -76,7 +79,7 @@ def _mode(text: str, *, is_local: bool, has_ca: bool) -> TlsMode:
 
 
 def _public_key(url: SourceUrl, path: Path | None) -> bytes:
-    """Return the server's public key, empty without a file. Raises OptionError for a file that has none."""
+    """Return the server's public key in PEM, empty without a file. Raises OptionError for a file without such a key."""
     if path is None:
         return b""
     # The imports take longer than a command that reads files has.

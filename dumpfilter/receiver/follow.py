@@ -1,4 +1,6 @@
-"""The follower: it keeps a store up to date with its source, over as many connections as it takes."""
+"""The follower: it keeps a store (the received binlog files) up to date with its source, and reconnects after
+errors.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ NEWEST = "newest"
 
 _LONGEST_WAIT = 60.0
 _MOST_DAMAGED = 3
-"""The damaged streams in a row, without an event between them, after which a receiver gives up."""
+"""The number of damaged streams in a row, without an event between them, after which a receiver gives up."""
 
 
 @dataclass(frozen=True)
@@ -34,16 +36,18 @@ class FollowOptions:
     """The options of a follower."""
 
     stop_never: bool = False
-    """Whether the follower waits for new events at the end of the newest file."""
+    """Whether the follower waits for new events at the end of the newest file, instead of ending there."""
     retries: int = 10
-    """The failed attempts in a row after which the follower gives up; 0: never."""
+    """The number of failed attempts in a row after which the follower gives up; 0: it never gives up."""
     wait_for_first: bool = False
-    """Whether a source that cannot be reached at the start is tried again, as later."""
+    """Whether the follower tries again if the source cannot be reached at the start. Later it tries again in any
+    case.
+    """
     longest_wait: float = _LONGEST_WAIT
 
 
 class Follower:
-    """The receiver of one source into one store. :meth:`run` works in the caller's thread until the work is done.
+    """Receives the binlog of one source into one store. :meth:`run` works in the caller's thread until it is done.
 
     Parameters:
         url: the source's address.
@@ -66,11 +70,11 @@ class Follower:
         self.store = store
         self.progress = Progress()
         self.is_connected = False
-        """Whether the source is sending its binlog now."""
+        """Whether the source is sending its binlog at present."""
         self.connections = 0
-        """The number of connections that got as far as the dump."""
+        """The number of connections on which a dump was requested."""
         self.failures = 0
-        """The number of attempts and connections that ended in an error."""
+        """The number of failed attempts to connect, and of connections that ended in an error."""
         self.last_error = ""
         self.last_error_at = 0.0
         self._options = options or FollowOptions()
@@ -79,7 +83,9 @@ class Follower:
         self._stopped = threading.Event()
         self._connection: SourceConnection | None = None
         self.turns: Turns | None = None
-        """The event loop that waits for the source while little arrives; None: the thread of :meth:`run` waits."""
+        """The event loop that waits for the source while few events arrive. None: the thread of :meth:`run` waits
+        itself.
+        """
         self._has_warned = False
 
     @property
@@ -88,7 +94,7 @@ class Follower:
         return self._stopped.is_set()
 
     def stop(self) -> None:
-        """End :meth:`run` soon. Any thread and any signal handler may call this method."""
+        """Let :meth:`run` end soon. Any thread and any signal handler may call this method."""
         self._stopped.set()
         connection = self._connection
         if connection is not None:
@@ -97,7 +103,8 @@ class Follower:
     def run(self) -> None:
         """Receive until the end of the source's binlog, or until :meth:`stop`.
 
-        After a lost connection the follower connects again. Raises DumpfilterError for an error that no retry can cure.
+        After a lost connection the follower connects again. Raises DumpfilterError for an error that no further
+        attempt can cure.
         """
         self._warn_of_impostors()
         damaged, backoff = 0, Backoff(self._options.longest_wait)
@@ -126,7 +133,7 @@ class Follower:
                 self._stopped.wait(wait)
 
     def _warn_of_impostors(self) -> None:
-        """Log what another server in the source's place would get, unless the source's certificate is verified."""
+        """Log what a fake server at the source's address could obtain, unless the source's certificate is verified."""
         if self.url.socket or self._has_warned:
             return
         self._has_warned = True
@@ -153,7 +160,7 @@ class Follower:
         self.last_error, self.last_error_at = str(error), time.time()
 
     def _receive(self) -> None:
-        """Receive over one connection."""
+        """Receive over one connection until the dump ends."""
         connection = SourceConnection(self.url)
         self._connection = connection
         try:
@@ -184,7 +191,9 @@ class Follower:
             self.store.close_file()
 
     def _range(self, facts: SourceFacts) -> tuple[str, str]:
-        """Return the file at which an empty store begins (empty for the oldest), and the last file (empty for all)."""
+        """Return the file at which an empty store begins (empty for the oldest), and the last file to receive (empty
+        for all).
+        """
         first = "" if self.url.first == OLDEST else self.url.first
         last = self.url.last
         if first == NEWEST:

@@ -1,4 +1,4 @@
-"""The login at a source with PyMySQL, and the raw socket for the dump after it."""
+"""The login at a source with PyMySQL, and the socket for the dump after it."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ CONNECT_SECONDS = 10.0
 """The longest wait for a connection, and for each answer before the dump, seconds."""
 
 _MOST_ANSWERED = 8 << 20
-"""The most bytes that are read before the dump. The list of 100,000 binlog files has 4 MiB."""
+"""The largest number of bytes that are read before the dump. The list of 100,000 binlog files has 4 MiB."""
 
 _LONGEST_TEXT = 500
-"""The length at which a text of the source is cut in errors, characters."""
+"""The length to which a text of the source is cut in errors, characters."""
 
 _CLIENT_ERRORS = range(2000, 3000)
-"""The numbers of the errors that the client library itself reports, and that no server sends."""
+"""The numbers of the errors that the client library itself raises, and that no server sends."""
 
 MOMENTARY_ERRORS = frozenset(
     {
@@ -59,20 +59,20 @@ MOMENTARY_ERRORS = frozenset(
         3024,  # the query took too long
     }
 )
-"""The numbers of the servers' errors that pass by themselves."""
+"""The numbers of the server errors that may disappear without help."""
 
 _ACCESS_ERRORS = frozenset({1044, 1045, 1142, 1227, 1698, 3118, 4031, 4151})
 _ACCESS_DENIED = 1045
-"""The number of the error for a wrong password. MariaDB also uses it for a missing privilege."""
+"""The error number for a wrong password. MariaDB also uses it for a missing privilege."""
 
 _NO_SUCH_PRIVILEGE = 1227
 _PRIVILEGE_ERRORS = frozenset({1044, 1142, _NO_SUCH_PRIVILEGE})
 
 
 class SourceConnection:
-    """A connection to a source: questions first, then the socket of the dump.
+    """A connection to a source, for statements first and then for the dump.
 
-    Raises ConnectionLost, TlsError, SourceRefused or SourceStreamDamaged. Each names the address.
+    The methods raise ConnectionLost, TlsError, SourceRefused or SourceStreamDamaged. Each error names the address.
     """
 
     def __init__(self, url: SourceUrl) -> None:
@@ -98,11 +98,11 @@ class SourceConnection:
 
     @property
     def is_mariadb(self) -> bool:
-        """Whether the server says at the login that it is MariaDB."""
+        """Whether the server identifies itself as MariaDB at the login."""
         return "mariadb" in str(self._client.server_version).lower()
 
     def ask(self, statement: str) -> Sequence[Sequence[Any]]:
-        """Run a statement and return its rows. Every value is a text or None."""
+        """Run a statement and return its rows. Every value is a string or None."""
         try:
             with self._client.cursor() as cursor:
                 cursor.execute(statement)
@@ -120,7 +120,7 @@ class SourceConnection:
             raise
 
     def command(self, number: int, payload: bytes) -> None:
-        """Send a command other than a statement, and wait for the OK packet of its answer."""
+        """Send a command of the client/server protocol other than a statement, and wait for its OK packet."""
         try:
             self._client._execute_command(number, payload)
             self._client._read_packet()
@@ -130,7 +130,7 @@ class SourceConnection:
     def begin_dump(self, payload: bytes, timeout: float) -> socket.socket:
         """Send COM_BINLOG_DUMP and return the socket, from which the packets of the dump are read.
 
-        ``timeout`` is the longest silence, after which the socket raises TimeoutError.
+        The socket raises TimeoutError when the source sends nothing for ``timeout`` seconds.
         """
         try:
             self._client._execute_command(COMMAND.COM_BINLOG_DUMP, payload)
@@ -141,7 +141,9 @@ class SourceConnection:
         return stream
 
     def interrupt(self) -> None:
-        """End the connection, so that a thread that waits for the source wakes up. Any thread may call this method."""
+        """Shut the connection down, so that a thread that waits for the source wakes up. Any thread may call this
+        method.
+        """
         stream = self._client._sock
         if stream is not None:
             # The source may have closed the connection already.
@@ -153,7 +155,7 @@ class SourceConnection:
         self._client._force_close()
 
     def refusal(self, number: int, text: str) -> DumpfilterError:
-        """Return the error for an error packet of the source."""
+        """Return the error for an error packet with this number and text. It says what to do."""
         said = printable(text, _LONGEST_TEXT)
         where = str(self.url)
         if number in MOMENTARY_ERRORS:
@@ -179,7 +181,7 @@ class SourceConnection:
         return error
 
     def _explained(self, error: Exception) -> DumpfilterError:
-        """Return the typed error for any error of PyMySQL, of the system, or of a hostile source."""
+        """Return a dumpfilter error for any error of PyMySQL or the system, or for invalid answers of a source."""
         where = str(self.url)
         original = getattr(error, "original_exception", None) or error
         if isinstance(original, DumpfilterError):

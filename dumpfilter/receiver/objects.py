@@ -1,4 +1,4 @@
-"""The objects that a running server has, for a text that is to run there."""
+"""The list of the databases, tables, triggers, routines and events that a running server has."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _NAMES = {
     "routines": "routine_schema, routine_name",
     "events": "event_schema, event_name",
 }
-"""The columns with the names of objects, by the table of information_schema."""
+"""The columns of information_schema with the names of objects, by table."""
 
 
 def objects_of(address: str) -> list[str]:
-    """Return the objects that a server shows to an account, each as a LIKE pattern of ``db.name``.
+    """Return the objects that a server shows to the account, each as a LIKE pattern for ``db.name``.
 
     A database is ``db.``. ``address`` is a mysql:// URL. Raises OptionError for a wrong address, and the errors of
     SourceConnection.

@@ -1,4 +1,6 @@
-"""The reception of one connection: packets in, files of the store out, with every claim of the source checked."""
+"""The reception over one connection: packets in, binlog files of the store out. Everything that the source sends is
+checked.
+"""
 
 from __future__ import annotations
 
@@ -41,46 +43,52 @@ from dumpfilter.receiver.stream import MOST_POSITION, SourceFacts, begin_stream
 
 FIRST_POSITION = 4
 _SYNC_SECONDS = 1.0
-"""The interval of :attr:`Sync.INTERVAL`, seconds."""
+"""The interval of syncs to the disk with :attr:`Sync.INTERVAL`, seconds."""
 
 _TELL_SECONDS = 0.02
 """The longest time between two calls of ``on_progress`` while the source sends without a pause, seconds."""
 
 _POSITION_LOST = 1236
-"""The number of the error with which a source refuses a file and position."""
+"""The error number with which a source refuses a file and position."""
 
 _ERROR = 0xFF
 _END = 0xFE
 _LONGEST_END = 9
 _ENDLESS_CONTROL = 100_000
-"""The most control packets in a minute without an event between them. A server sends a heartbeat a period."""
+"""The largest number of control packets in a minute without an event between them. A server sends one heartbeat in
+each period.
+"""
 
 _CONTROL_SECONDS = 60.0
 _HEARTBEATS = (EventType.HEARTBEAT, EventType.HEARTBEAT_V2)
 
 _MOST_IN_A_TURN = 64 << 10
-"""The bytes from the source after which a turn of an event loop reads no more."""
+"""The number of bytes from the source after which one turn of an event loop stops reading."""
 
 _MOST_TURNS = 16
-"""The full turns in a row after which the receiving thread takes the rest. Fewer are a burst, or follow a delay."""
+"""The number of full turns in a row after which the receiving thread takes over. Fewer are a burst, or follow a
+delay.
+"""
 
 
 @dataclass
 class Progress:
-    """The state of a receiver, which other threads may read."""
+    """The progress of a receiver, which other threads may read: the binlog file and position up to which events are
+    stored.
+    """
 
     file: str = ""
     position: int = 0
     bytes: int = 0
-    """The bytes of events that came from the source since the start."""
+    """The number of bytes of events that came from the source since the start."""
     events_at: float = 0.0
-    """The time at which the last event came, seconds since 1970; 0 before the first one."""
+    """The Unix time at which the last event came, seconds; 0 before the first one."""
     files: list[tuple[str, int]] = field(default_factory=list)
     """The source's files with their sizes at the last connection; empty if the user may not list them."""
 
 
 class Turns(Protocol):
-    """An event loop that waits for a source in place of the receiving thread.
+    """An event loop that waits for a source instead of the receiving thread.
 
     A receiving thread would have to be woken for each commit, and would have to wake the loop that sends the commit.
     """
@@ -92,11 +100,13 @@ class Turns(Protocol):
         """
 
     def received(self, file: str, offset: int, data: bytes) -> None:
-        """Take note of whole events that a turn has stored in a file, from ``offset`` on."""
+        """Handle whole events that ``turn`` has stored in the binlog file ``file``, from the byte offset ``offset``
+        on.
+        """
 
 
 class Reception:
-    """The reception of binlog files over one connection, from where the store ends.
+    """The reception of binlog files over one connection, from the end of the store on.
 
     Parameters:
         connection: a connection after its login.
@@ -122,29 +132,29 @@ class Reception:
         self._progress = progress
         self._on_progress = on_progress
         self._named = ""
-        """The file that the last artificial Rotate event named."""
+        """The file that the last artificial Rotate event named; empty before the first one."""
         self._named_position = 0
         self._file: OpenFile | None = None
-        """The named file, once its format description event has come."""
+        """The file that is being received. None until its format description event has come."""
         self._synced_at = time.monotonic()
         self._controls = 0
         self._controls_since = self._synced_at
         self._requested = ("", FIRST_POSITION)
         self._readable = select.poll()
-        """The question whether the source has sent something."""
+        """The poll object that tells whether the source has sent something."""
         self._is_told = True
         """Whether ``on_progress`` was called after the last write."""
         self._told_at = self._synced_at
         self._turns = turns
         self._left: Control | LargeEvent | None = None
-        """The item at which a turn ended, which the receiving thread must take."""
+        """The item at which a turn ended, and which the receiving thread must handle. None for no such item."""
         self._received_at = self._synced_at
 
     def run(self, first: str, last: str, *, blocking: bool) -> None:
-        """Receive until the source ends the dump, or until the file ``last`` is whole.
+        """Receive until the source ends the dump, or until the file ``last`` is complete.
 
-        ``first`` is the file at which an empty store begins; empty for the source's oldest file. With ``blocking`` the
-        dump has no end but ``last``.
+        ``first`` is the file at which an empty store begins; empty for the source's oldest file. An empty ``last``
+        means all files. With ``blocking`` the source waits for new events at the end of its newest file.
         """
         try:
             self._receive(first, last, blocking=blocking)
@@ -185,13 +195,15 @@ class Reception:
                 self._store.sync()
 
     def _may_wait_in(self, stream: socket.socket) -> bool:
-        """Tell whether an event loop may wait for the source now: little arrives, and nothing waits for the disk."""
+        """Tell whether an event loop may wait for the source now: few events arrive, and no sync to the disk is
+        required first.
+        """
         if self._store.policy is Sync.TRANSACTION or self._file is None or self._file.is_ahead:
             return False
         return not self._has_more(stream)
 
     def _wait_in(self, turns: Turns, stream: socket.socket, deframer: Deframer, silence: float) -> None:
-        """Let an event loop receive, until much arrives or something that the receiving thread must take."""
+        """Let an event loop receive, until much data arrives or an item that the receiving thread must handle."""
         full = 0
 
         def turn() -> bool:
@@ -227,7 +239,7 @@ class Reception:
             stream.settimeout(silence)
 
     def _events_in(self, turns: Turns, item: Events) -> None:
-        """Store events in a turn of an event loop, and hand them over."""
+        """Store events in a turn of an event loop, and pass them to ``turns``."""
         file = self._current_file()
         end, data = file.end, bytes(item.data)
         self._append(file, item)
@@ -235,7 +247,7 @@ class Reception:
         self._is_told = True
 
     def _broken(self, error: OSError) -> ConnectionLost:
-        """Return the error for a connection that broke, which names the source."""
+        """Return the error for a broken connection, which names the source."""
         if isinstance(error, TimeoutError):
             return self._silent()
         return ConnectionLost(f"{self._connection.url}: the connection broke: {error.strerror or error}")
@@ -250,7 +262,7 @@ class Reception:
             self._on_progress()
 
     def _wait(self, stream: socket.socket) -> None:
-        """Wait until the source sends something. Meanwhile tell of progress, and sync events that are due."""
+        """Wait until the source sends something. Call ``on_progress`` and sync events to the disk if either is due."""
         readable = self._readable
         has_more = self._has_more(stream)
         if not has_more or time.monotonic() - self._told_at > _TELL_SECONDS:
@@ -266,23 +278,27 @@ class Reception:
                 return
 
     def _sync_later(self) -> None:
-        """Begin to write the events to the disk in another thread, unless the thread is still writing earlier ones."""
+        """Begin to sync the events to the disk in another thread, unless the thread is still syncing earlier ones."""
         self._synced_at = time.monotonic()
         if not self._store.is_syncing:
             self._store.sync_later()
 
     def _has_more(self, stream: socket.socket) -> bool:
-        """Tell whether the source has sent something that was not read."""
+        """Tell whether the source has sent bytes that were not read yet."""
         return (isinstance(stream, ssl.SSLSocket) and bool(stream.pending())) or bool(self._readable.poll(0))
 
     def _where(self) -> tuple[str, int]:
-        """Return the file and the position of the next event of the stream."""
+        """Return the binlog file and the byte offset of the next event of the stream."""
         if self._file is None:
             return self._named, self._named_position
         return self._file.name, self._file.position
 
     def _place(self, opened: OpenFile | None, first: str) -> tuple[str, int]:
-        """Return the file and position to ask for. Raises an error when the source cannot go on there."""
+        """Return the file and position from which to ask for events.
+
+        ``opened`` is the newest file of the store, and None for an empty store, which begins at the file ``first``.
+        Raises an error when the source cannot continue there.
+        """
         logs = self._facts.logs
         names = [name for name, _ in logs or []]
         if opened is None:
@@ -306,7 +322,7 @@ class Reception:
         return name, position
 
     def _gone(self, name: str, names: list[str]) -> SourceError:
-        """Return the error for a source that lacks the newest file of the store."""
+        """Return the error for a source that does not have the newest file of the store."""
         try:
             base, number = check_binlog_name(name)
             oldest_base, oldest = check_binlog_name(names[0])
@@ -325,7 +341,7 @@ class Reception:
         )
 
     def _current_file(self) -> OpenFile:
-        """Return the file that takes the next event. Raises SourceStreamDamaged."""
+        """Return the file to which the next event belongs. Raises SourceStreamDamaged."""
         if self._file is None:
             raise self._damaged("an event before the format description event of its file")
         if self._file.is_closed and not self._file.is_ahead:
@@ -333,7 +349,7 @@ class Reception:
         return self._file
 
     def _append(self, file: OpenFile, item: Events | LargeEvent) -> None:
-        """Store events."""
+        """Write events to the binlog file ``file``."""
         self._controls = 0
         end = file.end
         if isinstance(item, Events):
@@ -352,7 +368,7 @@ class Reception:
         self._is_told = False
 
     def _control(self, payload: bytes, deframer: Deframer, last: str, *, blocking: bool) -> bool:
-        """Take a packet that holds no ordinary event, and tell whether more is to come."""
+        """Handle a packet that holds no ordinary event, and tell whether more packets are expected."""
         first = payload[0]
         if first == _ERROR:
             raise self._error(payload)
@@ -390,7 +406,10 @@ class Reception:
         return True
 
     def _begin(self, event: bytes, last: str) -> bool:
-        """Take an artificial Rotate event, which names the file and position of the events after it."""
+        """Handle an artificial Rotate event, which names the file and position of the following events.
+
+        Return whether these events are wanted.
+        """
         body = event[HEADER_LENGTH:]
         # Before the format description event, only a right checksum says that there is one.
         if len(body) > 8 + CHECKSUM_LENGTH and is_sound(event):
@@ -430,12 +449,12 @@ class Reception:
         return True
 
     def _check_whole(self) -> None:
-        """Check that the source has sent all that the store has of the file. Raises SourceReplaced."""
+        """Check that the source has sent all events that the store has of the present file. Raises SourceReplaced."""
         if self._file is not None and self._file.is_ahead:
             raise self._file.replaced("ends earlier")
 
     def _describe(self, event: bytes, header: EventHeader, deframer: Deframer) -> None:
-        """Take a format description event, which begins a file, or comes again at the begin of a dump inside a file."""
+        """Handle a format description event, which begins a file, or is repeated when a dump begins inside a file."""
         if not self._named or self._file is not None:
             raise self._damaged("a format description event that does not stand at the begin of a file")
         if self._named_position != FIRST_POSITION and event[-CHECKSUM_LENGTH - 1 : -CHECKSUM_LENGTH] == b"\0":
@@ -464,7 +483,7 @@ class Reception:
         deframer.checksum = description.checksum
 
     def _heartbeat(self, event: bytes, header: EventHeader) -> None:
-        """Check that the source has not sent more than what came. Raises SourceStreamDamaged."""
+        """Check a heartbeat: the source must not have sent more than was received. Raises SourceStreamDamaged."""
         file = self._file
         if header.type != EventType.HEARTBEAT or file is None or file.is_ahead:
             return
@@ -475,7 +494,7 @@ class Reception:
             raise self._damaged(f"a heartbeat from {header.end_log_pos}; events are missing")
 
     def _close(self, event: bytes, header: EventHeader) -> None:
-        """Take a Rotate or Stop event of the file itself, with which the server closed the file."""
+        """Handle a Rotate or Stop event that belongs to the file itself, with which the server closed the file."""
         file = self._current_file()
         if header.end_log_pos != (file.position + header.size) & MOST_POSITION:
             raise self._damaged(f"a {event_name(header.type)} event that ends at {header.end_log_pos}")
@@ -492,7 +511,7 @@ class Reception:
         file.clear_in_use()
 
     def _error(self, payload: bytes) -> Exception:
-        """Return the error for an error packet."""
+        """Return the error for an error packet of the source."""
         if len(payload) < 3:
             return self._damaged("an error packet without an error")
         (number,) = struct.unpack_from("<H", payload, 1)
@@ -525,18 +544,18 @@ class Reception:
 
 
 def _is_heartbeat(payload: bytes) -> bool:
-    """Tell whether a packet may hold a heartbeat event."""
+    """Tell whether a packet may hold a heartbeat event, judged by its event type."""
     return len(payload) > 1 + HEADER_LENGTH and payload[0] == 0 and payload[5] in _HEARTBEATS
 
 
 def _is_past(file: OpenFile, last: str) -> bool:
-    """Tell whether a store whose newest file this is has the whole file ``last`` already."""
+    """Tell whether a store with the newest file ``file`` already has the complete file ``last``."""
     number, wanted = check_binlog_name(file.name)[1], check_binlog_name(last)[1]
     return number > wanted or (number == wanted and file.is_closed)
 
 
 def _next_name(name: str) -> str:
-    """Return the name of the file that a server begins after a file, after a shutdown.
+    """Return the name of the binlog file that a server begins after this one.
 
     >>> _next_name("bin.000009")
     'bin.000010'

@@ -1,4 +1,5 @@
-"""The store of a receiver: a directory with a source's binlog files, their index file, and a note of the source.
+"""The store of a receiver: a directory with a source's binlog files, their index file, and a file that identifies the
+source.
 
 A crash at any moment leaves a valid binlog set, which lacks its newest events at worst. A file appears in the index
 after its first event is in it. Only one process writes a store.
@@ -34,51 +35,55 @@ from dumpfilter.receiver.binlog_file import OpenFile
 log = structlog.get_logger("dumpfilter.receiver")
 
 SOURCE_FILE = "dumpfilter-source.json"
-"""The name of the file that says whose binlogs a store has."""
+"""The name of the file that identifies the server whose binlogs a store has."""
 
 _LOCK_FILE = "dumpfilter-source.lock"
 _FORMAT = 1
 _BINLOG_NAME = re.compile(r"(?![-.])[^/\0]*[^/\0.]\.(?!0+\Z)[0-9]{1,18}")
 _LONGEST_SOURCE = 1 << 16
-"""The most bytes of a store's :data:`SOURCE_FILE` that are read."""
+"""The largest size of a store's :data:`SOURCE_FILE` that is read, bytes."""
 _FIRST_SERVER_ID, _SERVER_IDS = 0xF0000000, 1 << 28
-"""The first of the server ids with which stores register, and their number: the highest sixteenth of all ids."""
+"""The first of the server ids with which stores register at their sources, and the number of these ids: the highest
+sixteenth of all.
+"""
 _LONGEST_NAME = 255
 """The longest name of a file on common file systems, bytes."""
 
 
 class Sync(enum.StrEnum):
-    """The times at which a store waits until received events are on the disk (``fdatasync``)."""
+    """The policy when received events are synced to the disk (``fdatasync``)."""
 
     TRANSACTION = "transaction"
-    """After all events that have arrived, before more are read."""
+    """All events that have arrived are synced before more are read."""
     INTERVAL = "interval"
-    """Once a second, while more is read, and at the end of each file."""
+    """Events are synced once a second, while more are read, and at the end of each file."""
     NONE = "none"
-    """Never. A power failure may cost events, which the next start fetches again."""
+    """Events are never synced. A power failure may cost events, which the next start fetches again."""
 
 
 class _Note(BaseModel):
-    """The part of a store's :data:`SOURCE_FILE` that each release can read."""
+    """The part of a store's :data:`SOURCE_FILE` that every release can read."""
 
     format: int
 
 
 class StoredSource(State):
-    """The facts by which a store recognizes its source, and by which the source recognizes the store."""
+    """The identity of a store's source, and the identity with which the store registers there."""
 
     format: int = _FORMAT
     family: Family
     server_uuid: str
-    """The server's UUID. MariaDB has none, so that the text is empty."""
+    """The server's UUID. Empty for MariaDB, which has none."""
     address: str
-    """The address of the last connection, for people."""
+    """The address of the last connection, for display only."""
     replica_uuid: str
     replica_id: int
     """The server id with which the store registers at the source."""
 
     def check_is(self, family: Family, server_uuid: str, address: str, directory: Path) -> None:
-        """Check that a server is the source of the store in a directory. Raises SourceReplaced."""
+        """Check that a server (by family and UUID) is the source of the store in ``directory``. Raises
+        SourceReplaced.
+        """
         if (self.family, self.server_uuid) != (family, server_uuid):
             raise SourceReplaced(
                 f"{directory}: the store has the binlogs of {_server(self.family, self.server_uuid)}, and "
@@ -87,7 +92,7 @@ class StoredSource(State):
 
 
 def check_binlog_name(name: str) -> tuple[str, int]:
-    """Return the base and the number of a binlog file's name, as in ``bin.000001``.
+    """Return the base name and the number in a binlog file's name such as ``bin.000001``.
 
     Raises SourceStreamDamaged for a name with a directory in it, or any other name that no server sends.
     """
@@ -101,7 +106,7 @@ def check_binlog_name(name: str) -> tuple[str, int]:
 
 
 def is_binlog_name(name: str) -> bool:
-    r"""Tell whether a text is the name of a binlog file, as in ``bin.000001``.
+    r"""Tell whether a text is a valid name of a binlog file, such as ``bin.000001``.
 
     >>> is_binlog_name("bin.000001"), is_binlog_name("../bin.000001"), is_binlog_name("bin")
     (True, False, False)
@@ -116,7 +121,7 @@ def is_binlog_name(name: str) -> bool:
 
 
 class BinlogDirectory(LogWriter[OpenFile]):
-    """A store that this process writes.
+    """A store (directory of received binlog files) that this process writes.
 
     Raises DirectoryBusy when another process writes the directory. Raises OutputError for a directory with binlogs that
     no receiver put there.
@@ -140,9 +145,9 @@ class BinlogDirectory(LogWriter[OpenFile]):
             raise
 
     def recognize(self, family: Family, server_uuid: str, address: str) -> StoredSource:
-        """Check that a server is the store's source, and return what the store knows of it. Raises SourceReplaced.
+        """Check that a server is the store's source, and return the saved identities. Raises SourceReplaced.
 
-        A new store gets a random identity. Its server id is above any that people choose.
+        A new store gets a random identity. Its server id is higher than people usually choose.
         """
         if self.source is None:
             known = StoredSource(
@@ -162,7 +167,7 @@ class BinlogDirectory(LogWriter[OpenFile]):
         return known
 
     def resume(self) -> OpenFile | None:
-        """Open the newest file at its last whole event, after a torn event was cut. None: the store has no file."""
+        """Open the newest file at its last whole event, after a torn event was cut. None if the store has no file."""
         self.close_file(synced=False)
         names = self.names
         if not names:
@@ -173,9 +178,11 @@ class BinlogDirectory(LogWriter[OpenFile]):
         return self.file
 
     def begin_file(self, name: str, head: bytes, description: FormatDescription) -> OpenFile:
-        """Close the open file, if any, and begin the next one. ``head`` is its format description event.
+        """Close the open file, if any, and begin the file ``name``. ``head`` is its format description event as raw
+        bytes.
 
-        Raises SourceStreamDamaged for a name that does not come after the name of the newest file.
+        Raises SourceStreamDamaged for a name that does not follow the name of the newest file, and SourceReplaced for
+        another base name.
         """
         base, number = check_binlog_name(name)
         names = self.names
@@ -195,10 +202,10 @@ class BinlogDirectory(LogWriter[OpenFile]):
         return self.begin(index, OpenFile.begin(self.directory / name, head, description))
 
     def _keep_uuid(self, index: Path, description: FormatDescription) -> None:
-        """Write the UUID by which slaves of a master recognize the set, in the format of a server's ``auto.cnf``.
+        """Write the UUID by which slaves of a master identify the set, in the format of a server's ``auto.cnf``.
 
-        The set of a MySQL server has the server's UUID. The UUID of MariaDB's set is computed from the begin of its
-        first file, so that two stores that begin with the same file have the same UUID.
+        The set of a MySQL server has the server's UUID. For a MariaDB server it is computed from the format
+        description event of its first file, so that two stores that begin with the same file have the same UUID.
         """
         server_uuid = self.source.server_uuid if self.source is not None else ""
         found = server_uuid or str(uuid.uuid5(uuid.NAMESPACE_OID, description.raw.hex()))
@@ -208,8 +215,8 @@ class BinlogDirectory(LogWriter[OpenFile]):
     def end_file(self) -> None:
         """Close the open file, because the source has begun another one.
 
-        A file without a Rotate or Stop event at its end is that of a server that crashed. MySQL clears its flag "in
-        use" at the next start, and MariaDB never does.
+        A file without a Rotate or Stop event at its end was left by a server that crashed. MySQL clears
+        LOG_EVENT_BINLOG_IN_USE_F at the next start, and MariaDB never does.
         """
         if self.file is None:
             return
@@ -218,7 +225,7 @@ class BinlogDirectory(LogWriter[OpenFile]):
         self.close_file()
 
     def close(self) -> None:
-        """Close the open file, and let other processes write the store."""
+        """Close the open file, and release the lock on the directory."""
         try:
             self.close_file()
         finally:

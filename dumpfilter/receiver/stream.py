@@ -1,4 +1,4 @@
-"""The talk with a source before its dump: the facts about the server, and what a replica says of itself."""
+"""The statements and commands that a receiver sends to a source before the dump, as a replica does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dumpfilter.receiver.login import SourceConnection
 from dumpfilter.receiver.store import StoredSource
 
 _REGISTER_REPLICA = 0x15
-"""The number of COM_REGISTER_SLAVE, which SHOW REPLICAS needs."""
+"""The number of the command COM_REGISTER_SLAVE. It makes the receiver visible in SHOW REPLICAS."""
 
 _NON_BLOCKING = 1
 """The flag of COM_BINLOG_DUMP with which the dump ends at the end of the newest file."""
@@ -22,13 +22,13 @@ _ANNOTATE_ROWS = 2
 """The flag of COM_BINLOG_DUMP without which MariaDB leaves out Annotate_rows events."""
 
 _CAPABILITY = 4
-"""The replica capability with which MariaDB sends its GTID events as they are (``MARIA_SLAVE_CAPABILITY_GTID``)."""
+"""The capability level with which MariaDB sends its GTID events unchanged (``MARIA_SLAVE_CAPABILITY_GTID``)."""
 
 MOST_POSITION = 0xFFFFFFFF
-"""The highest position from which a server can be asked to begin, since COM_BINLOG_DUMP has 4 bytes for it."""
+"""The highest position at which a dump can begin, since COM_BINLOG_DUMP has 4 bytes for it."""
 
 _SILENT_HEARTBEATS = 3
-"""The heartbeats that may fail to come before the connection counts as lost."""
+"""The number of missing heartbeats after which the connection counts as lost."""
 
 _LEAST_SILENCE = 5.0
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -36,17 +36,17 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """The facts about a source that hold while it runs."""
+    """The properties of a source that do not change while it runs, and the list of its binlog files."""
 
     family: Family
     version: str
     server_uuid: str
     logs: list[tuple[str, int]] | None
-    """The names and sizes of the source's binlog files, oldest first. None: the user may not list them."""
+    """The names and sizes of the source's binlog files in bytes, oldest first. None if the user may not list them."""
 
 
 def ask_facts(connection: SourceConnection) -> SourceFacts:
-    """Ask a server for what a receiver must know. Raises SourceRefused for a server that writes no binlog."""
+    """Query a server's version, UUID and binlog files. Raises SourceRefused for a server that writes no binlog."""
     variables = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'server_uuid', 'log_bin')"
     found = {str(row[0]): str(row[1] or "") for row in connection.ask(variables) if len(row) > 1}
     version = found.get("version") or ""
@@ -73,9 +73,11 @@ def begin_stream(
     *,
     blocking: bool,
 ) -> socket.socket:
-    """Introduce the receiver as a replica, and begin the dump at a file and position.
+    """Register the receiver as a replica, and begin the dump at the file and position ``place``. Return the dump's
+    socket.
 
-    An empty file name is the source's oldest file. The socket raises TimeoutError when even heartbeats fail to come.
+    An empty file name stands for the source's oldest file. With ``blocking`` the dump waits for new events at the end.
+    The socket raises TimeoutError when even heartbeats fail to come.
     """
     url = connection.url
     nanoseconds = int(url.heartbeat * 1e9)

@@ -1,4 +1,6 @@
-"""Addresses of running servers, ``mysql://user@host:port/?option=value``, which stand where a binlog set is named."""
+"""The addresses of running servers, ``mysql://user@host:port/?option=value``, which can replace the path of a binlog
+set.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.base.security.exposure import host_and_port
 
 SCHEMES = ("mysql", "mariadb")
-"""The schemes of addresses. They mean the same, because the server itself says of which family it is."""
+"""The schemes of addresses. They mean the same, because the server itself says whether it is MySQL or MariaDB."""
 
 DEFAULT_PORT = 3306
 DEFAULT_HEARTBEAT = 10.0
@@ -38,12 +40,12 @@ _File = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
 class SourceUrl(Model):
-    """The address of a running MySQL or MariaDB server. A field with an alias is an option of the address's query."""
+    """The address of a running MySQL or MariaDB server. A field with an alias is an option in the URL's query."""
 
     host: str
     port: int = DEFAULT_PORT
     user: str = ""
-    """The user; empty if an option file is to name the user."""
+    """The user name; empty if an option file names the user."""
     socket: str = Field("", alias="socket")
     """The path of a Unix socket; empty for a TCP connection."""
     tls: Annotated[TlsMode, BeforeValidator(_mode)] | None = Field(None, alias="tls")
@@ -51,19 +53,21 @@ class SourceUrl(Model):
     cert: _File | None = Field(None, alias="cert")
     key: _File | None = Field(None, alias="key")
     public_key: _File | None = Field(None, alias="source-public-key")
-    """The file with the server's public key, for a password without TLS."""
+    """The file with the server's RSA public key, with which a password is encrypted on a connection without TLS."""
     asks_for_key: Annotated[bool, BeforeValidator(_switch)] = Field(False, alias="get-source-public-key")
-    """Whether the password may go to whoever sends a public key, on a connection without TLS."""
+    """Whether the public key may be taken from the server itself on a connection without TLS. A fake server could then
+    get the password.
+    """
     password_file: _File | None = Field(None, alias="password-file")
     defaults_file: _File | None = Field(None, alias="defaults-file")
     server_id: int = Field(0, alias="server-id", ge=0, le=0xFFFFFFFF)
     """The server id to register with; 0 for a random high one."""
     heartbeat: float = Field(DEFAULT_HEARTBEAT, alias="heartbeat", ge=0.05, le=3600, allow_inf_nan=False)
-    """The seconds of silence after which the source sends a heartbeat."""
+    """The time without events after which the source sends a heartbeat, seconds."""
     first: str = Field("", alias="from")
     """The file to begin with: a name, ``oldest`` or ``newest``. Empty for the oldest."""
     last: str = Field("", alias="to")
-    """The last file to fetch; empty for all."""
+    """The last file to receive; empty for all."""
 
     def __str__(self) -> str:
         user = f"{self.user}@" if self.user else ""
@@ -73,7 +77,7 @@ class SourceUrl(Model):
 
     @property
     def is_local(self) -> bool:
-        """Whether the connection stays on this machine."""
+        """Whether the connection stays on this machine (socket or loopback address)."""
         if self.socket or self.host == "localhost":
             return True
         try:
@@ -83,7 +87,7 @@ class SourceUrl(Model):
 
 
 def is_source_url(text: object) -> bool:
-    """Tell whether a text that names a binlog set is the address of a running server.
+    """Tell whether a text is the address of a running server, and not the path of a binlog set.
 
     >>> is_source_url("mysql://repl@db1:3306/"), is_source_url("/var/lib/mysql/binlog.index")
     (True, False)
@@ -93,7 +97,7 @@ def is_source_url(text: object) -> bool:
 
 
 def parse_source_url(text: str) -> SourceUrl:
-    """Return the address that a URL names. Raises OptionError, whose text never shows a password.
+    """Parse the URL of a running server. Raises OptionError, whose text never shows a password.
 
     >>> str(parse_source_url("mysql://repl@db1/?tls=verify-ca&ca=/etc/ca.pem"))
     'mysql://repl@db1:3306/'

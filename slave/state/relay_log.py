@@ -1,19 +1,19 @@
 """The relay log: the events that the I/O thread received, stored as a binlog set.
 
-The relay log consists of the files ``relay-bin.000001`` and so on, and the index file ``relay-bin.index``, which
-names them in order. The slave begins a new relay log file for each binlog file of the master. The events of the
-relay log therefore depend on the master's binlog and the filter alone, not on timing, restarts or crashes. Timing only
-decides whether one Gap event or several neighbouring ones tell what the master dropped at a place.
+The relay log consists of the files ``relay-bin.000001`` and so on, and the index file ``relay-bin.index``, which names
+them in order. The slave begins a new relay log file for each binlog file of the master. The events of the relay log
+therefore depend on the master's binlog and the filter alone, not on timing, restarts or crashes. Timing only decides
+whether one Gap event or several neighbouring ones stand for the dropped transactions at a position.
 
-A relay log file begins with the magic bytes, the master's format description event, and an artificial Rotate
-event. The Rotate event names the master's file and the position from which the slave read that file. A head event
+A relay log file begins with the magic bytes, the master's format description event, and an artificial Rotate event.
+The Rotate event names the master's file and the position from which the slave read that file. A head event
 (:mod:`dumpfilter.binlog.gap_events`) names the master. The received events follow unchanged, with the master's
-``end_log_pos``. Where the master dropped transactions, a Gap event tells their GTIDs and the position after them.
+``end_log_pos``. Where the master dropped transactions, a Gap event names their GTIDs and the position after them.
 ``mysqlbinlog`` and ``mariadb-binlog`` can read the file.
 
 Crash safety rests on one rule. The relay log is valid up to the position recorded in ``master.info``, and
-:meth:`RelayLog.recover` truncates the relay log to that position. When the slave begins a file, it first writes
-the file's head, then names the file in the index, and last records the file in ``master.info``.
+:meth:`RelayLog.recover` truncates the relay log to that position. When the slave begins a file, it first writes the
+file's head, then names the file in the index, and last records the file in ``master.info``.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ _FILE = re.compile(rf"{BASENAME}\.\d{{6,}}")
 
 
 class RelayPosition(NamedTuple):
-    """A position in the relay log: the name of a relay log file without its directory, and an offset in bytes."""
+    """A position in the relay log: the name of a relay log file without its directory, and a byte offset in it."""
 
     file: str
     offset: int
 
 
 def place_order(position: tuple[str, int] | None) -> tuple[int, int]:
-    """Return a key by which positions in the relay log are ordered. None stands for the beginning of the relay log."""
+    """Return a sort key for positions in the relay log. None stands for the beginning of the relay log."""
     return (file_number(position[0]), position[1]) if position else (0, 0)
 
 
 MOST_WAITED_FOR = 100
 """The largest ``--sync-relay-log`` and ``--sync-master-info`` with which the I/O thread itself waits for the disk.
 
-With larger values the I/O thread receives up to as many events again meanwhile.
+With larger values another thread waits, and the I/O thread may receive as many events again in the meantime.
 """
 
 
 def read_head(path: Path) -> FileBegin:
-    """Read the head of a relay log file. Raises RelayLogDamaged when the file is missing, too short or damaged."""
+    """Return the head of a relay log file. Raises RelayLogDamaged when the file is missing, too short or damaged."""
     # Programs that show the state of a slave import this module, and must not wait for the compiled code of a scan.
     from dumpfilter.index.fileset import BinlogFile
 
@@ -78,11 +78,12 @@ def read_head(path: Path) -> FileBegin:
 def header_bytes(
     source_file: str, start_position: int, format_description: bytes, origin: dict[str, Any]
 ) -> bytes:
-    """Return the first bytes of a relay log file: magic, format description event, artificial Rotate event, head event.
+    """Return the first bytes of a relay log file: magic, format description event, artificial Rotate event, head
+    event.
 
-    The Rotate event says that the events which follow come from the master's binlog ``source_file``, from offset
-    ``start_position`` on. ``format_description`` is the master's format description event as raw bytes. ``origin`` has
-    the members of the head event, which name the master.
+    The Rotate event says that the following events come from the master's binlog file ``source_file``, from the byte
+    offset ``start_position`` on. ``format_description`` is the master's format description event as raw bytes.
+    ``origin`` has the members of the head event, which name the master.
     """
     checksum = FormatDescription.parse(format_description).checksum
     server_id = EventHeader.unpack(format_description).server_id
@@ -147,7 +148,7 @@ class RelayLog(LogWriter[GrowingFile]):
         return read_index(self.directory)
 
     def recover(self, recorded: RelayPosition | None) -> None:
-        """Bring the relay log to the position that ``master.info`` records, and open it there for appending.
+        """Truncate the relay log to the position that ``master.info`` records, and open it there for appending.
 
         Everything after ``recorded`` is removed: later files, files that a crash left outside the index, and the
         rest of the recorded file. With None all relay log files are removed. Raises RelayLogDamaged when the relay
@@ -206,9 +207,10 @@ class RelayLog(LogWriter[GrowingFile]):
     ) -> None:
         """Begin the next relay log file, because the master continues with another binlog file.
 
-        The master's binlog ``source_file`` is read from offset ``start_position`` on. ``format_description`` is
-        its format description event as raw bytes. ``origin`` has the members of the head event. The head event also
-        tells the size of the file before, so that the applier notices when that file was cut.
+        The master's binlog file ``source_file`` is read from the byte offset ``start_position`` on.
+        ``format_description`` is its format description event as raw bytes. ``origin`` has the members of the head
+        event. The head event also holds the size of the previous file, so that the applier notices when that file was
+        truncated.
         """
         number = 1
         if self.position is not None:
@@ -223,7 +225,8 @@ class RelayLog(LogWriter[GrowingFile]):
         self._unsynced_events = 0
 
     def expire(self, before: str, written_before: float) -> list[str]:
-        """Remove the oldest files that were last written before a Unix time, up to, but without, the file ``before``.
+        """Remove the oldest files before the file ``before`` that were last written before the Unix time
+        ``written_before``.
 
         The newest file stays. Return the names of the removed files. A crash leaves files that the index does not name,
         and :meth:`recover` removes them.

@@ -20,9 +20,9 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 log = structlog.get_logger("dumpfilter.slave")
 
 ROUND_TRIPS = 3
-"""The limits ``net_timeout`` that a slave waits for the first byte of a call on a new connection.
+"""The multiple of the option ``net_timeout`` that a slave waits for the first answer on a new connection.
 
-A connection takes two round trips, and each limit must be longer than one.
+A connection takes two round trips, and ``net_timeout`` must be longer than one.
 """
 
 CHANNEL_OPTIONS = (
@@ -34,12 +34,12 @@ CHANNEL_OPTIONS = (
 )
 
 _NEVER_CONNECTED = ("Connection refused", "DNS", "imeout", "nreachable", "No route")
-"""Parts of gRPC's texts for masters that the slave has not reached at all."""
+"""Parts of gRPC's error texts that say that the slave did not reach the master at all."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A channel's master. The I/O thread uses the members to connect, to register there and to ask for events."""
+    """A channel's master, with everything that the I/O thread needs to connect, to register and to ask for events."""
 
     info: SourceInfo
     """The channel's configuration."""
@@ -47,17 +47,19 @@ class Source:
     uuid: str = ""
     """The slave's server UUID."""
     secret: bytes = field(default=b"", repr=False)
-    """The slave's secret. Only a slave with the same secret replaces a registration with this server UUID."""
+    """The slave's registration secret. Only a slave with the same secret can replace a registration with this server
+    UUID.
+    """
     filter: pb.FilterDefinition = field(default_factory=pb.FilterDefinition)
-    """The filter that the slave sends to the master when it registers, so that the master filters with it."""
+    """The filter that the slave sends to the master when it registers."""
 
 
 def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:
-    """Return a gRPC channel to the master, with TLS if ``source`` asks for TLS. The caller closes the channel.
+    """Return a gRPC channel to the master, with TLS if the channel's configuration asks for it. The caller closes it.
 
-    ``stopped`` tells whether the slave stops, which ends a waiting TLS handshake. Raises TlsError when slave and master
-    cannot agree on TLS, NotAMaster when a MySQL server answers, and Unreachable when no master answers the handshake.
-    Raises OptionError when a password would travel unencrypted to another machine.
+    ``stopped`` tells whether the slave is stopping, which ends a waiting TLS handshake. Raises TlsError when slave and
+    master cannot agree on TLS, NotAMaster when a MySQL server answers, and Unreachable when no master answers the
+    handshake. Raises OptionError when a password would be sent unencrypted to another machine.
     """
     patience = ROUND_TRIPS * source.options.net_timeout
     # gRPC calls the limit of an attempt to connect a backoff.
@@ -82,9 +84,9 @@ def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:
 
 
 def explain_failure(source: Source, error: grpc.RpcError, stopped: Callable[[], bool]) -> None:
-    """Raise the error that tells why a call without TLS cannot succeed, if there is such a reason.
+    """Raise an error with the reason why a call without TLS can never succeed. Return if no such reason is found.
 
-    Raises NotAMaster if a MySQL server answers, and TlsError if the master speaks TLS alone.
+    Raises NotAMaster if a MySQL server answers, and TlsError if the master only accepts TLS.
     """
     details = error.details() or ""
     if (

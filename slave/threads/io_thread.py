@@ -71,13 +71,17 @@ _ERRORS: dict[grpc.StatusCode, type[DumpfilterError]] = {
     grpc.StatusCode.DATA_LOSS: BinlogCorrupt,
     grpc.StatusCode.ABORTED: DumpTakenOver,
 }
-"""The errors of dumps at which the slave stops, by the master's status code. Others are a StreamError."""
+"""The errors that end the I/O thread, by the status code with which the master ended the dump. Other codes become a
+StreamError.
+"""
 
 _REGISTRATION_ERRORS: dict[grpc.StatusCode, type[DumpfilterError]] = {
     grpc.StatusCode.FAILED_PRECONDITION: ProtocolMismatch,
     grpc.StatusCode.ALREADY_EXISTS: IdentityTaken,
 }
-"""The errors of registrations at which the slave stops. Others are a RegistrationRefused."""
+"""The errors that end the I/O thread, by the status code with which the master refused the registration. Other codes
+become a RegistrationRefused.
+"""
 
 _REGISTERED_ANEW = {
     # The master's users changed during the dump. The next call Register tells whether the slave may go on.
@@ -85,31 +89,37 @@ _REGISTERED_ANEW = {
     # The master restarted after the call Register, or another filter is imposed.
     grpc.StatusCode.NOT_FOUND: "the master does not know this slave (any more)",
 }
-"""The status codes of dumps after which the slave registers again, with the beginning of the reason."""
+"""The status codes of dumps after which the slave registers again, each with the beginning of the reason for the
+log.
+"""
 
 _SLOWEST = 1_000
-"""The bytes of a request that the slowest line carries in a second."""
+"""The rate of the slowest supported connection, bytes per second. It gives long requests more time."""
 
 _HEADERS = 500
-"""The bytes with which gRPC opens a connection and makes a call, besides the request and the answer. Measured."""
+"""The bytes that gRPC sends to open a connection and to make a call, in addition to the request and the answer.
+Measured.
+"""
 
 _SIGN = 150
-"""The bytes of a sign of life and its answer. Measured."""
+"""The bytes of an Alive call and its answer. Measured."""
 
 _MOST_RATE = 0xFFFFFFFF
-"""The largest rate of a line that the slave can tell its master, bytes per second."""
+"""The largest connection rate that the slave can report to its master, bytes per second."""
 
 _SECOND_SIGN = 1.0
-"""The time between the first and the second sign of life of a dump, seconds."""
+"""The longest time between the first and the second Alive call of a dump, seconds."""
 
 _SIGNS = 4
-"""The signs of life that the slave gives its master in ``net_timeout``."""
+"""The number of Alive calls that the slave makes in ``net_timeout``. They tell the master that the slave is alive."""
 
 _TICK = 0.05
-"""The interval at which a helper thread saves ``master.info`` and checks that the master is not silent, seconds."""
+"""The interval at which a helper thread saves ``master.info`` and checks whether the master is silent, seconds."""
 
 _MOST_TOLD = 1 << 20
-"""The longest GTID set that the slave tells its master beside a position, characters. Masters accept no longer one."""
+"""The longest GTID set that the slave sends in addition to a position, characters. Masters do not accept a longer
+one.
+"""
 
 _MOST_DAMAGED = 5
 """The number of damaged messages in a row, without progress between them, after which the slave gives up."""
@@ -120,7 +130,7 @@ _WAITING = "Waiting to reconnect after a failed source event read"
 
 
 def _rate(size: int, seconds: float) -> int:
-    """Return the bytes per second of a line that carried ``size`` bytes in a time."""
+    """Return the rate of a connection that carried ``size`` bytes in ``seconds``, bytes per second."""
     return min(_MOST_RATE, max(1, int(size / max(seconds, 1e-6))))
 
 
@@ -131,20 +141,19 @@ class _Call(Protocol):
 
 
 class _Dump(_Call, Protocol):
-    """A running dump: the stream of messages (chunks) in which the master sends events to this slave."""
+    """A running dump: the iterator over the messages (chunks) in which the master sends events to this slave."""
 
     def __iter__(self) -> Iterator[Received]: ...
 
 
 class IoThread:
-    """The thread that receives events from the master and has ``receiver`` write them to the relay log.
+    """The I/O thread, which receives events from the master and lets ``receiver`` write them to the relay log.
 
     :meth:`run` works until the thread ends, and may be called once. Any thread may call :meth:`stop` and
-    :meth:`change_filter`. The I/O thread calls ``on_chunk`` after each message of the stream that was written. It calls
-    ``on_connect`` after each registration, with the gRPC stub of the connection and the master's answer.
-
-    When the thread finds the relay log damaged, it calls ``on_damage``. The callback has the damaged part discarded
-    and returns True if the thread shall connect again.
+    :meth:`change_filter`. The I/O thread calls ``on_chunk`` after each message of the stream that was written. It
+    calls ``on_connect`` after each registration, with the gRPC stub of the connection and the master's answer. When
+    the thread finds the relay log damaged, it calls ``on_damage``. The callback has the damaged part discarded and
+    returns True if the thread shall connect again.
     """
 
     def __init__(
@@ -169,24 +178,28 @@ class IoThread:
         self._lock = threading.Lock()
         self._call: _Call | None = None
         self._silent_until = math.inf
-        """The time at which a master that sends nothing counts as dead."""
+        """The monotonic time at which a master that sends nothing counts as dead."""
         self._line_rate = 0
-        """The bytes per second that the line carried during the last registration, at least."""
+        """A rate that the connection surely has, bytes per second, measured by the last registration and Alive calls.
+        0 before the first.
+        """
         self._stream_rate = 0
-        """The bytes per second that the line carried in the last stream, on average."""
+        """The average rate of the last dump, bytes per second."""
         self._sign: grpc.Future[Any] | None = None
-        """The last sign of life. gRPC cancels a call that nobody holds."""
+        """The last Alive call. gRPC would cancel a call without a reference to it."""
         self._sign_at = 0.0
-        """The time of the next sign of life. 0: no sign was given in this dump."""
+        """The monotonic time at which the next Alive call is due. 0: none was made in this dump."""
         self._ticker_error: DumpfilterError | None = None
         self._damaged_in_a_row = 0
         # The I/O thread holds this lock from the call Register until the call Dump. A change of filter between the two
         # calls would find no dump to cancel, and the dump that begins after it would still use the old filter.
         self._registering = threading.Lock()
         self._registration: tuple[rpc.DumpFilterStub, str] | None = None
-        """The stub and the slave's id, by which the slave gives signs of life during a dump."""
+        """The gRPC stub and the slave's id for Alive calls during a dump. None while no dump runs."""
         self._is_cancelled = False
-        """Whether a call was cancelled for a change of filter, so that its end is no loss of the connection."""
+        """Whether a call was cancelled because of a change of filter. Its end does not count as a lost connection
+        then.
+        """
         self.connected = False
         """Whether the slave is registered with the master and a dump (stream of events) is running.
 
@@ -206,7 +219,7 @@ class IoThread:
         """Whether the thread ended at the end of the newest binlog of the master, as the option ``once`` demands."""
 
     def change_filter(self, definition: pb.FilterDefinition, to: MasterInfo) -> None:
-        """Replace the filter for everything after the position ``to``, up to which the applier has applied.
+        """Replace the filter for all events after the position ``to``, up to which the applier has applied everything.
 
         The receiver truncates the relay log to ``to``. The thread then registers again with the new filter, and the
         master sends everything after ``to``.
@@ -233,7 +246,7 @@ class IoThread:
         return self._stop.is_set()
 
     def stop(self) -> None:
-        """Make :meth:`run` end soon and without an error, even while the thread waits for the master."""
+        """Let :meth:`run` end soon and without an error, even while the thread waits for the master."""
         self._stop.set()
         self._cancel()
 
@@ -264,7 +277,7 @@ class IoThread:
             self._receiver.close()
 
     def _connect_and_receive(self) -> bool:
-        """Connect to the master, register, and receive one stream of events until the stream ends or breaks off.
+        """Connect to the master, register, and receive one stream of events until the stream ends or fails.
 
         Return True when the stream has reached the end of the newest binlog, with the option ``once``.
         """
@@ -410,9 +423,9 @@ class IoThread:
             self._stream_rate = _rate(size, time.monotonic() - begun)
 
     def _reason_to_retry(self, error: Exception) -> str:
-        """Return the reason for which a connection ended with an error, if another attempt may succeed.
+        """Return the reason why a connection failed, if another attempt may succeed.
 
-        Otherwise raise the error, or the error of dumpfilter that belongs to a gRPC status, such as PositionError.
+        Otherwise raise ``error``, or the error of dumpfilter for its gRPC status, such as PositionError.
         """
         match error:
             case grpc.RpcError():
@@ -456,9 +469,9 @@ class IoThread:
         return f"master {self._source.info.address}"
 
     def _lost(self, reason: str) -> None:
-        """Note that the connection was lost, and wait before the next attempt to connect.
+        """Record that the connection was lost, and wait before the next attempt to connect.
 
-        Raises ConnectionLost when as many attempts in a row have failed as ``retry_count`` allows.
+        Raises ConnectionLost when ``retry_count`` attempts in a row have failed.
         """
         if self._ticker_error is not None:
             raise self._ticker_error
@@ -487,7 +500,9 @@ class IoThread:
         self._stop.wait(wait)
 
     def _watch(self, call: _Call, seconds: float) -> None:
-        """Remember the running gRPC call, so that STOP REPLICA can cancel it, or a silence of ``seconds``."""
+        """Store the running gRPC call, so that it can be cancelled by STOP REPLICA, or when the master is silent for
+        ``seconds``.
+        """
         with self._lock:
             self._silent_until = time.monotonic() + seconds
             self._call = call
@@ -503,7 +518,7 @@ class IoThread:
                 self._call.cancel()
 
     def _tick(self, done: threading.Event) -> None:
-        """Do the periodic work of the helper thread: save ``master.info``, watch the master, and give signs of life.
+        """Do the periodic work of the helper thread: save ``master.info``, watch the master, and make Alive calls.
 
         If the master sends nothing for ``net_timeout`` seconds, the helper thread cancels the call, and the I/O thread
         connects again.
@@ -523,9 +538,10 @@ class IoThread:
                 self._give_sign(*registration, now)
 
     def _give_sign(self, stub: rpc.DumpFilterStub, slave_id: str, now: float) -> None:
-        """Tell the master that the slave is alive, and measure how long the call takes.
+        """Make an Alive call, which tells the master that the slave is alive, and measure its duration.
 
-        The second sign soon follows the first, since the first shows how fast the line is when it carries nothing else.
+        The second call soon follows the first, since the first shows the speed of the connection when it carries
+        nothing else.
         """
         period = self._source.options.net_timeout / _SIGNS
         self._sign_at = now + (period if self._sign_at else min(period, _SECOND_SIGN))

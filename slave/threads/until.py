@@ -1,8 +1,8 @@
 """The conditions of ``START REPLICA … UNTIL``, which the applier checks between two transactions.
 
-UNTIL stops the applier where an unfiltered replica would stop. That holds even if the master dropped the transaction
-that the condition names. A Gap event of the relay log tells the GTIDs and the end of a run of dropped transactions. The
-applier stops before or after the whole run, never inside of it.
+UNTIL stops the applier where an unfiltered replica would stop, even if the master dropped the transaction that the
+condition names. A Gap event of the relay log names the GTIDs and the end position of consecutive dropped transactions.
+The applier stops before or after all of them, never between them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dumpfilter.slave.state.relay_log import RelayPosition
 class UntilPosition:
     """The condition UNTIL ``SOURCE_LOG_FILE``, ``SOURCE_LOG_POS``, or ``RELAY_LOG_FILE``, ``RELAY_LOG_POS``.
 
-    The applier ends after the first transaction that ends at or after this position of the master's binlog, or of the
+    The applier stops after the first transaction that ends at or after this position in the master's binlog, or in the
     slave's relay log.
     """
 
@@ -33,7 +33,7 @@ class UntilPosition:
         return self.log, self.file, self.position
 
     def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:
-        """Tell whether the condition is true at the applier's position ``info``, between two transactions.
+        """Tell whether the condition is met at the applier's position ``info``, a transaction boundary.
 
         ``executed`` holds the GTIDs of the transactions that were applied or that the master dropped so far.
         """
@@ -42,10 +42,10 @@ class UntilPosition:
         return self._is_reached(info.source_file, info.source_position)
 
     def passed_by(self, at: RelayPosition, source_file: str, source_begin: int, gtids: GtidSet) -> bool:
-        """Tell whether the applier must end before the next transaction, or before the next dropped transactions.
+        """Tell whether the applier must stop before the next transaction, or before the next dropped transactions.
 
-        The relay log has them ``at`` this position. They begin at ``source_begin`` of the master's binlog
-        ``source_file``, or at an unknown position if ``source_begin`` is 0. ``gtids`` are theirs.
+        They begin at the position ``at`` in the relay log, and at ``source_begin`` in the master's binlog file
+        ``source_file``; 0 stands for an unknown position. ``gtids`` are their GTIDs.
         """
         if self.log == "Relay":
             return self._is_reached(*at)
@@ -58,9 +58,9 @@ class UntilPosition:
 class UntilGtids:
     """The condition UNTIL ``SQL_BEFORE_GTIDS`` or UNTIL ``SQL_AFTER_GTIDS``.
 
-    With ``before`` the applier ends before the first transaction whose GTID is in the set. Without ``before`` it ends
-    when all transactions of the set have been applied or dropped. A MariaDB GTID such as 0-1-5 stands for this one
-    transaction, as in ``MASTER_GTID_POS``, and not for all transactions up to it.
+    With ``before`` the applier stops before the first transaction whose GTID is in the set. Without ``before`` it
+    stops when all transactions of the set have been applied or dropped. A MariaDB GTID such as 0-1-5 stands for this
+    one transaction, as in ``MASTER_GTID_POS``, and not for all transactions up to it.
     """
 
     def __init__(self, gtids: str, *, before: bool) -> None:
@@ -90,13 +90,12 @@ class UntilGtids:
 
 
 Until = UntilPosition | UntilGtids
-"""A condition of START REPLICA UNTIL, at which the applier ends."""
+"""A condition of START REPLICA UNTIL, at which the applier stops."""
 
 
 def _number(file: str) -> int:
-    """Return the number at the end of a binlog file's name, by which binlog files are ordered.
-
-    Return 0 for a name without a number.
+    """Return the number at the end of a binlog file's name, by which binlog files are ordered. 0 for a name without a
+    number.
     """
     digits = file.rpartition(".")[2]
     return int(digits) if digits.isdigit() else 0

@@ -17,7 +17,7 @@ class Job(Protocol):
 
 
 class Worker:
-    """One of a channel's two threads, which START REPLICA and STOP REPLICA can start and stop any number of times.
+    """One of a channel's two threads (I/O or SQL), which can be started and stopped any number of times.
 
     ``name`` is the name of the thread. When a run ends, the thread calls ``on_end`` with the error that ended the
     run, or with None.
@@ -29,7 +29,9 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._job: Job | None = None
         self.error: BaseException | None = None
-        """The error that ended the newest run of the thread. None if the run is going on or ended without an error."""
+        """The error that ended the newest run of the thread. None while the thread runs, or if it ended without an
+        error.
+        """
         self.error_at = 0.0
         """The Unix time at which an error last ended a run of the thread, seconds. 0 if no error ever did."""
 
