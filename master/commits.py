@@ -340,11 +340,14 @@ class Decider:
             self._known.clear()
             self._description = commit.description
         key = flags, commit.shape
-        if key not in self._known:
+        # A shape has many parts, so that it is looked up once.
+        try:
+            decision = self._known[key]
+        except KeyError:
             if len(self._known) >= _MOST_DECISIONS:
                 self._known.clear()
-            self._known[key] = self._decide(flags, commit)
-        return self._known[key]
+            decision = self._known[key] = self._decide(flags, commit)
+        return decision
 
     def _decide(self, flags: TableFlags, commit: Commit) -> Decision | None:
         """Decide a commit with a dump thread. Return None if the decision would not hold for all transactions of the

@@ -31,7 +31,11 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise _cannot_write(path, error) from error
+
+
+def _cannot_write(path: Path, error: OSError) -> OutputError:
+    return OutputError(f"{path}: cannot be written: {error.strerror or error}")
 
 
 def create(path: Path, mode: int = 0o640) -> int:
@@ -47,10 +51,13 @@ def create(path: Path, mode: int = 0o640) -> int:
 
 def write(path: Path, fd: int, data: bytes | memoryview) -> None:
     """Write all of ``data`` at the current offset of the file descriptor ``fd``. ``path`` is for error texts."""
-    with writing(path):
+    # A source's commits are written one by one. Here a ``with`` statement would take as long as the system call.
+    try:
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(fd, rest) :]
+    except OSError as error:
+        raise _cannot_write(path, error) from error
 
 
 def truncate(path: Path, fd: int, size: int) -> None:
