@@ -47,8 +47,8 @@ class Inputs(Settings):
 
     def planned(self) -> Planned:
         """Return the plan of the topology or of the slaves file. Raises OptionError."""
-        from dumpfilter.simulation.origins import binlog_sets, speeds_of
         from dumpfilter.simulation.plan import plan_slaves, plan_topology
+        from dumpfilter.simulation.wishes import binlog_sets, speeds_of
         from dumpfilter.topology import topology_from
         from dumpfilter.topology.slave_options import slaves_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from dumpfilter.simulation import lag
 from dumpfilter.simulation._hop import Dropped
-from dumpfilter.simulation.flow import Arrived, Flow, LinkOutcome, Outcome, outages_of, outcome_of
+from dumpfilter.simulation.flow import Arrived, Flow, LinkOutcome, Outcome, outages_of, outcomes_of
 from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, Hop, cross, looks, times_of
-from dumpfilter.simulation.lag import Window
 from dumpfilter.simulation.route import AGAIN, AT_ONCE, Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints, SetTraffic
 
@@ -88,10 +87,6 @@ class Crossing(NamedTuple):
     content: Content
     committed: Ints
     """The time of each entry's commit, microseconds since the begin of the run."""
-    at: Ints
-    """The time of each entry's commit, nanoseconds."""
-    nbytes: int
-    """The sum of the bytes."""
 
 
 _KEPT = 4
@@ -187,8 +182,7 @@ class Schedule:
             for down in hop.downs:
                 seen = np.where((seen >= down.start) & (seen < down.restart), down.restart, seen)
         found = content(self.traffic, form, number, seen)
-        committed = self.committed[found.transaction]
-        return Crossing(found, committed, committed * MICROSECOND, int(found.bytes.sum()))
+        return Crossing(found, self.committed[found.transaction])
 
     def at_sender(self, passages: tuple[Passage, ...]) -> Ints | None:
         """Return the time at which each transaction is at the end of these passages, nanoseconds.
@@ -226,7 +220,7 @@ class Schedule:
         else:
             crossing = self.crossing(last.form, last.filter)
         before = self.at_sender(passages[:-1])
-        at = crossing.at if before is None else before[crossing.content.transaction]
+        at = crossing.committed * MICROSECOND if before is None else before[crossing.content.transaction]
         hop, dropped, seen = last.hop, None, at
         if hop.tick:
             # The sender looks for transactions of all filters.
@@ -249,97 +243,51 @@ class Schedule:
         return looks(self.committed * MICROSECOND if before is None else before, tick, AGAIN)
 
 
+def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
+    """Return the routes of a node without the delay of the last hop, and this delay, microseconds.
+
+    A delay without jitter and outages makes all transactions late by the same time. Nodes that differ in such a delay
+    are computed together. Other routes stay as they are, with 0.
+    """
+    *before, last = routes[0].passages
+    hop = last.hop
+    if len(routes) > 1 or hop.jitter or hop.downs or hop.delay % MICROSECOND:
+        return routes, 0
+    passages = (*before, replace(last, hop=replace(hop, delay=0)))
+    return (replace(routes[0], passages=passages),), hop.delay // MICROSECOND
+
+
 def evaluate(
-    routes: Sequence[Route],
-    schedules: Mapping[str, Schedule],
-    *,
-    limit: int,
-    window: Window | None = None,
-) -> Outcome:
+    routes: Sequence[Route], schedules: Mapping[str, Schedule], *, limit: int, delays: Sequence[int] = (0,)
+) -> list[Outcome]:
     """Compute the lag of a node, whose channels have these routes, and the bytes on its links.
 
-    ``limit`` is the lag above which time is counted, microseconds. With a ``window`` the outcome has curves.
+    Return the outcome for each of several delays (see :func:`without_delay`). ``limit`` is the lag above which time is
+    counted, microseconds.
     """
-    flows = [_travel(route, schedules[route.origin]) for route in routes]
-    return outcome_of([route.origin for route in routes], flows, limit=limit, window=window)
+    return outcomes_of(routes, flows_of(routes, schedules), limit=limit, delays=delays)
 
 
-@dataclass(frozen=True)
-class Family:
-    """Routes of nodes that differ only in the delay of their last hop."""
-
-    routes: tuple[Route, ...]
-    """The routes of a node with the delay 0, or with the node's own delay if ``delays`` is empty."""
-    delays: tuple[int, ...] = ()
-    """The delays, nanoseconds. Empty: a family of one node's routes."""
-
-    @property
-    def order(self) -> tuple[object, ...]:
-        """A key by which families are sorted, so that those with the same traffic follow one another."""
-        return tuple(
-            (route.origin, passage.form.value, -1 if passage.filter is None else passage.filter)
-            for route in self.routes
-            for passage in reversed(route.passages)
-        )
-
-
-def families_of(nodes: Sequence[tuple[Route, ...]]) -> list[tuple[Family, list[int]]]:
-    """Divide the routes of nodes into families. Return each family with the indexes of its nodes.
-
-    A delay without jitter and outages makes all transactions late by the same time, so its nodes are computed together.
-    """
-    alone: list[tuple[Family, list[int]]] = []
-    together: dict[Route, dict[int, int]] = {}
-    for number, routes in enumerate(nodes):
-        hop = routes[0].passages[-1].hop
-        if len(routes) > 1 or hop.jitter or hop.downs or hop.delay % MICROSECOND:
-            alone.append((Family(routes), [number]))
-            continue
-        last = replace(routes[0].passages[-1], hop=replace(hop, delay=0))
-        route = replace(routes[0], passages=(*routes[0].passages[:-1], last))
-        together.setdefault(route, {})[number] = hop.delay
-    return alone + [(Family((route,), tuple(each.values())), list(each)) for route, each in together.items()]
-
-
-def evaluate_family(
-    family: Family, schedules: Mapping[str, Schedule], *, limit: int, window: Window | None = None
-) -> list[Outcome]:
-    """Compute the outcome of each node of a family. The parameters are those of :func:`evaluate`."""
-    if not family.delays:
-        return [evaluate(family.routes, schedules, limit=limit, window=window)]
-    (route,) = family.routes
-    flow = _travel(route, schedules[route.origin])
-    arrived = flow.arrived
-    delays = [delay // MICROSECOND for delay in family.delays]
-    lags = lag.measure_delays(
-        arrived.committed, arrived.received, delays, limit=limit, missing=arrived.missing
-    )
-    last = int(arrived.received[-1]) if len(arrived.received) else None
-    return [
-        Outcome(one, (one,), (flow.link,), 0 if last is None else last + delay)
-        for one, delay in zip(lags, delays, strict=True)
-    ]
+def flows_of(routes: Sequence[Route], schedules: Mapping[str, Schedule]) -> list[Flow]:
+    """Send the transactions of each route's origin over the route."""
+    return [_travel(route, schedules[route.origin]) for route in routes]
 
 
 def _travel(route: Route, schedule: Schedule) -> Flow:
-    """Send the transactions of an origin over a route."""
     last = route.passages[-1]
     crossing, crossed, at = schedule.passed(route.passages)
-    sizes, counts = crossing.content.bytes, crossing.content.counts
-    received = crossed.received
+    (transaction, sizes, counts), received = crossing.content, crossed.received
     if route.apply is not None:
         received = _apply(schedule.traffic, route, crossing.content, received)
-    transaction, committed = crossing.content.transaction, crossing.committed
-    if counts is not None:
-        transaction, committed, received = transaction[counts], committed[counts], received[counts]
-    all_came = not last.hop.downs and not any(passage.hop.downs for passage in route.passages)
-    missing, nbytes = 0, crossing.nbytes
-    if not all_came:
-        come = received < NEVER
-        transaction, committed, received = transaction[come], committed[come], received[come]
-        missing = int(len(come) - np.count_nonzero(come))
-        nbytes = int(sizes[crossed.received < NEVER].sum())
-    arrived = Arrived(transaction, committed, lag.microseconds(received), missing)
+    # Times ascend, so that those of a link that stays down are at the end.
+    came = _before_never(received)
+    kept = came if counts is None else np.flatnonzero(counts[came])
+    arrived = Arrived(
+        transaction[kept],
+        crossing.committed[kept],
+        lag.microseconds(received[kept]),
+        len(received if counts is None else np.flatnonzero(counts)) - len(received[kept]),
+    )
     downs = [
         (down.start // MICROSECOND, None if down.end >= NEVER else down.end // MICROSECOND)
         for down in last.hop.downs
@@ -347,20 +295,24 @@ def _travel(route: Route, schedule: Schedule) -> Flow:
     # Each transaction of MySQL's protocol is a message of its own, and the protocol's bytes count with its events.
     has_messages = last.hop.message > 0
     link = LinkOutcome(
-        nbytes,
+        int(sizes[_before_never(crossed.received)].sum()),
         len(arrived.transaction),
         crossed.messages if has_messages else None,
         crossed.messages * schedule.overhead + crossed.told if has_messages else None,
         crossed.resent,
         outages_of(arrived, downs),
     )
-    there, gone = at < NEVER, crossed.departed < NEVER
+    there, gone = _before_never(at), _before_never(crossed.departed)
     return Flow(
         arrived,
         link,
         (at[there] // MICROSECOND, sizes[there]),
         (crossed.departed[gone] // MICROSECOND, sizes[gone], times_of(sizes[gone], last.hop) // MICROSECOND),
     )
+
+
+def _before_never(ascending: Ints) -> slice:
+    return slice(int(np.searchsorted(ascending, NEVER)))
 
 
 def _apply(traffic: SetTraffic, route: Route, crossing: Content, received: Ints) -> Ints:

@@ -59,8 +59,7 @@ class Flow(NamedTuple):
     """For bytes that left the sender: the time at which the last one left, their number, and the time they took."""
 
 
-@dataclass(frozen=True)
-class Curves:
+class Curves(NamedTuple):
     """The figures of a node over time."""
 
     offered: tuple[tuple[int, ...], ...]
@@ -74,12 +73,11 @@ class Outcome:
     """The figures of a node in one run."""
 
     lag: Lag
-    channels: tuple[Lag, ...]
+    channels: Sequence[Lag]
     links: tuple[LinkOutcome, ...]
     """The last link of each channel."""
     duration: int
     """The time at which the node had everything, microseconds."""
-    curves: Curves | None = None
 
 
 @dataclass(frozen=True)
@@ -114,40 +112,44 @@ def outages_of(arrived: Arrived, outages: Iterable[tuple[int, int | None]]) -> t
     )
 
 
-def outcome_of(
-    origins: Sequence[str], flows: Sequence[Flow], *, limit: int, window: Window | None = None
-) -> Outcome:
-    """Compute the figures of a node from the flows of its channels, whose origins have these names.
+def outcomes_of(
+    routes: Sequence[Route], flows: Sequence[Flow], *, limit: int, delays: Sequence[int] = (0,)
+) -> list[Outcome]:
+    """Compute the figures of a node from the flows of its channels, once for each of several delays.
 
-    ``limit`` is the lag above which time is counted, microseconds. With a ``window`` the outcome has curves.
+    A delay, microseconds, makes everything late. The delay of a node with several channels is 0. ``limit`` is the lag
+    above which time is counted, microseconds.
     """
-    channels = tuple(
-        lag.measure(one.committed, one.received, limit=limit, missing=one.missing)
+    channels = [
+        lag.measure(one.committed, one.received, delays, limit=limit, missing=one.missing)
         for one in (flow.arrived for flow in flows)
+    ]
+    arrivals = _by_origin(routes, flows)
+    whole = channels[0] if len(flows) == 1 else [_together(arrivals, limit)] * len(delays)
+    last = [int(one.received[-1]) for one in arrivals if len(one.received)]
+    links = tuple(flow.link for flow in flows)
+    return [
+        Outcome(one, each, links, max(last) + delay if last else 0)
+        for delay, one, *each in zip(delays, whole, *channels, strict=True)
+    ]
+
+
+def curves_of(routes: Sequence[Route], flows: Sequence[Flow], window: Window) -> Curves:
+    """Compute the figures of a node over time from the flows of its channels."""
+    lags = [lag.series(one.committed, one.received, window) for one in _by_origin(routes, flows)]
+    return Curves(
+        tuple(tuple(lag.offered(*flow.offered, window).tolist()) for flow in flows),
+        tuple(tuple(lag.carried(*flow.carried, window).tolist()) for flow in flows),
+        tuple(np.maximum.reduce(lags).tolist()),
     )
-    arrivals = _by_origin(origins, [flow.arrived for flow in flows])
-    whole = channels[0] if len(flows) == 1 else _together(arrivals, limit)
-    curves = None
-    if window is not None:
-        lags = [lag.series(one.committed, one.received, window) for one in arrivals]
-        curves = Curves(
-            tuple(tuple(lag.offered(*flow.offered, window).tolist()) for flow in flows),
-            tuple(tuple(lag.carried(*flow.carried, window).tolist()) for flow in flows),
-            tuple(np.maximum.reduce(lags).tolist()),
-        )
-    last = max((int(one.received[-1]) for one in arrivals if len(one.received)), default=0)
-    return Outcome(whole, channels, tuple(flow.link for flow in flows), last, curves)
 
 
-def _by_origin(origins: Sequence[str], arrived: Sequence[Arrived]) -> list[Arrived]:
-    """Join the channels of one origin. The node has a transaction when the first channel has brought it.
-
-    ``origins`` has the origin of each channel.
-    """
+def _by_origin(routes: Sequence[Route], flows: Sequence[Flow]) -> list[Arrived]:
+    """Join the channels of one origin. The node has a transaction when the first channel has brought it."""
     found: dict[str, Arrived] = {}
-    for origin, one in zip(origins, arrived, strict=True):
-        other = found.get(origin)
-        found[origin] = one if other is None else _first_of(other, one)
+    for route, flow in zip(routes, flows, strict=True):
+        other = found.get(route.origin)
+        found[route.origin] = flow.arrived if other is None else _first_of(other, flow.arrived)
     return list(found.values())
 
 
@@ -165,22 +167,22 @@ def _together(arrivals: Sequence[Arrived], limit: int) -> Lag:
     committed = np.concatenate([one.committed for one in arrivals])
     received = np.concatenate([one.received for one in arrivals])
     missing = sum(one.missing for one in arrivals)
-    figures = lag.measure(committed, received, limit=limit, missing=missing)
+    (figures,) = lag.measure(committed, received, limit=limit, missing=missing)
     spans = [lag.spans_above(one.committed, one.received, limit) for one in arrivals]
     return replace(figures, above=lag.length_of_union(np.concatenate(spans)))
 
 
-def series_of(window: Window, found: Iterable[tuple[PlannedNode, Outcome]]) -> Series:
-    """Return the figures over time of some nodes, whose outcomes have curves."""
+def series_of(window: Window, found: Iterable[tuple[Group, Curves]]) -> Series:
+    """Return the figures over time of the first node of each group."""
     offered: dict[str, tuple[int, ...]] = {}
     carried: dict[str, tuple[int, ...]] = {}
     lags: dict[str, tuple[int, ...]] = {}
-    for node, outcome in found:
-        assert outcome.curves is not None
-        lags[node.name] = outcome.curves.lag
-        for n, channel in enumerate(node.channels):
-            offered[channel.legs[-1].link] = outcome.curves.offered[n]
-            carried[channel.legs[-1].link] = outcome.curves.carried[n]
+    for group, curves in found:
+        node = group.nodes[0]
+        lags[node.name] = curves.lag
+        links = [channel.legs[-1].link for channel in node.channels]
+        offered |= zip(links, curves.offered, strict=True)
+        carried |= zip(links, curves.carried, strict=True)
     return Series(start=0, width=window.width, offered=offered, carried=carried, lag=lags)
 
 

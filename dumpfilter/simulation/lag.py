@@ -54,17 +54,12 @@ def percentile(ordered: Ints, share: int) -> int:
     return int(ordered[max(-(-len(ordered) * share // 100) - 1, 0)])
 
 
-def measure(committed: Ints, received: Ints, *, limit: int, missing: int = 0) -> Lag:
-    """Measure the lag of transactions that were committed and received at the given times, in their order."""
-    return measure_delays(committed, received, (0,), limit=limit, missing=missing)[0]
-
-
-def measure_delays(
-    committed: Ints, received: Ints, delays: Sequence[int], *, limit: int, missing: int = 0
+def measure(
+    committed: Ints, received: Ints, delays: Sequence[int] = (0,), *, limit: int, missing: int = 0
 ) -> list[Lag]:
-    """Measure the lag for each of several delays by which all transactions are received later.
+    """Measure the lag of transactions that were committed and received at the given times, in their order.
 
-    The delays are microseconds. All other times are those of :func:`measure`.
+    Return the lag for each of several delays, microseconds, by which all transactions are received later.
     """
     if not len(committed):
         return [Lag(0, 0, 0, 0, 0, 0, missing) for _ in delays]

@@ -42,6 +42,27 @@ class Form(enum.StrEnum):
     """The events of whole schemas."""
 
 
+class Filtering(enum.Enum):
+    """The nodes that filter."""
+
+    NOBODY = enum.auto()
+    READERS = enum.auto()
+    SENDERS = enum.auto()
+
+
+_WAYS: Mapping[Variant, tuple[Filtering, Form]] = {
+    Variant.NONE: (Filtering.NOBODY, Form.EVENTS),
+    Variant.SLAVE: (Filtering.READERS, Form.EVENTS),
+    Variant.MASTER: (Filtering.SENDERS, Form.EVENTS),
+    Variant.NONE_COMPRESSED: (Filtering.NOBODY, Form.COMPRESSED),
+    Variant.MASTER_COMPRESSED: (Filtering.SENDERS, Form.COMPRESSED),
+    Variant.SPLIT: (Filtering.SENDERS, Form.SPLIT),
+    Variant.REPLICA: (Filtering.SENDERS, Form.STAND_INS),
+    Variant.PLAIN: (Filtering.SENDERS, Form.EVENTS),
+}
+"""The nodes that filter in each variant, and the form in which transactions reach slaves of dumpfilter."""
+
+
 @dataclass(frozen=True)
 class Passage:
     """A hop, with the transactions that cross it."""
@@ -85,12 +106,12 @@ class Router:
         return tuple(self._route(channel, setting) for channel in node.channels)
 
     def _route(self, channel: Channel, setting: Setting) -> Route:
-        no_filter = setting.variant in (Variant.NONE, Variant.NONE_COMPRESSED)
+        is_filtered = self.applier and _WAYS[setting.variant][0] is not Filtering.NOBODY
         return Route(
             channel.origin,
             tuple(self._known_passage(leg, setting) for leg in channel.legs),
             self.applier,
-            self._number(channel.applied) if self.applier and not no_filter else None,
+            self._number(channel.applied) if is_filtered else None,
         )
 
     def _number(self, key: FilterKey) -> int | None:
@@ -104,23 +125,17 @@ class Router:
         return found[1]
 
     def _passage(self, leg: Leg, setting: Setting) -> Passage:
-        variant = setting.variant
-        if variant is Variant.SLAVE:
-            passed = self._number(leg.logged)
-        elif variant in (Variant.NONE, Variant.NONE_COMPRESSED):
-            # A slave without rules still does not get the transactions of origins that it ignores.
-            passed = self._number(FilterKey((), leg.logged.origin))
-        else:
-            passed = self._number(leg.sent)
-        form = Form.EVENTS if leg.is_grpc else Form.STAND_INS if leg.filters else Form.PACKETS
-        if leg.is_grpc:
-            match variant:
-                case Variant.NONE_COMPRESSED | Variant.MASTER_COMPRESSED:
-                    form = Form.COMPRESSED
-                case Variant.SPLIT:
-                    form = Form.SPLIT
-                case Variant.REPLICA:
-                    form = Form.STAND_INS
+        filtering, form = _WAYS[setting.variant]
+        passed = self._number(
+            {
+                # A slave without rules still does not get the transactions of origins that it ignores.
+                Filtering.NOBODY: FilterKey((), leg.logged.origin),
+                Filtering.READERS: leg.logged,
+                Filtering.SENDERS: leg.sent,
+            }[filtering]
+        )
+        if not leg.is_grpc:
+            form = Form.STAND_INS if leg.filters else Form.PACKETS
         if form is Form.STAND_INS and passed is None:
             form = Form.PACKETS
         idle: tuple[Down, ...] = ()

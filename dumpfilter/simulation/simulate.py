@@ -6,16 +6,18 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.index.time_spans import active_seconds, spans_of
-from dumpfilter.simulation.evaluate import Family, Schedule, evaluate, evaluate_family, families_of
+from dumpfilter.simulation.evaluate import Schedule, evaluate, flows_of, without_delay
 from dumpfilter.simulation.flow import (
+    Curves,
     Group,
     Outcome,
+    curves_of,
     link_figures,
     node_figures,
     series_of,
@@ -147,17 +149,17 @@ class _Simulation:
         windows = [window_of(max(one.duration for one in each)) for each in outcomes]
         chosen = [_worst(*each) for each in zip(groups, outcomes, strict=True)]
         items = [
-            (setting.load, Family(groups[n][k].routes), windows[n])
+            (setting.load, groups[n][k].routes, windows[n])
             for n, setting in enumerate(settings)
             for k in chosen[n]
         ]
-        curves = (one for (one,) in self._evaluated(items))
+        curves = iter(self._ordered(self._curves, items))
         return tuple(
             self._figures(
                 setting,
                 groups[n],
                 outcomes[n],
-                series_of(windows[n], [(groups[n][k].nodes[0], next(curves)) for k in chosen[n]]),
+                series_of(windows[n], [(groups[n][k], next(curves)) for k in chosen[n]]),
             )
             for n, setting in enumerate(settings)
         )
@@ -165,33 +167,33 @@ class _Simulation:
     def _outcomes(
         self, settings: Sequence[Setting], groups: Sequence[Sequence[Group]]
     ) -> list[list[Outcome]]:
-        """Evaluate the groups of each setting."""
-        items: list[_Item] = []
-        places: list[tuple[int, int]] = []
-        for load in dict.fromkeys(setting.load for setting in settings):
-            here = [
-                (n, k)
-                for n, setting in enumerate(settings)
-                if setting.load == load
-                for k in range(len(groups[n]))
-            ]
-            for family, numbers in families_of([groups[n][k].routes for n, k in here]):
-                items.append((load, family, None))
-                places += [here[number] for number in numbers]
-        found = (one for each in self._evaluated(items) for one in each)
-        by_place = dict(zip(places, found, strict=True))
+        """Evaluate the groups of each setting. Those that differ only in the delay of their last hop are one item."""
+        together: dict[tuple[float, tuple[Route, ...]], dict[tuple[int, int], int]] = {}
+        for n, setting in enumerate(settings):
+            for k, group in enumerate(groups[n]):
+                routes, delay = without_delay(group.routes)
+                together.setdefault((setting.load, routes), {})[n, k] = delay
+        items = [(*alike, tuple(delays.values())) for alike, delays in together.items()]
+        found = self._ordered(self._lags, items)
+        by_place = {
+            place: outcome
+            for delays, outcomes in zip(together.values(), found, strict=True)
+            for place, outcome in zip(delays, outcomes, strict=True)
+        }
         return [[by_place[n, k] for k in range(len(each))] for n, each in enumerate(groups)]
 
-    def _evaluated(self, items: Sequence[_Item]) -> list[list[Outcome]]:
-        """Return the outcome of each node of some families. Items with the same traffic are evaluated one by one."""
-
-        def evaluated(item: _Item) -> list[Outcome]:
-            load, family, window = item
-            return evaluate_family(family, self._schedules[load], limit=self._options.limit, window=window)
-
-        order = sorted(range(len(items)), key=lambda k: (items[k][1].order, items[k][0]))
-        found = dict(zip(order, self._run(evaluated, [items[k] for k in order]), strict=True))
+    def _ordered(self, function: Callable[..., _Result], items: Sequence[_Item]) -> list[_Result]:
+        """Call a function with the values of each item. Items with the same traffic follow one another."""
+        order = sorted(range(len(items)), key=lambda k: (_traffic_of(items[k][1]), items[k][0]))
+        done = self._run(lambda item: function(*item), [items[k] for k in order])
+        found = dict(zip(order, done, strict=True))
         return [found[k] for k in range(len(items))]
+
+    def _lags(self, load: float, routes: tuple[Route, ...], delays: tuple[int, ...]) -> list[Outcome]:
+        return evaluate(routes, self._schedules[load], limit=self._options.limit, delays=delays)
+
+    def _curves(self, load: float, routes: tuple[Route, ...], window: Window) -> Curves:
+        return curves_of(routes, flows_of(routes, self._schedules[load]), window)
 
     def _figures(
         self, setting: Setting, groups: Sequence[Group], outcomes: Sequence[Outcome], series: Series
@@ -243,7 +245,7 @@ class _Simulation:
 
         def worst(value: int) -> int | None:
             routes = self._router.routes(node, _with(search.setting, search.what, value))
-            lag = evaluate(routes, schedules, limit=limit).lag
+            lag = evaluate(routes, schedules, limit=limit)[0].lag
             return None if lag.missing else lag.worst
 
         def is_good(value: int) -> bool:
@@ -270,8 +272,19 @@ class _Simulation:
         return [Group(routes, tuple(each)) for routes, each in found.items()]
 
 
-_Item = tuple[float, Family, Window | None]
-"""A load, a family of nodes that is evaluated under it, and the spans of time of its curves."""
+_Item = tuple[float, tuple[Route, ...], Any]
+"""A load, the routes of nodes that are evaluated under it, and their delays or the spans of time of their curves."""
+
+_Result = TypeVar("_Result")
+
+
+def _traffic_of(routes: tuple[Route, ...]) -> tuple[object, ...]:
+    """Return a key by which routes are sorted, so that those with the same traffic follow one another."""
+    return tuple(
+        (route.origin, passage.form.value, -1 if passage.filter is None else passage.filter)
+        for route in routes
+        for passage in reversed(route.passages)
+    )
 
 
 def _factor(load: float, speed: float | None) -> Fraction | None:

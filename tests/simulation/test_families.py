@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.simulation import lag
-from dumpfilter.simulation.evaluate import Schedule, evaluate, evaluate_family, families_of
+from dumpfilter.simulation.evaluate import Schedule, evaluate, without_delay
 from dumpfilter.simulation.hop import MICROSECOND, Down, Hop
 from dumpfilter.simulation.route import Form, Passage, Route
 from dumpfilter.simulation.traffic import Clock, Ints, Sent, SetTraffic
@@ -63,7 +63,7 @@ def routes(draw: st.DrawFn) -> Route:
 
 
 @given(traffics(), st.lists(st.lists(routes(), min_size=1, max_size=2), min_size=1, max_size=8), st.data())
-def test_a_family_has_the_outcome_of_each_of_its_nodes(
+def test_nodes_that_differ_in_a_delay_have_the_outcomes_that_each_has_alone(
     traffic: SetTraffic, nodes: list[list[Route]], data: st.DataObject
 ) -> None:
     limit = data.draw(st.integers(0, 400_000))
@@ -73,19 +73,21 @@ def test_a_family_has_the_outcome_of_each_of_its_nodes(
         hop = replace(last.hop, delay=data.draw(DELAYS))
         passages = (*node[-1].passages[:-1], replace(last, hop=hop))
         nodes.append([*node[:-1], replace(node[-1], passages=passages)])
-    found = {}
-    for family, numbers in families_of([tuple(each) for each in nodes]):
-        outcomes = evaluate_family(family, {"m": Schedule(traffic)}, limit=limit)
-        found.update(zip(numbers, outcomes, strict=True))
-    assert sorted(found) == list(range(len(nodes)))
+    together: dict[tuple[Route, ...], list[tuple[int, int]]] = {}
     for number, each in enumerate(nodes):
-        assert found[number] == evaluate(each, {"m": Schedule(traffic)}, limit=limit)
+        alike, delay = without_delay(tuple(each))
+        together.setdefault(alike, []).append((number, delay))
+    for alike, members in together.items():
+        delays = [delay for _, delay in members]
+        outcomes = evaluate(alike, {"m": Schedule(traffic)}, limit=limit, delays=delays)
+        for (number, _), outcome in zip(members, outcomes, strict=True):
+            assert [outcome] == evaluate(nodes[number], {"m": Schedule(traffic)}, limit=limit)
 
 
-def test_slaves_that_differ_in_their_delays_are_one_family() -> None:
+def test_slaves_that_differ_in_their_delays_are_computed_together() -> None:
     nodes = [(Route("m", (Passage(Form.EVENTS, 0, Hop(10**6, delay * MICROSECOND)),)),) for delay in range(9)]
-    ((family, numbers),) = families_of(nodes)
-    assert len(family.delays) == len(numbers) == 9
+    assert {without_delay(each)[0] for each in nodes} == {nodes[0]}
+    assert [without_delay(each)[1] for each in nodes] == list(range(9))
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 25)), min_size=1, max_size=30), st.data())
@@ -96,5 +98,7 @@ def test_times_above_many_limits_are_those_above_each(
     received = np.maximum.accumulate(committed + np.array([wait for _, wait in steps], np.int64))
     delays = data.draw(st.lists(st.integers(0, 40), min_size=1, max_size=6))
     limit = data.draw(st.integers(0, 30))
-    found = lag.measure_delays(committed, received, delays, limit=limit)
-    assert found == [lag.measure(committed, received + delay, limit=limit) for delay in delays]
+    found = lag.measure(committed, received, delays, limit=limit)
+    assert [[one] for one in found] == [
+        lag.measure(committed, received + delay, limit=limit) for delay in delays
+    ]

@@ -14,14 +14,14 @@ from dumpfilter.simulation.flow import (
     Group,
     LinkOutcome,
     Outcome,
+    curves_of,
     link_figures,
     node_figures,
     outages_of,
-    outcome_of,
+    outcomes_of,
     series_of,
     window_of,
 )
-from dumpfilter.simulation.lag import Window
 from dumpfilter.simulation.plan import Channel, Plan, PlannedNode
 from dumpfilter.simulation.results import Method, NodeFigures, Run, Setting
 from dumpfilter.simulation.route import Form, Route, Router
@@ -83,16 +83,15 @@ def figures(measured: Measured) -> Run:
     router = Router({key: number for number, key in enumerate(measured.plan.filters)})
     groups = [Group(router.routes(node, measured.setting), (node,)) for node in measured.plan.nodes]
     flows = [_flows(measured, group) for group in groups]
-
-    def outcomes(window: Window | None = None) -> list[Outcome]:
-        return [
-            outcome_of([route.origin for route in group.routes], each, limit=measured.limit, window=window)
-            for group, each in zip(groups, flows, strict=True)
-        ]
-
-    duration = max(outcome.duration for outcome in outcomes())
+    found: list[tuple[Group, Outcome]] = []
+    for group, each in zip(groups, flows, strict=True):
+        (outcome,) = outcomes_of(group.routes, each, limit=measured.limit)
+        found.append((group, outcome))
+    duration = max(outcome.duration for _, outcome in found)
     window = window_of(duration)
-    found = list(zip(groups, outcomes(window), strict=True))
+    curves = [
+        (group, curves_of(group.routes, each, window)) for group, each in zip(groups, flows, strict=True)
+    ]
     # The channels of a node that read several origins of one source share a link.
     links = {link.name: link for group, outcome in found for link in link_figures(group, outcome)}
     nodes: list[NodeFigures] = []
@@ -106,7 +105,7 @@ def figures(measured: Measured) -> Run:
         duration=duration,
         links=tuple(links.values()),
         nodes=tuple(nodes),
-        series=series_of(window, [(group.nodes[0], outcome) for group, outcome in found]),
+        series=series_of(window, curves),
     )
 
 
