@@ -116,8 +116,7 @@ class Testbed(AbstractContextManager["Testbed"]):
                 raise StartFailed(f"{node.name}: its source {feed.source.name} did not start")
             if feed.link is not None:
                 source = feed.source
-                is_slave = isinstance(node, Slave)
-                port = source.slave_port(node) if is_slave else source.replica_port(node)
+                port = source.slave_port if isinstance(node, Slave) else source.replica_port
                 feed.port = feed.link.open(port, source.host if isinstance(source, SqlNode) else HOST)
         node.start()
 
@@ -162,22 +161,20 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     # -- waiting
 
-    def _deadline(self, timeout: float | None) -> float:
-        """Return the end of a wait. Without ``timeout`` the limit is that of :func:`up`."""
-        return time.monotonic() + (self._ground.wait_timeout if timeout is None else timeout)
-
     def wait_caught_up(self, timeout: float | None = None, *, running_only: bool = False) -> None:
         """Wait until every node has applied what its origins have written before the call.
 
         With ``running_only`` nodes that do not run are left out. Raises NotCaughtUp, and otherwise NodeIsDown for a
         node that does not run.
         """
-        deadline = self._deadline(timeout)
+        self._catch_up(self._ground.deadline(timeout), running_only=running_only)
+
+    def _catch_up(self, deadline: float, *, running_only: bool = False) -> None:
         if not running_only:
             self._check_all_run()
         for node in self.nodes.values():
             if node.feeds and (node.is_running or not running_only):
-                node.wait_caught_up(max(deadline - time.monotonic(), 0.0))
+                node.catch_up(deadline)
         if not running_only:
             self._check_all_run()
 
@@ -189,7 +186,7 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def wait_done(self, timeout: float | None = None) -> None:
         """Wait until all recordings and workloads have written everything. Raises NotCaughtUp."""
-        deadline = self._deadline(timeout)
+        deadline = self._ground.deadline(timeout)
         for node in self.nodes.values():
             if isinstance(node, Files) and not node.wait_done(max(deadline - time.monotonic(), 0.0)):
                 raise NotCaughtUp(
@@ -204,8 +201,8 @@ class Testbed(AbstractContextManager["Testbed"]):
         The files of a slave tell what the slave has, so that a slave is checked in any case. Raises LawBroken,
         NotCaughtUp, and otherwise NodeIsDown for a node that does not run.
         """
-        deadline = self._deadline(timeout)
-        self.wait_caught_up(max(deadline - time.monotonic(), 0.0), running_only=running_only)
+        deadline = self._ground.deadline(timeout)
+        self._catch_up(deadline, running_only=running_only)
         check_law(self.nodes, self._server_law, max(deadline - time.monotonic(), 1.0))
         if not running_only:
             self._check_all_run()
@@ -242,7 +239,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         are dropped, and the statements of ``init`` run again. The connections of all clients of real servers end. All
         nodes have caught up. Raises DumpfilterError.
         """
-        deadline = self._deadline(timeout)
+        deadline = self._ground.deadline(timeout)
         for link in self.links.values():
             link.restore()
         for node in self.nodes.values():
@@ -254,11 +251,11 @@ class Testbed(AbstractContextManager["Testbed"]):
             node.end_connections()
         for node in self.nodes.values():
             node.let_go()
-        self._settle(deadline)
+        self._catch_up(deadline)
         for node in servers:
             if not node.feeds:
                 node.drop_databases()
-        self._settle(deadline)
+        self._catch_up(deadline)
         for node in servers:
             if node.feeds and (left := node.databases()):
                 raise TestbedError(
@@ -267,10 +264,7 @@ class Testbed(AbstractContextManager["Testbed"]):
                 )
         for node in servers:
             node.run_init()
-        self._settle(deadline)
-
-    def _settle(self, deadline: float) -> None:
-        self.wait_caught_up(max(deadline - time.monotonic(), 0.0))
+        self._catch_up(deadline)
 
     def down(self) -> None:
         """End all processes, and remove the directory if :func:`up` made it. Calling it twice is harmless.

@@ -26,7 +26,6 @@ class Files(TestbedNode):
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
-        self.kind = node.kind
         self._replay: Replay | None = None
 
     def _begin(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -68,6 +69,10 @@ class Ground:
         made = make_key_pair(HOST)
         self.certificate.write_bytes(made.certificate)
         write_secret(self.key, made.key.decode())
+
+    def deadline(self, timeout: float | None) -> float:
+        """Return the end of a wait (``time.monotonic``). Without ``timeout`` the limit is that of :func:`up`."""
+        return time.monotonic() + (self.wait_timeout if timeout is None else timeout)
 
     def server_id(self, name: str) -> int:
         """Return the server id of a node."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import contextlib
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.servers import SqlServer
 from dumpfilter.testbed.values import NO_LAG, ChannelState, Lag, NodeStatus, Place, State, sum_known
-from dumpfilter.topology.model import Kind, Node, Reading
+from dumpfilter.topology.model import Node, Reading
 
 _SQL_TIMEOUT = 60.0
 
@@ -68,12 +67,12 @@ class TestbedNode(abc.ABC):
     """A node of a running topology."""
 
     __test__ = False
-    kind: Kind
     writes_binlog = False
     """Whether the node's readers get positions of the node's own binlog."""
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         self.name = node.name
+        self.kind = node.kind
         self.node = node
         self.feeds = tuple(feeds)
         self.directory = ground.directory / node.name
@@ -283,8 +282,11 @@ class TestbedNode(abc.ABC):
         Without ``timeout`` the limit is that of :func:`up`. Raises NotCaughtUp, and NodeIsDown for a node that does not
         run.
         """
+        self.catch_up(self._ground.deadline(timeout))
+
+    def catch_up(self, deadline: float) -> None:
+        """Wait as :meth:`wait_caught_up` does, until a time of ``time.monotonic``."""
         self._check_running()
-        deadline = time.monotonic() + (self._ground.wait_timeout if timeout is None else timeout)
         for goal in self.goals(deadline):
             self.wait_for(goal, deadline)
 
@@ -295,7 +297,7 @@ class TestbedNode(abc.ABC):
             origin = feed.origin
             if origin.name not in found:
                 if origin.feeds and origin.is_running:
-                    origin.wait_caught_up(max(deadline - time.monotonic(), 0.0))
+                    origin.catch_up(deadline)
                 found[origin.name] = origin.goal()
         return list(found.values())
 
@@ -320,21 +322,20 @@ class TestbedNode(abc.ABC):
         """Return the GTID set of the node's binlog. Only for nodes that write one."""
         return self.goal().gtids
 
-    def slave_port(self, reader: TestbedNode) -> int:
-        """Return the port at which slaves of dumpfilter connect."""
-        raise self._cannot_serve(reader)
+    @property
+    def slave_port(self) -> int:
+        """The port at which slaves of dumpfilter connect. Only for masters and slaves."""
+        raise NotImplementedError
 
-    def replica_port(self, reader: TestbedNode) -> int:
-        """Return the port at which real replicas, and masters of dumpfilter, connect."""
-        raise self._cannot_serve(reader)
+    @property
+    def replica_port(self) -> int:
+        """The port at which real replicas, and masters of dumpfilter, connect. Not for recordings and workloads."""
+        raise NotImplementedError
 
     def counted_for(self, server_id: int) -> Counted:
         """Return the counters of a real replica that reads this node. A real source counts nothing for a replica."""
         del server_id
         return Counted()
-
-    def _cannot_serve(self, reader: TestbedNode) -> TestbedError:
-        return TestbedError(f"{reader.name} is a {reader.kind}, and cannot read {self.name}, a {self.kind}")
 
     # -- the rest
 

@@ -75,7 +75,8 @@ class OwnNode(TestbedNode):
         except KeyError:
             raise NodeIsDown(f"{self.name}: the node has never run, so that it has no port") from None
 
-    def replica_port(self, reader: TestbedNode) -> int:
+    @property
+    def replica_port(self) -> int:
         return self._known("--replica-port")
 
     def _port_options(self) -> list[str]:
@@ -85,9 +86,6 @@ class OwnNode(TestbedNode):
     def _arguments(self) -> list[str]:
         """Return the arguments of the node's command, without those of its ports."""
         raise NotImplementedError
-
-    def _environment(self) -> dict[str, str]:
-        return {}
 
     def _begin(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -110,7 +108,7 @@ class OwnNode(TestbedNode):
             for option, file in files.items():
                 file.unlink(missing_ok=True)
                 arguments += [option, str(self._ports[option]), f"{option}-file", str(file)]
-            self._child = self._ground.start(self.name, arguments, self.log, self._environment())
+            self._child = self._ground.start(self.name, arguments, self.log)
             try:
                 self._wait_for_ports(files)
                 return
@@ -225,15 +223,12 @@ class OwnNode(TestbedNode):
 class Master(OwnNode):
     """A master of dumpfilter."""
 
-    kind = "master"
-
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
-        if len(self.feeds) != 1:
-            raise NotRunnable(f"{self.name}: a master reads exactly one source")
         self._store: WatchedSet | None = None
 
-    def slave_port(self, reader: TestbedNode) -> int:
+    @property
+    def slave_port(self) -> int:
         return self._known("--port")
 
     def _port_options(self) -> list[str]:
@@ -305,8 +300,6 @@ class Master(OwnNode):
 class Slave(OwnNode):
     """A slave of dumpfilter."""
 
-    kind = "slave"
-
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
         self._next_look = 0.0
@@ -318,7 +311,8 @@ class Slave(OwnNode):
                     "channel at a port: let the reader read these sources itself"
                 )
 
-    def slave_port(self, reader: TestbedNode) -> int:
+    @property
+    def slave_port(self) -> int:
         return self._known("--serve-port")
 
     def _port_options(self) -> list[str]:

@@ -33,7 +33,6 @@ from dumpfilter.testbed.servers import (
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Lag, Place
 from dumpfilter.topology.model import Node
 
-_OWN = ("master", "slave")
 _THREADS_OF_THE_SERVER = ("system user", "event_scheduler", "unauthenticated user")
 """The users that a list of processes names for the server's own threads, and for replicas that log in just now."""
 
@@ -57,7 +56,8 @@ class SqlNode(TestbedNode):
         """Return the address of the server, for a master of dumpfilter that connects to a link's port."""
         raise NotImplementedError
 
-    def replica_port(self, reader: TestbedNode) -> int:
+    @property
+    def replica_port(self) -> int:
         return self.server.port
 
     def goal(self) -> Goal:
@@ -80,8 +80,6 @@ class SqlNode(TestbedNode):
 
 class StartedServer(SqlNode):
     """A server that was started for the topology, with or without sources."""
-
-    kind = "server"
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
@@ -174,7 +172,7 @@ class StartedServer(SqlNode):
             ca = self._ground.certificate if source.node.tls else None
             if isinstance(source, SqlNode):
                 address = SourceAddress(HOST, feed.port, source.account.user, source.account.password, ca=ca)
-            elif source.kind in _OWN:
+            else:
                 address = SourceAddress(
                     HOST,
                     feed.port,
@@ -182,10 +180,6 @@ class StartedServer(SqlNode):
                     self._ground.replication_password,
                     tls=self.node.family == "mysql",
                     ca=ca,
-                )
-            else:
-                raise NotRunnable(
-                    f"{self.name}: a real replica cannot read {source.name}, which is files: put a master between"
                 )
             place = None
             if not self.node.gtid:
@@ -365,8 +359,6 @@ class StartedServer(SqlNode):
 
 class RunningServerNode(SqlNode):
     """A server that runs already. The topology reads its binlog, and changes nothing."""
-
-    kind = "running"
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
         workload,
     )
     from dumpfilter.topology.model import Topology
-    from dumpfilter.topology.notation import topology_from
-    from dumpfilter.topology.short_string import parse_string
+    from dumpfilter.topology.short_string import parse_string, topology_from
     from dumpfilter.topology.toml_notation import load_toml_topology, parse_toml_topology, to_toml
 
 _NAMES = {
@@ -41,8 +40,7 @@ _NAMES = {
         "workload",
     ),
     "model": ("Topology",),
-    "notation": ("topology_from",),
-    "short_string": ("parse_string",),
+    "short_string": ("parse_string", "topology_from"),
     "toml_notation": ("load_toml_topology", "parse_toml_topology", "to_toml"),
 }
 

@@ -16,9 +16,8 @@ from typing import Any
 from dumpfilter.base.options.units import parse_rate, parse_time
 from dumpfilter.binlog.format import Family
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
-from dumpfilter.topology.model import Node, Reading, Topology
+from dumpfilter.topology.model import Node, Reading, Topology, parse_outage
 from dumpfilter.topology.resolve import node_of, resolve
-from dumpfilter.topology.units import parse_outage
 
 Source = str | Node | Reading
 """A source of a node: its name, the node itself, or :func:`read` with a link and rules of the channel."""

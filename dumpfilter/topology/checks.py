@@ -8,13 +8,18 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.topology.links.shape import PLAIN
-from dumpfilter.topology.model import Node, Reading, Topology, filter_of, semantics_of
+from dumpfilter.topology.model import KINDS, Node, Reading, Topology, filter_of, semantics_of
 
 Where = Callable[[str, str], str]
 """A function that returns the place of a node's key for an error, from the names of the node and the key."""
 
 
-def check_topology(topology: Topology, where: Where) -> None:
+def of_node(node: str, key: str) -> str:
+    """Return the place of a node's key in a topology that no notation has made."""
+    return f"node {node}: {key}".rstrip(": ")
+
+
+def check_topology(topology: Topology, where: Where = of_node) -> None:
     """Check that each node can read its sources. Raises OptionError that names the node and the key."""
     for node in topology.nodes:
         match node.kind:
@@ -26,7 +31,7 @@ def check_topology(topology: Topology, where: Where) -> None:
                 _check_server(topology, node, where)
             case "running":
                 _check_url(node.connect or "", where(node.name, "connect"))
-        if node.tls and (node.is_files or node.kind == "running"):
+        if node.tls and KINDS[node.kind].only_serves:
             raise OptionError(
                 f"{where(node.name, 'tls')}: {node.name} is a {node.kind}, to which the topology gives no certificate; "
                 "say tls for a master, a slave or a server with server = …"

@@ -7,11 +7,11 @@ a topology with real processes, and :mod:`dumpfilter.simulation` computes it fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, WrapValidator
 
@@ -31,18 +31,81 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.factory import make_filter
 from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, RuleKind, parse_option
 from dumpfilter.topology.links.shape import PLAIN, LinkShape, Outage
-from dumpfilter.topology.units import AT_ONCE, format_outage, parse_outage, parse_speed
 
 Role = Literal["master", "slave"]
 Kind = Literal["server", "running", "recording", "workload", "master", "slave"]
 
-KEY_OF_KIND: dict[Kind, str] = {
-    "server": "server", "running": "connect", "recording": "binlogs", "workload": "workload"
-}  # fmt: skip
-"""The key of a node that says its kind. Nodes without such a key are masters and slaves of dumpfilter."""
+
+class KindOfNode(NamedTuple):
+    """The facts about one kind of nodes that all notations and checks need."""
+
+    key: str = ""
+    """The key of a node that says its kind. Empty: a node of dumpfilter, whose role says it."""
+    keys: tuple[str, ...] = ()
+    """The further keys that go with this kind only."""
+    is_files: bool = False
+    """Whether the node is a binlog set, which its master reads without a network."""
+    only_serves: str = ""
+    """The kind in words, if the topology gives it neither sources, nor a command line, nor a certificate."""
+
+
+KINDS: Mapping[Kind, KindOfNode] = {
+    "server": KindOfNode("server", ("program", "root", "init", "gtid")),
+    "running": KindOfNode("connect", only_serves="a running server"),
+    "recording": KindOfNode("binlogs", ("speed",), is_files=True, only_serves="a recording"),
+    "workload": KindOfNode("workload", is_files=True, only_serves="a workload"),
+    "master": KindOfNode(),
+    "slave": KindOfNode(),
+}
 
 DEFAULT_STYLE: Family = "mysql"
 """The style of a workload that reaches no real server."""
+
+AT_ONCE = "at-once"
+"""The speed of a recording that is there as a whole from the beginning."""
+
+
+def parse_outage(text: str) -> Outage:
+    """Return the outage that a text such as ``60s-120s`` means. ``60s-`` has no end. Raises OptionError.
+
+    >>> parse_outage("60s-2m")
+    Outage(start=60.0, end=120.0)
+    """
+    start, dash, end = text.partition("-")
+    if not dash:
+        raise OptionError(f"{text!r} is not an outage: write its start and end, such as 60s-120s")
+    outage = Outage(parse_time(start), parse_time(end) if end.strip() else None)
+    if outage.end is not None and outage.end <= outage.start:
+        raise OptionError(f"{text!r}: the outage ends before it begins; write the earlier time first")
+    return outage
+
+
+def format_outage(outage: Outage) -> str:
+    """Return an outage as a text.
+
+    >>> format_outage(Outage(60, 120)), format_outage(Outage(5, None))
+    ('60s-120s', '5s-')
+    """
+    return f"{format_time(outage.start)}-{'' if outage.end is None else format_time(outage.end)}"
+
+
+def parse_speed(text: str) -> float | None:
+    """Return the speed of a recording: a factor, or None for ``at-once``. Raises OptionError.
+
+    >>> parse_speed("10"), parse_speed("at-once")
+    (10.0, None)
+    """
+    if text == AT_ONCE:
+        return None
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed < float("inf"):
+        raise OptionError(
+            f"{text!r} is not a speed: write 1 for the recording's own pace, 10 for ten times faster, or {AT_ONCE}"
+        )
+    return speed
 
 
 def _unit(parse: Callable[[str], Any], example: str) -> BeforeValidator:
@@ -244,7 +307,9 @@ class Node(Model):
     @property
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of which the node has the key. At most one is right."""
-        return tuple(kind for kind, key in KEY_OF_KIND.items() if getattr(self, key) is not None)
+        return tuple(
+            kind for kind, facts in KINDS.items() if facts.key and getattr(self, facts.key) is not None
+        )
 
     @property
     def kind(self) -> Kind:
@@ -254,12 +319,12 @@ class Node(Model):
     @property
     def is_files(self) -> bool:
         """Whether the node is a binlog set, which its master reads without a network."""
-        return self.kind in ("recording", "workload")
+        return KINDS[self.kind].is_files
 
     @property
     def is_own(self) -> bool:
         """Whether the node is a master or a slave of dumpfilter."""
-        return self.kind in ("master", "slave")
+        return not KINDS[self.kind].key
 
     @property
     def family(self) -> Family:

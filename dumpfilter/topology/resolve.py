@@ -22,8 +22,8 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.near import did_you_mean
 from dumpfilter.base.options.toml_file import WRITTEN, reason_of
 from dumpfilter.binlog.format import Family
-from dumpfilter.topology.checks import Where, check_topology
-from dumpfilter.topology.model import DEFAULT_STYLE, KEY_OF_KIND, Node, Role, Topology
+from dumpfilter.topology.checks import Where, check_topology, of_node
+from dumpfilter.topology.model import DEFAULT_STYLE, KINDS, Node, Role, Topology
 
 MOST_NODES = 1000
 """The most nodes of a topology. Each one becomes a process."""
@@ -35,8 +35,6 @@ LONGEST_NAME = 64
 """The longest name of a node, characters, since a channel has the name of its source."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
-_WHAT = {"running": "a running server", "recording": "a recording", "workload": "a workload"}
-_ONLY_WITH = {"program": "server", "root": "server", "init": "server", "gtid": "server", "speed": "binlogs"}
 
 _PLACE_OF_KEY = {
     "rate": 'the rate of the link: link = { rate = "2mbit" }',
@@ -69,7 +67,7 @@ def node_of(name: str, table: Mapping[str, Any], where: Where, *, written: bool 
 def resolve(
     nodes: Iterable[Node],
     name: str = "topology",
-    where: Where = lambda node, key: f"node {node}: {key}".rstrip(": "),
+    where: Where = of_node,
 ) -> Topology:
     """Return the topology that the nodes describe, with sources before their readers.
 
@@ -136,13 +134,14 @@ def _check_keys(node: Node, nodes: Mapping[str, Node], where: Where) -> None:
     kinds, given = node.kinds, node.model_fields_set
     if len(kinds) > 1:
         raise OptionError(
-            f"{where(node.name, KEY_OF_KIND[kinds[1]])}: stands beside {KEY_OF_KIND[kinds[0]]}; a node is one of them"
+            f"{where(node.name, KINDS[kinds[1]].key)}: stands beside {KINDS[kinds[0]].key}; a node is one of them"
         )
-    for key, owner in _ONLY_WITH.items():
-        if key in given and (not kinds or KEY_OF_KIND[kinds[0]] != owner):
-            raise OptionError(
-                f"{where(node.name, key)}: goes with {owner} only; leave it out, or say {owner}"
-            )
+    for kind, facts in KINDS.items():
+        for key in facts.keys:
+            if key in given and kind != node.kind:
+                raise OptionError(
+                    f"{where(node.name, key)}: goes with {facts.key} only; leave it out, or say {facts.key}"
+                )
     if not node.reads:
         for key in ("link", "rules"):
             if key in given and getattr(node, key) != Node.model_fields[key].default:
@@ -154,7 +153,7 @@ def _check_keys(node: Node, nodes: Mapping[str, Node], where: Where) -> None:
                 f"{where(node.name, '')}: says neither what the node is nor what it reads; give server, connect, "
                 "binlogs, workload or from"
             )
-    what = _WHAT.get(node.kind)
+    what = KINDS[node.kind].only_serves
     if node.reads and what:
         raise OptionError(
             f"{where(node.name, 'from')}: {node.name} is {what}, which reads nothing; leave from out"

@@ -19,6 +19,7 @@ workload. The module writes the tables of :class:`dumpfilter.topology.model.Node
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,9 +29,9 @@ from typing import Any, NamedTuple, NoReturn
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.near import did_you_mean
 from dumpfilter.filter.rules import EffectiveRuleKind, RuleKind
-from dumpfilter.topology.model import KEY_OF_KIND, LinkTable, Node, Topology, Workload
+from dumpfilter.topology.model import KINDS, LinkTable, Node, Topology, Workload
 from dumpfilter.topology.resolve import node_of, resolve
-from dumpfilter.topology.toml_notation import below
+from dumpfilter.topology.toml_notation import below, load_toml_topology
 
 _TOKEN = re.compile(
     r"""
@@ -50,7 +51,7 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _PLAIN_VALUE = re.compile(r'[^,\]"]*')
 _AFTER_VALUE = re.compile(r"\s*([,\]])")
 
-_KIND_KEYS = tuple(key for kind, key in KEY_OF_KIND.items() if kind != "workload")
+_KIND_KEYS = tuple(facts.key for kind, facts in KINDS.items() if facts.key and kind != "workload")
 _LINK_KEYS = tuple(LinkTable.model_fields)
 _WORKLOAD_KEYS = tuple(key for key in Workload.model_fields if key not in _LINK_KEYS)
 _NODE_KEYS = (
@@ -107,6 +108,27 @@ def parse_string(text: str, *, name: str = "topology", directory: Path = Path())
         mentions.setdefault(mention.name, []).append(mention)
     nodes = [node_of(key, _table(each), _where) for key, each in mentions.items()]
     return resolve([below(directory, node) for node in nodes], name, _where)
+
+
+def topology_from(text: str | os.PathLike[str] | Topology) -> Topology:
+    """Return the topology of a TOML file or a short string.
+
+    A text with an arrow or a bracket is a short string. Another text is a file if it ends in ``.toml``, has a slash,
+    or names an existing file. Raises OptionError.
+    """
+    if isinstance(text, Topology):
+        return text
+    if not isinstance(text, str):
+        return load_toml_topology(Path(text))
+    if ">>" in text or "[" in text:
+        return parse_string(text)
+    path = Path(text)
+    if path.suffix == ".toml" or os.sep in text or path.is_file():
+        if not path.exists():
+            near = did_you_mean(path.name, [each.name for each in path.parent.glob("*.toml")])
+            raise OptionError(f"{text}: there is no such file{near}")
+        return load_toml_topology(path)
+    return parse_string(text)
 
 
 def _where(name: str, key: str) -> str:

@@ -16,7 +16,7 @@ from dumpfilter.base.options.units import (
     parse_time,
 )
 from dumpfilter.topology.links.shape import Outage
-from dumpfilter.topology.units import format_outage, parse_outage, parse_speed
+from dumpfilter.topology.model import format_outage, parse_outage, parse_speed
 from tests.topology.strategies import outages, rates, times
 
 

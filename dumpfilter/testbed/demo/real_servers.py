@@ -102,7 +102,7 @@ def _print_commands(console: Console, bed: Testbed) -> None:
     """Print what people would write to get this topology."""
     source, own = _server(bed, "source"), bed["dumpfilter"]
     assert isinstance(own, Master)
-    port = own.replica_port(bed["at-dumpfilter"])
+    port = own.replica_port
     user = source.server.replication.user
     rules = json.dumps([f"--{rule}" for rule in _RULES])
     address = f"mysql://{user}@127.0.0.1:{source.port}/"

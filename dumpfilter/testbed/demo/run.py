@@ -49,7 +49,7 @@ def _run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool)
         f"[bold]1.[/] a master on {len(files.names)} binlog files, {_size(files):,} bytes ({source.name})"
     )
     with replicated(source) as bed:
-        address = f"127.0.0.1:{bed['master'].slave_port(bed['shop'])}"
+        address = f"127.0.0.1:{bed['master'].slave_port}"
         console.print(
             f"[bold]2.[/] {len(SLAVES)} slaves register over gRPC at {address} and read their binlog"
         )

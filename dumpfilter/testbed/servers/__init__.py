@@ -1,8 +1,9 @@
 """Real MariaDB and MySQL servers: their programs, their start and end, replicas, and the comparison of their data."""
 
+from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.servers.data import Difference
 from dumpfilter.testbed.servers.dialect import SourceAddress
-from dumpfilter.testbed.servers.programs import Family, Program, find_program
+from dumpfilter.testbed.servers.programs import Program, find_program
 from dumpfilter.testbed.servers.reference import References, Route
 from dumpfilter.testbed.servers.replica import Channel, ReplicaStatus, replica_status, wait_for_gtids
 from dumpfilter.testbed.servers.server import Process, Server, Spawn, end_servers, free_port

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dumpfilter.binlog.format import Family
 from dumpfilter.filter.rules import BaseRuleKind, Rule, ValueForm, parse_option
-from dumpfilter.testbed.servers.programs import Family
 from dumpfilter.testbed.values import Place
 
 
@@ -104,7 +104,7 @@ class Dialect:
         values: dict[BaseRuleKind, list[str]] = {}
         for given in rules:
             rule = parse_option(f"--{given.removeprefix('--')}")
-            values.setdefault(rule.kind, []).append(_sql_value(rule))
+            values.setdefault(rule.kind, []).append(sql_value(rule))
         clauses = ", ".join(f"{kind.sql_name} = ({', '.join(each)})" for kind, each in values.items())
         return [f"CHANGE REPLICATION FILTER {clauses}{self._named(channel)}"]
 
@@ -252,7 +252,7 @@ def identifier(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _sql_value(rule: Rule) -> str:
+def sql_value(rule: Rule) -> str:
     """Return a rule's value as CHANGE REPLICATION FILTER takes it."""
     match rule.kind.form:
         case ValueForm.DATABASE_PAIR:

@@ -10,11 +10,9 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from dumpfilter.base.errors import ServerMissing
-
-Family = Literal["mariadb", "mysql"]
+from dumpfilter.binlog.format import Family
 
 OLDEST: Mapping[Family, tuple[int, int]] = {"mariadb": (10, 5), "mysql": (8, 4)}
 """The oldest versions that dumpfilter can start."""

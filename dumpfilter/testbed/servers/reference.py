@@ -139,11 +139,16 @@ class References:
         reference = self._reference(replica, routes, options)
         deadline = time.monotonic() + timeout
         while True:
-            found, expected = self._moment(replica, reference, deadline)
+            reference.reach(replica.applied_gtids(), deadline)
+            is_late = time.monotonic() > deadline
+            if not is_late and not equal_gtids(replica.applied_gtids(), reference.gtids()):
+                time.sleep(_POLL)
+                continue
+            found, expected = read_data(replica), reference.read()
             told = differences(replica.name, replica, found, reference.server, expected)
             if replica.applied_gtids() == found.gtids and reference.gtids() == expected.gtids:
                 return told
-            if time.monotonic() > deadline:
+            if is_late:
                 raise ReplicaBehind(
                     f"{replica.name}: goes on while it is compared: stop writing on its source, and check again"
                 )
@@ -155,16 +160,6 @@ class References:
             server.remove()
         self._servers.clear()
         self._references.clear()
-
-    def _moment(
-        self, replica: Server, reference: _Reference, deadline: float
-    ) -> tuple[ServerData, ServerData]:
-        """Return the data of both at a moment at which both have the same GTID set, or at the end of the time."""
-        while True:
-            reference.reach(replica.applied_gtids(), deadline)
-            if equal_gtids(replica.applied_gtids(), reference.gtids()) or time.monotonic() > deadline:
-                return read_data(replica), reference.read()
-            time.sleep(_POLL)
 
     def _reference(self, replica: Server, routes: Mapping[str, Route], options: Sequence[str]) -> _Reference:
         found = self._references.get(replica.name)

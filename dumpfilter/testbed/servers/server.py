@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import pymysql
 
 from dumpfilter.base.errors import ConnectionLost, ServerError, ServerFailed
+from dumpfilter.base.waiting import until
 from dumpfilter.testbed.servers.dialect import Rules, SourceAddress, quoted
 from dumpfilter.testbed.servers.programs import Program
 from dumpfilter.testbed.servers.replica import Channel
@@ -182,9 +183,12 @@ class Server(SqlServer):
             # A copy that somebody interrupts is no data directory.
             making = self.directory / "data.new"
             shutil.rmtree(making, ignore_errors=True)
-            make_data(self.program, making, self.dialect.small, self._given)
+            self._make_data(making)
             making.rename(self.data)
         self._read_passwords()
+
+    def _make_data(self, directory: Path) -> None:
+        make_data(self.program, directory, self.dialect.small, self._given)
 
     def _read_passwords(self) -> None:
         self.account = Account(ADMIN, self._admin_password_file.read_text())
@@ -258,8 +262,10 @@ class Server(SqlServer):
 
         Raises ServerFailed with the end of the error log.
         """
-        deadline = time.monotonic() + timeout
-        while True:
+        failure: Exception | None = None
+
+        def is_ready() -> bool:
+            nonlocal failure
             try:
                 pymysql.connect(
                     host=self.host,
@@ -270,33 +276,34 @@ class Server(SqlServer):
                     connect_timeout=_ANSWER_TIMEOUT,
                     read_timeout=_ANSWER_TIMEOUT,
                 ).close()
+                failure = OSError("another process answers on its port")
             except (pymysql.Error, OSError) as error:
-                self._bear(error, deadline)
-                time.sleep(_POLL)
-                continue
-            if self.is_running:
-                break
-            self._bear(OSError("another process answers on its port"), deadline)
+                failure = error
+            else:
+                if self.is_running:
+                    return True
+            if not self.is_running:
+                self._launch_again()
+            return False
+
+        def has_not_answered() -> ServerFailed:
+            self.kill()
+            return self._failed(f"does not answer ({failure})")
+
+        until(is_ready, time.monotonic() + timeout, has_not_answered)
         if self._is_new:
             self._run_init()
             self._first_statements.unlink()
 
-    def _bear(self, error: Exception, deadline: float) -> None:
+    def _launch_again(self) -> None:
         """Start a server again that lost its port to another process. Raise ServerFailed for other failures."""
-        if self.is_running and time.monotonic() < deadline:
-            return
-        if self.process is not None and not self.is_running:
-            if self._starts < _MOST_STARTS and "already in use" in self._told():
-                self._launch()
-                return
-            code = self.process.poll()
-            raise ServerFailed(
-                f"{self.name}: {self.program.title} did not start (exit code {code}):\n{self._told()[-_LOG_SHOWN:]}"
-            )
-        self.kill()
-        raise ServerFailed(
-            f"{self.name}: {self.program.title} does not answer ({error}):\n{self._told()[-_LOG_SHOWN:]}"
-        )
+        if self._starts >= _MOST_STARTS or "already in use" not in self._told():
+            code = None if self.process is None else self.process.poll()
+            raise self._failed(f"did not start (exit code {code})")
+        self._launch()
+
+    def _failed(self, what: str) -> ServerFailed:
+        return ServerFailed(f"{self.name}: {self.program.title} {what}:\n{self._told()[-_LOG_SHOWN:]}")
 
     def _run_init(self) -> None:
         if not self._init:

@@ -11,8 +11,8 @@ from urllib.parse import quote
 import pymysql
 
 from dumpfilter.base.errors import ConnectionLost, StatementRefused
+from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.servers.dialect import DIALECTS, Dialect
-from dumpfilter.testbed.servers.programs import Family
 from dumpfilter.testbed.values import Place
 
 CONNECT_TIMEOUT = 10.0
