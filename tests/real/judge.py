@@ -27,6 +27,7 @@ from pathlib import Path
 
 import pymysql
 
+from dumpfilter.base.errors import ServerFailed
 from tests.oracle.recordings import Recording
 from tests.real.behind import PASSWORD, Dumpfilter, users
 from tests.real.judging import (
@@ -37,7 +38,6 @@ from tests.real.judging import (
     Upstream,
     cases,
     differences,
-    directory_of,
     kept_on_replica,
     real_source,
     recorded_end,
@@ -47,7 +47,6 @@ from tests.real.judging import (
 from tests.real.server import (
     REPLICATION_PASSWORD,
     REPLICATION_USER,
-    Died,
     RealServer,
     Servers,
     ports_from,
@@ -92,7 +91,7 @@ def judge(
         source: RealServer | None = None
         try:
             source = real_source(servers, recording)
-        except Died as error:
+        except ServerFailed as error:
             print(f"{recording.name}: no real server reads these binlogs: {str(error)[-300:]}")
         behind = _Behind(launcher, servers.directory / "behind", recording, asked, source, ports)
         if set(ways) != {"source"}:
@@ -119,7 +118,7 @@ class _Behind:
         source: RealServer | None,
         ports: Callable[[], int],
     ) -> None:
-        self.end = set_end(recording) if source is None else source.end()
+        self.end = set_end(recording) if source is None else source.binlog_end()
         lower = max(case.lower_case_table_names for case in asked)
         self._process = Dumpfilter(launcher, directory, f"--lower-case-table-names={lower}", port=ports())
         self._names = {case.name: f"c{number}" for number, case in enumerate(asked)}
@@ -156,14 +155,14 @@ def _judge_case(
         if way == "source":
             if source is None:
                 continue
-            upstream = Upstream(source.port, REPLICATION_USER, REPLICATION_PASSWORD, source.end())
+            upstream = Upstream(source.port, REPLICATION_USER, REPLICATION_PASSWORD, source.binlog_end())
         else:
             upstream = behind.upstream(case)
         own = kept_on_replica(case.rules) if way == "master" else case.rules
         replica = replicas.for_case(case)
         try:
             got = run(replica, upstream, case, own, by_file=by_file)
-        except (pymysql.Error, Died, AssertionError) as error:
+        except (pymysql.Error, ServerFailed, AssertionError) as error:
             verdicts.add(
                 case, way, "failed", [f"{type(error).__name__}: {error}"], time.monotonic() - started
             )
@@ -231,11 +230,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="dumpfilter-judge-") as name:
         temporary = Path(name)
         launcher = Launcher(temporary)
-        directory = directory_of(options.family, f"judge-{temporary.name}", temporary / "servers")
-        directory.mkdir(parents=True, exist_ok=True)
         started = time.monotonic()
         try:
-            with Servers(options.family, directory, ports) as servers:
+            with Servers(options.family, temporary / "servers", ports) as servers:
                 verdicts = judge(
                     servers,
                     launcher,
@@ -247,7 +244,6 @@ def main() -> None:
                 )
         finally:
             launcher.close()
-            shutil.rmtree(directory, ignore_errors=True)
     if options.report:
         options.report.write_text(json.dumps(verdicts.lines, indent=1) + "\n")
     print(f"{time.monotonic() - started:.0f} s")

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pymysql
 
+from dumpfilter.base.errors import ServerFailed
 from tests.real.behind import PASSWORD
 from tests.real.edge import USER, Edge
 from tests.real.judge import Replicas, _worker_options
@@ -28,13 +29,12 @@ from tests.real.judging import (
     Upstream,
     cases,
     differences,
-    directory_of,
     kept_on_replica,
     recorded_end,
     run,
     set_end,
 )
-from tests.real.server import Died, Servers, ports_from
+from tests.real.server import Servers, ports_from
 from tests.slave.driven import wait_until
 from tests.slave.processes import Launcher
 
@@ -113,10 +113,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="dumpfilter-edge-") as name:
         temporary = Path(name)
         launcher = Launcher(temporary)
-        directory = directory_of(options.family, f"edge-{temporary.name}", temporary / "servers")
-        directory.mkdir(parents=True, exist_ok=True)
         try:
-            with Servers(options.family, directory, ports) as servers:
+            with Servers(options.family, temporary / "servers", ports) as servers:
                 replicas = Replicas(servers, *_worker_options(options.family, options.workers))
                 for _, group in groupby(chosen, key=lambda case: case.recording.name):
                     for case in group:
@@ -124,7 +122,6 @@ def main() -> None:
                         counts[verdict] += 1
         finally:
             launcher.close()
-            shutil.rmtree(directory, ignore_errors=True)
     for verdict, count in sorted(counts.items()):
         print(f"{verdict:32} {count:5}")
     sys.exit(bool(counts["different"] + counts["failed"]))
@@ -164,7 +161,7 @@ def _judge(
         if found and recorded.sql_error[0] and all(line.startswith("GTIDs") for line in found):
             # The recorder may have read the GTID set before the thread stopped.
             verdict, found = "equal but for the stop's GTIDs", []
-    except (pymysql.Error, Died, AssertionError) as error:
+    except (pymysql.Error, ServerFailed, AssertionError) as error:
         verdict, found = "failed", [f"{type(error).__name__}: {error}"]
     if found:
         print(f"{case}: {verdict} ({time.monotonic() - started:.1f} s)")

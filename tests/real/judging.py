@@ -11,16 +11,16 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import name_collation_of
 from dumpfilter.binlog.reader import iter_events
+from dumpfilter.testbed.values import Place
 from tests.mariadb import mariadb_version
 from tests.oracle.recordings import Recording, all_recordings
 from tests.oracle.replaying import NEEDS, comparable
-from tests.real.server import MYSQL_ROOT, Place, RealServer, ReplicaStatus, Servers, State
+from tests.real.server import RealServer, ReplicaStatus, Servers, State
 
 SETTLED = 30.0
 """A replica that changed nothing for this long has come to its end, seconds."""
@@ -146,7 +146,6 @@ def real_source(servers: Servers, recording: Recording, name: str = "source") ->
         (server.data / file.name).chmod(0o660)
     (server.data / "bin.index").write_text("".join(f"./{file.name}\n" for file in recording.files))
     server.start()
-    server.make_replication_user()
     return server
 
 
@@ -170,7 +169,7 @@ class Replicas:
         key = tuple(options)
         if key not in self._made:
             self._made[key] = self._servers.new(f"replica{len(self._made)}", 22, *options)
-        if not self._made[key].running:
+        if not self._made[key].is_running:
             self._made[key].start()
             self.version = tuple(map(int, re.findall(r"\d+", self._made[key].value("VERSION()"))[:3]))
         return self._made[key]
@@ -201,17 +200,17 @@ def run(
     replica.set_filter(own)
     start = Place(case.recording.files[0].name, 4) if by_file or not case.with_gtids else None
     replica.follow(upstream.port, upstream.user, upstream.password, start=start)
-    replica.start_replica()
+    replica.channel().start()
     status = _wait_for_end(replica, upstream.end, settled)
     ended = Ended(
         replica.state(),
-        replica.executed(),
+        replica.applied_gtids(),
         status.read,
         status.executed,
         (0, "") if status.sql_running else status.sql_error,
         (0, "") if status.io_running == "Yes" else status.io_error,
     )
-    replica.stop_replica()
+    replica.channel().stop()
     return ended
 
 
@@ -285,14 +284,6 @@ def kept_on_replica(rules: Sequence[str]) -> list[str]:
 def rule_kinds(rules: Sequence[str]) -> set[str]:
     """Return the kinds of the rules."""
     return {re.sub(r"^--replicate-|=.*", "", rule) for rule in rules}
-
-
-def directory_of(family: str, name: str, fallback: Path) -> Path:
-    """Return the directory for servers of a family."""
-    if family == "mariadb":
-        return fallback
-    assert MYSQL_ROOT is not None, "DUMPFILTER_MYSQL_ROOT names no file system with MySQL"
-    return MYSQL_ROOT / "rec" / name
 
 
 def sample(asked: Sequence[Case]) -> list[Case]:

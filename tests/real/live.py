@@ -24,14 +24,14 @@ from pathlib import Path
 
 import pymysql
 
+from dumpfilter.base.errors import ServerFailed
+from dumpfilter.binlog.format import Family
 from dumpfilter.topology.links.client import LinkProcess, OpenLink
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
 from tests.real.behind import PASSWORD, Dumpfilter, ReplicaUser
-from tests.real.judging import directory_of
 from tests.real.server import (
     REPLICATION_PASSWORD,
     REPLICATION_USER,
-    Died,
     RealServer,
     ReplicaStatus,
     Servers,
@@ -89,7 +89,7 @@ class Replica:
             self.server.follow(self.port, self.behind_user, PASSWORD)
         else:
             self.server.follow(self.port)
-        self.server.start_replica()
+        self.server.channel().start()
 
 
 @dataclass
@@ -118,7 +118,7 @@ class Twins:
 class Plan:
     """The choices of a run."""
 
-    family: str
+    family: Family
     seconds: float
     seed: int
     filters: int = 3
@@ -153,7 +153,6 @@ class Live:
         self._links = LinkProcess()
         self.source = servers.new("source", 11, *_source_options(plan))
         self.source.start()
-        self.source.make_replication_user()
         self.dumpfilter = Dumpfilter(launcher, directory / "behind", port=ports())
         self.twins: list[Twins] = []
         chosen = self._random.sample(FILTERS, plan.filters)
@@ -246,7 +245,7 @@ class Live:
             number += 1
             done: Counter[str] = sum((writer.done for writer in self.writers), Counter())
             self.plan.report(
-                f"round {number}: {done.total()} operations, source at {self.source.end()}, equal after "
+                f"round {number}: {done.total()} operations, source at {self.source.binlog_end()}, equal after "
                 f"{time.monotonic() - waited:.1f} s; {dict(self.plan.happened)}"
             )
             if time.monotonic() >= end:
@@ -268,9 +267,9 @@ class Live:
 
     def _stop(self, replica: Replica) -> None:
         thread = self._random.choice(("", "SQL_THREAD", "IO_THREAD"))
-        replica.server.stop_replica(thread)
+        replica.server.channel().stop(thread)
         time.sleep(self._random.random())
-        replica.server.start_replica()
+        replica.server.channel().start()
 
     def _flush(self, _: Replica) -> None:
         self.source.sql("FLUSH BINARY LOGS")
@@ -304,12 +303,12 @@ class Live:
     def _kill_replica(self, replica: Replica) -> None:
         with self._without(*DEFINITIONS, XA):
             if self.plan.family == "mariadb":
-                self._wait_for(replica, self.source.written())
+                self._wait_for(replica, self.source.binlog_gtids())
             replica.server.kill()
         replica.server.start()
         # A restart forgets filters that statements have set.
         self._set_filter(self._twins_of(replica), replica)
-        replica.server.start_replica()
+        replica.server.channel().start()
 
     @contextlib.contextmanager
     def _without(self, *operations: str) -> Iterator[None]:
@@ -333,7 +332,7 @@ class Live:
         """Point a replica behind dumpfilter to the source, or one at the source to dumpfilter."""
         if self.plan.without_dumpfilter:
             return
-        replica.server.stop_replica()
+        replica.server.channel().stop()
         replica.is_behind = not replica.is_behind
         self._connect(self._twins_of(replica), replica)
 
@@ -358,14 +357,14 @@ class Live:
         if not twins.rules:
             return
         for replica in twins.both:
-            replica.server.stop_replica()
+            replica.server.channel().stop()
         twins.narrowed = not twins.narrowed
         self._configure()
         if not self.plan.without_dumpfilter:
             self.dumpfilter.reload()
         for replica in twins.both:
             self._set_filter(twins, replica)
-            replica.server.start_replica()
+            replica.server.channel().start()
         self.plan.happened["change of filter"] += 1
 
     # -- comparison
@@ -376,7 +375,7 @@ class Live:
             replica.is_slow = False
             replica.link.reshape(PLAIN)
             replica.link.heal()
-        written = self.source.written()
+        written = self.source.binlog_gtids()
         for replica in self.replicas:
             self._catch_up(replica, written)
         for replica in self.replicas:
@@ -397,12 +396,12 @@ class Live:
         deadline = time.monotonic() + CATCH_UP
         while True:
             try:
-                if has_all(replica.server.executed()):
+                if has_all(replica.server.applied_gtids()):
                     return
                 status = replica.server.status()
             except pymysql.Error as error:
-                if not replica.server.running:
-                    raise Different(f"{replica.name} died: {replica.server.log()[-2000:]}") from error
+                if not replica.server.is_running:
+                    raise Different(f"{replica.name} died: {replica.server.log_text()[-2000:]}") from error
                 raise
             assert status is not None
             if (status.sql_error[0] and not status.sql_running) or (
@@ -411,7 +410,7 @@ class Live:
                 raise Different(f"{replica.name} stopped: {status.sql_error} {status.io_error}")
             if time.monotonic() > deadline:
                 raise Different(
-                    f"{replica.name} does not come to the end: has {replica.server.executed()} of {written}, "
+                    f"{replica.name} does not come to the end: has {replica.server.applied_gtids()} of {written}, "
                     f"{_shown(status)}"
                 )
             time.sleep(0.05)
@@ -425,14 +424,14 @@ class Live:
         def settled() -> bool:
             status = replica.server.status()
             assert status is not None
-            return status.read == status.executed == self.source.end() and status.behind == "0"
+            return status.read == status.executed == self.source.binlog_end() and status.behind == "0"
 
         try:
             wait_for(settled, lambda: "", 60)
         except AssertionError:
             status = replica.server.status()
             raise Different(
-                f"{replica.name}: expected to be at {self.source.end()}: {_shown(status)}"
+                f"{replica.name}: expected to be at {self.source.binlog_end()}: {_shown(status)}"
             ) from None
 
 
@@ -477,8 +476,8 @@ def _differences(twins: Twins) -> list[str]:
         for name in sorted({*left, *right}):
             if left.get(name) != right.get(name):
                 found.append(f"{what} {name}: at the source {left.get(name)}, behind {right.get(name)}")
-    if gtids(one.executed()) != gtids(other.executed()):
-        found.append(f"GTIDs: at the source {one.executed()}, behind {other.executed()}")
+    if gtids(one.applied_gtids()) != gtids(other.applied_gtids()):
+        found.append(f"GTIDs: at the source {one.applied_gtids()}, behind {other.applied_gtids()}")
     return found
 
 
@@ -547,16 +546,14 @@ def main() -> None:
     plan.report = lambda text: print(text, flush=True)
     temporary = Path(tempfile.mkdtemp(prefix="dumpfilter-live-"))
     launcher = Launcher(temporary)
-    directory = directory_of(plan.family, f"judge-{temporary.name}", temporary / "servers")
-    directory.mkdir(parents=True, exist_ok=True)
     failed = False
     try:
         ports = ports_from(first_port)
-        with Servers(plan.family, directory, ports) as servers:
+        with Servers(plan.family, temporary / "servers", ports) as servers:
             live = Live(plan, servers, launcher, temporary, ports)
             try:
                 live.run()
-            except (Different, Died, AssertionError) as error:
+            except (Different, ServerFailed, AssertionError) as error:
                 failed = True
                 print(f"DIFFERENT (seed {plan.seed}): {error}\n{live.dumpfilter.log()}")
             finally:
@@ -569,7 +566,6 @@ def main() -> None:
     finally:
         launcher.close()
         if not (failed and keep):
-            shutil.rmtree(directory, ignore_errors=True)
             shutil.rmtree(temporary, ignore_errors=True)
     sys.exit(failed)
 

@@ -76,9 +76,9 @@ class LiveEdge(Live):
         if not twins.rules:
             return
         for replica in twins.both:
-            replica.server.stop_replica()
+            replica.server.channel().stop()
         edge = self._edges[twins.behind.name]
-        end = self.source.end()
+        end = self.source.binlog_end()
 
         def applied() -> bool:
             info = json.loads((edge.relay_dir / "relay-log.info").read_bytes())
@@ -90,7 +90,7 @@ class LiveEdge(Live):
         self._edges[twins.behind.name] = self._new_edge(twins, edge.port)
         for replica in twins.both:
             self._set_filter(twins, replica)
-            replica.server.start_replica()
+            replica.server.channel().start()
         self.plan.happened["change of filter"] += 1
 
 

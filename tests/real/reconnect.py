@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from dumpfilter.testbed.values import Place
 from dumpfilter.topology.links.client import LinkProcess, OpenLink
 from dumpfilter.topology.links.shape import LinkShape
 from tests.real.behind import PASSWORD, Dumpfilter, users
@@ -28,7 +29,6 @@ from tests.real.live import CUT_SECONDS
 from tests.real.server import (
     REPLICATION_PASSWORD,
     REPLICATION_USER,
-    Place,
     RealServer,
     Servers,
     ports_from,
@@ -56,7 +56,7 @@ _SLOW = LinkShape(16_000_000)
 def fill(source: RealServer, transactions: int, rows: int, seed: int) -> None:
     """Write transactions with ``rows`` rows over all tables, and some without rows of the database ``kept``."""
     chosen = random.Random(seed)
-    source.run("CREATE DATABASE kept", "CREATE DATABASE other")
+    source.sql("CREATE DATABASE kept", "CREATE DATABASE other")
     for table in TABLES:
         source.sql(
             f"CREATE TABLE {table} (n INT AUTO_INCREMENT PRIMARY KEY, t INT, text VARCHAR(4000)) ENGINE=InnoDB"
@@ -107,8 +107,8 @@ def torment(
         cuts += 1
         if chosen.random() < 0.3:
             time.sleep(chosen.random() * 0.05)
-            replica.stop_replica("IO_THREAD")
-            replica.start_replica("IO_THREAD")
+            replica.channel().stop("IO_THREAD")
+            replica.channel().start("IO_THREAD")
         else:
             # The replica's login takes some packets, and each connection must go on a little.
             count, before = 6000 + chosen.randrange(largest), link.counters.down
@@ -121,10 +121,10 @@ def torment(
             if link.counters.down == before:
                 link.drop_connections()
             # A replica whose connection was cut waits for a second before it connects again.
-            replica.stop_replica("IO_THREAD")
-            replica.start_replica("IO_THREAD") if chosen.random() < 0.7 else None
+            replica.channel().stop("IO_THREAD")
+            replica.channel().start("IO_THREAD") if chosen.random() < 0.7 else None
             if replica.status().io_running == "No":  # type: ignore[union-attr]
-                replica.start_replica("IO_THREAD")
+                replica.channel().start("IO_THREAD")
 
 
 def rows(server: RealServer, table: str) -> list[tuple[object, ...]]:
@@ -158,7 +158,7 @@ def differences(source: RealServer, replica: RealServer, user: str) -> list[str]
             found.append(f"{table}: {got}, not {want}")
         if want is None and got and got[0][0]:
             found.append(f"{table}: {got}, but the filter drops it")
-    positions = replica.value("@@GLOBAL.gtid_slave_pos"), source.written()
+    positions = replica.value("@@GLOBAL.gtid_slave_pos"), source.binlog_gtids()
     if positions[0] != positions[1]:
         found.append(f"gtid_slave_pos {positions[0]}, not {positions[1]}")
     return found
@@ -168,12 +168,12 @@ def follow(
     source: RealServer, replica: RealServer, link: OpenLink, port: int, user: str, *, by_file: bool, seed: int
 ) -> tuple[int, list[str]]:
     """Let a replica follow a source to its end. Return the number of cuts and the differences."""
-    end = source.end()
+    end = source.binlog_end()
     replica.empty()
     start = Place("bin.000001", 4) if by_file else None
     account = (REPLICATION_USER, REPLICATION_PASSWORD) if user == DIRECT else (user, PASSWORD)
-    replica.follow(port, *account, start=start, options=", MASTER_SSL=0")
-    replica.start_replica()
+    replica.follow(port, *account, start=start)
+    replica.channel().start()
     try:
         most = MOST_BY_FILE if by_file else MOST_BY_GTID
         cuts = torment(replica, link, end, seed=seed, largest=end.position // 12, most=most)
@@ -183,7 +183,7 @@ def follow(
     except AssertionError as error:
         return 0, [str(error), *differences(source, replica, user)]
     finally:
-        replica.stop_replica()
+        replica.channel().stop()
 
 
 def run(
@@ -205,7 +205,6 @@ def run(
     for version, servers in sources.items():
         source = servers.new("source", 11, "--max-binlog-size=1G", "--binlog-row-event-max-size=4096")
         source.start()
-        source.make_replication_user()
         fill(source, transactions, size, seed)
         behind = Dumpfilter(launcher, directory / f"behind-{version}", port=ports())
         behind.configure(users(FILTERS))

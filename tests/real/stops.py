@@ -33,18 +33,20 @@ from dumpfilter.analyse.lint.items import Item
 from dumpfilter.analyse.lint.knowledge import SetKnowledge
 from dumpfilter.analyse.lint.linting import dropped_xa
 from dumpfilter.analyse.lint.replica import ReplicaWalk
+from dumpfilter.base.errors import ServerFailed
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.spark_jobs.suggest.job import NOBODY, suggest
 from dumpfilter.spark_jobs.suggest.search import BREAKING
+from dumpfilter.testbed.values import Place
 from tests.oracle.recordings import all_recordings
-from tests.real.judging import directory_of, real_source
+from tests.real.judging import real_source
 from tests.real.random_sets import SWITCH, Workload, rule_sets
-from tests.real.server import Died, Place, RealServer, Servers, ports_from
+from tests.real.server import RealServer, Servers, ports_from
 
 WAIT = 240.0
 """The longest wait for a replica, seconds. The machine may be busy with other tests."""
@@ -115,7 +117,6 @@ class Pair:
     def _sessions(self, binlog_format: str) -> Iterator[list[Any]]:
         """Empty the source, and give two sessions."""
         self._empty(self.source)
-        self.source.make_replication_user()
         sessions = [self.source.connect(), self.source.connect()]
         for session in sessions:
             session.cursor().execute(f"SET SESSION binlog_format = '{binlog_format}'")
@@ -129,8 +130,8 @@ class Pair:
         self._empty(replica)
         replica.set_filter(rules)
         replica.follow(source.port, start=start)
-        replica.start_replica()
-        end = source.end()
+        replica.channel().start()
+        end = source.binlog_end()
         deadline = time.monotonic() + WAIT
         while True:
             status = replica.status()
@@ -163,15 +164,12 @@ class Pair:
 
 
 @contextmanager
-def _pair(family: str, first_port: int, *, lower_case: bool = False) -> Iterator[tuple[Pair, Servers]]:
-    with tempfile.TemporaryDirectory(prefix="dumpfilter-stops-") as name:
-        data = directory_of(family, f"stops-{Path(name).name}", Path(name) / "servers")
-        data.mkdir(parents=True, exist_ok=True)
-        try:
-            with Servers(family, data, ports_from(first_port)) as servers:
-                yield Pair(servers, lower_case=lower_case), servers
-        finally:
-            shutil.rmtree(data, ignore_errors=True)
+def _pair(family: Family, first_port: int, *, lower_case: bool = False) -> Iterator[tuple[Pair, Servers]]:
+    with (
+        tempfile.TemporaryDirectory(prefix="dumpfilter-stops-") as name,
+        Servers(family, Path(name), ports_from(first_port)) as servers,
+    ):
+        yield Pair(servers, lower_case=lower_case), servers
 
 
 def suggested_sets(binlogs: Sequence[Path], *, lower_case: bool = False) -> list[list[str]]:
@@ -212,7 +210,7 @@ def record(pair: Pair, seed: int, directory: Path, *, sets: int, most: int) -> l
     return ends
 
 
-def judge_recordings(family: str, first_port: int) -> collections.Counter[str]:
+def judge_recordings(family: Family, first_port: int) -> collections.Counter[str]:
     """Run replicas with all rules that suggest prints for the recordings of a family, and count their ends."""
     counts: collections.Counter[str] = collections.Counter()
     with _pair(family, first_port) as (pair, servers):
@@ -221,7 +219,7 @@ def judge_recordings(family: str, first_port: int) -> collections.Counter[str]:
                 continue
             try:
                 source = real_source(servers, recording, f"source-{recording.name}")
-            except Died:
+            except ServerFailed:
                 counts["no server reads the recording"] += 1
                 continue
             start = None if recording.oracle["gtid"] else Place(recording.files[0].name, 4)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.testbed.values import Place
 from tests.real.behind import PASSWORD
 from tests.real.edge import USER, Edge
 from tests.real.judging import Case, Ended, cases, differences, recorded_end, set_end
-from tests.real.server import Place, RealServer, Servers, wait_for
+from tests.real.server import RealServer, Servers, wait_for
 from tests.slave.growing import GrowingCopy
 from tests.slave.processes import Launcher
 
@@ -44,7 +45,7 @@ def test_the_slave_dies_while_a_replica_follows(
     replica.follow(
         edge.port, USER, PASSWORD, start=Place(case.recording.files[0].name, 4) if by_file else None
     )
-    replica.start_replica()
+    replica.channel().start()
     chance = random.Random(by_file)
     for number in range(copy.transactions):
         copy.more(1)
@@ -53,9 +54,9 @@ def test_the_slave_dies_while_a_replica_follows(
             copy.more(chance.randrange(3))
             edge.start(launcher.port)
         if number % 25 == 10:
-            replica.stop_replica()
+            replica.channel().stop()
             copy.more(chance.randrange(3))
-            replica.start_replica()
+            replica.channel().start()
     end = set_end(case.recording)
     status = replica.status
 
@@ -66,6 +67,6 @@ def test_the_slave_dies_while_a_replica_follows(
         return now.read == now.executed == end
 
     wait_for(at_the_end, lambda: (status(), edge.log()))
-    ended = Ended(replica.state(), replica.executed(), end, end, (0, ""), (0, ""))
+    ended = Ended(replica.state(), replica.applied_gtids(), end, end, (0, ""), (0, ""))
     assert differences(case, recorded_end(case), ended) == []
-    replica.stop_replica()
+    replica.channel().stop()

@@ -16,7 +16,6 @@ from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
-from tests.real.judging import directory_of
 from tests.real.server import MYSQL_ROOT, Servers
 from tests.real.stops import WRONG, Pair, expected, record, suggested_sets
 from tests.slave.schedules import FACTOR
@@ -37,11 +36,7 @@ NEEDS_A_DATABASE = {
 
 @pytest.fixture(scope="module", params=["mariadb", *(["mysql"] if MYSQL_ROOT else [])])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    directory = directory_of(request.param, "stops", tmp_path_factory.mktemp("stops"))
-    with pytest.MonkeyPatch.context() as environment, Servers(request.param, directory) as servers:
-        if request.param == "mysql":
-            # MySQL runs in a file system of its own, without the tests' temporary directory.
-            environment.delenv("TMPDIR", raising=False)
+    with Servers(request.param, tmp_path_factory.mktemp("stops")) as servers:
         yield Pair(servers)
 
 

@@ -17,7 +17,6 @@ from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
-from tests.real.judging import directory_of
 from tests.real.server import MYSQL_ROOT, RealServer, Servers
 
 WAIT = 120.0
@@ -145,18 +144,17 @@ class Pair(NamedTuple):
         source, replica = self
         source.empty()
         replica.empty()
-        source.make_replication_user()
         replica.set_filter([f"--replicate-{rule}" for rule in trap.rules.split()])
         replica.follow(source.port)
-        source.run(*(statement for statement in trap.statements.split("; ") if statement))
-        replica.start_replica()
+        source.sql(*(statement for statement in trap.statements.split("; ") if statement))
+        replica.channel().start()
         deadline = time.monotonic() + WAIT
         while time.monotonic() < deadline:
             status = replica.status()
             assert status is not None
             if status.sql_error[0]:
                 return status.sql_error[0]
-            if replica.executed() == source.written():
+            if replica.applied_gtids() == source.binlog_gtids():
                 return 0
             time.sleep(0.05)
         raise AssertionError(f"the replica is not done: {replica.status()}")
@@ -164,11 +162,7 @@ class Pair(NamedTuple):
 
 @pytest.fixture(scope="module", params=["mariadb", *(["mysql"] if MYSQL_ROOT else [])])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    directory = directory_of(request.param, "traps", tmp_path_factory.mktemp("traps"))
-    with pytest.MonkeyPatch.context() as environment, Servers(request.param, directory) as servers:
-        if request.param == "mysql":
-            # MySQL runs in a file system of its own, without the tests' temporary directory.
-            environment.delenv("TMPDIR", raising=False)
+    with Servers(request.param, tmp_path_factory.mktemp("traps")) as servers:
         source, replica = servers.new("source", 1, "--binlog-format=ROW"), servers.new("replica", 2)
         source.start()
         replica.start()

@@ -73,9 +73,9 @@ def _make_notes(server: RealServer, writers: int) -> None:
 def prepare(source: RealServer, writers: int) -> None:
     """Make the databases and tables."""
     for database in DATABASES:
-        source.run(f"CREATE DATABASE IF NOT EXISTS {database}", f"USE {database}")
+        source.sql(f"CREATE DATABASE IF NOT EXISTS {database}", f"USE {database}")
         for n in range(writers):
-            source.run(
+            source.sql(
                 f"CREATE TABLE t{n} (id INT PRIMARY KEY, v VARCHAR(250), n INT DEFAULT 0, KEY (n)) ENGINE=InnoDB",
                 f"CREATE TABLE tmp{n} (id INT PRIMARY KEY, v LONGBLOB) ENGINE=InnoDB",
                 f"CREATE TABLE x{n} (id INT PRIMARY KEY, v VARCHAR(250)) ENGINE=InnoDB",
@@ -181,7 +181,7 @@ class Writer:
 
     def _login(self) -> None:
         self._connection = pymysql.connect(
-            unix_socket=str(self._source.directory / "s"),
+            unix_socket=str(self._source.socket),
             user="root",
             autocommit=True,
             local_infile=True,

@@ -25,6 +25,7 @@ from dumpfilter.analyse.printing.may_fail import MayFail
 from dumpfilter.analyse.printing.print_set import BinlogOptions, print_binlog
 from dumpfilter.filter.factory import FilterOptions
 from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.testbed.servers.programs import command_in
 from tests.mariadb import MariaDb
 from tests.oracle.recordings import Recording, all_cases, filter_of
 from tests.oracle.replaying import MariaDbServer, Server, State, comparable, replayable
@@ -142,44 +143,29 @@ def mariadb(directory: Path, lower: int) -> Iterator[Server]:
 
 @contextmanager
 def mysql(directory: Path, lower: int) -> Iterator[Server]:
-    """Run a MySQL for the texts in a new directory below ``$DUMPFILTER_MYSQL_ROOT``."""
-    from tests.real.server import MYSQL_ROOT, RealMySql
+    """Run the MySQL below ``$DUMPFILTER_MYSQL_ROOT`` for the texts in a new directory."""
+    from tests.real.server import MYSQL_ROOT, Servers
 
-    assert MYSQL_ROOT is not None
-    directory.mkdir()
+    assert MYSQL_ROOT is not None, "DUMPFILTER_MYSQL_ROOT is not set"
     name = f"--lower-case-table-names={lower}"
-    inside = Path("/") / directory.relative_to(MYSQL_ROOT)
-    make = ["--no-defaults", "--initialize-insecure", "--user=root", name, f"--datadir={inside}/d"]
-    subprocess.run(["chroot", str(MYSQL_ROOT), "/usr/sbin/mysqld", *make], check=True, capture_output=True)
-    server = RealMySql(directory, 99, "--skip-log-bin", "--gtid-mode=OFF", name, "--max-allowed-packet=1G")
-    server.start()
-    # The client runs in this file system, where the files of LOAD DATA are, with the libraries of its own.
-    libraries = sorted(MYSQL_ROOT.glob("usr/lib/*-linux-gnu"))[0]
-    loader = next(MYSQL_ROOT.glob("lib64/ld-linux-*"))
-    client = [
-        str(loader),
-        "--library-path",
-        str(libraries),
-        str(MYSQL_ROOT / "usr/bin/mysql"),
-        "--no-defaults",
-    ]
-    charsets = MYSQL_ROOT / "usr/share/mysql/charsets"
-    try:
-        yield Server([*client, "-uroot", f"--socket={directory}/s", f"--character-sets-dir={charsets}"], [])
-    finally:
-        server.stop()
+    with Servers("mysql", directory) as servers:
+        server = servers.new(
+            "server", 99, "--skip-log-bin", "--gtid-mode=OFF", name, "--max-allowed-packet=1G"
+        )
+        server.start()
+        client = [
+            *command_in(server.program.root, str(MYSQL_ROOT / "usr/bin/mysql")),
+            "--no-defaults",
+            "-uroot",
+        ]
+        charsets = MYSQL_ROOT / "usr/share/mysql/charsets"
+        yield Server([*client, f"--socket={server.socket}", f"--character-sets-dir={charsets}"], [])
 
 
 def main(family: str, part: str = "") -> int:
     """Run the cases of a family and print those with a fault. Return the number of faults."""
     faults = count = 0
-    parent = None
-    if family == "mysql":
-        from tests.real.server import MYSQL_ROOT
-
-        assert MYSQL_ROOT is not None, "DUMPFILTER_MYSQL_ROOT is not set"
-        parent = MYSQL_ROOT / "tmp"
-    with tempfile.TemporaryDirectory(dir=parent) as root, ExitStack() as stack:
+    with tempfile.TemporaryDirectory() as root, ExitStack() as stack:
         servers: dict[int, Server] = {}
         for name, recording, case in runnable(family):
             if part not in name:

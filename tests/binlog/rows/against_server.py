@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 import sys
 import tempfile
 from decimal import Decimal
@@ -20,12 +19,12 @@ from typing import Any
 
 import pymysql
 
+from dumpfilter.binlog.format import Family
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches
 from dumpfilter.spark_jobs.source.typed_table import with_types
 from tests.binlog.rows.recorded import DIRECTORY
-from tests.mariadb import install
-from tests.real.server import MYSQL_ROOT, RealMariaDb, RealMySql, RealServer
+from tests.real.server import RealServer, Servers
 
 ROWS = 40
 UPDATES = 600
@@ -33,33 +32,17 @@ _PATHS = ("$.a", "$.b", "$.b[0]", "$.b[2]", "$.c.d", '$."x y"', "$.longer", "$.c
 _VALUES = ("1", "'text'", "CAST('[1, {\"k\": null}]' AS JSON)", "NULL", "1.5", "CAST('2026-01-02' AS DATE)")
 
 
-def main(family: str) -> int:
+def main(family: Family) -> int:
     """Print and return the number of values that differ."""
-    parent = MYSQL_ROOT / "tmp" if family == "mysql" and MYSQL_ROOT else None
-    with tempfile.TemporaryDirectory(dir=parent) as root:
-        directory = Path(root) / "server"
-        directory.mkdir()
-        make: type[RealServer] = RealMariaDb
-        if parent is not None and MYSQL_ROOT is not None:
-            make = RealMySql
-            inside = Path("/") / directory.relative_to(MYSQL_ROOT)
-            command = ["--no-defaults", "--initialize-insecure", "--user=root", f"--datadir={inside}/d"]
-            subprocess.run(
-                ["chroot", str(MYSQL_ROOT), "/usr/sbin/mysqld", *command], check=True, capture_output=True
-            )
-        else:
-            install(directory)
-        server = make(directory, 1, "--binlog-row-metadata=FULL", "--binlog-format=ROW")
+    with tempfile.TemporaryDirectory() as root, Servers(family, Path(root)) as servers:
+        server = servers.new("server", 1, "--binlog-row-metadata=FULL", "--binlog-format=ROW")
         server.start()
-        try:
-            return run(server, family)
-        finally:
-            server.stop()
+        return run(server, family)
 
 
-def run(server: RealServer, family: str) -> int:
+def run(server: RealServer, family: Family) -> int:
     """Fill the server and compare all its tables."""
-    server.run("CREATE DATABASE rowtypes")
+    server.sql("CREATE DATABASE rowtypes")
     connection = server.connect()
     with connection.cursor() as cursor:
         cursor.execute("USE rowtypes")
@@ -178,4 +161,4 @@ def same(ours: Any, theirs: Any, kind: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(bool(main(sys.argv[1])))
+    sys.exit(bool(main("mysql" if sys.argv[1] == "mysql" else "mariadb")))

@@ -13,7 +13,6 @@ import pymysql
 import pytest
 
 from tests.real.behind import Dumpfilter
-from tests.real.judging import directory_of
 from tests.real.server import MYSQL_ROOT, RealServer, Servers
 from tests.slave.driven import wait_until
 from tests.slave.processes import Launcher
@@ -63,18 +62,18 @@ class Chain:
         self.directory = directory
         for server in (self.source, self.replica):
             server.start()
-        self.replica.run("SET SESSION sql_log_bin = 0", f"CREATE USER reader IDENTIFIED BY '{BACK}'")
+        self.replica.sql("SET SESSION sql_log_bin = 0", f"CREATE USER reader IDENTIFIED BY '{BACK}'")
         grant = "REPLICA MONITOR ON *.*"
         if servers.family == "mysql":
             grant = "SELECT ON performance_schema.replication_applier_filters"
-        self.replica.run(f"GRANT {grant} TO reader", "SET SESSION sql_log_bin = 1")
+        self.replica.sql(f"GRANT {grant} TO reader", "SET SESSION sql_log_bin = 1")
         for server in (self.source, self.replica):
             # Filters would keep the statements from the replica.
             server.sql("SET SESSION sql_log_bin = 0")
             for database in DATABASES:
-                server.run(f"CREATE DATABASE {database}", f"CREATE TABLE {database}.t (a INT PRIMARY KEY)")
+                server.sql(f"CREATE DATABASE {database}", f"CREATE TABLE {database}.t (a INT PRIMARY KEY)")
             if server is self.replica:
-                server.run("CREATE DATABASE none", "CREATE TABLE none.t (a INT PRIMARY KEY)")
+                server.sql("CREATE DATABASE none", "CREATE TABLE none.t (a INT PRIMARY KEY)")
             server.sql("SET SESSION sql_log_bin = 1")
         self._rows = 0
         launcher.directory = directory
@@ -119,18 +118,18 @@ class Chain:
     def attach(self, user: str, *rules: str) -> None:
         """Let the replica start anew as a user, with a filter of its own."""
         replica = self.replica
-        replica.stop_replica()
+        replica.channel().stop()
         replica.set_filter([f"--replicate-{rule}" for rule in rules])
         replica.follow(self.dumpfilter.port, user, PASSWORD)
-        replica.start_replica()
+        replica.channel().start()
 
     def write(self) -> int:
         """Write one row into the table of each database, and wait until the replica is there. Return the row."""
         self._rows += 1
         for database in DATABASES:
-            self.source.run(f"USE {database}", f"INSERT INTO t VALUES ({self._rows})")
-        written = self.source.written()
-        wait_until(lambda: self.replica.executed() == written, lambda: str(self.replica.status()))
+            self.source.sql(f"USE {database}", f"INSERT INTO t VALUES ({self._rows})")
+        written = self.source.binlog_gtids()
+        wait_until(lambda: self.replica.applied_gtids() == written, lambda: str(self.replica.status()))
         return self._rows
 
     def applied(self, row: int) -> set[str]:
@@ -148,7 +147,7 @@ class Chain:
 
     def replica_log(self) -> str:
         """Return the replica's error log."""
-        return (self.replica.directory / "err.log").read_text(errors="replace")
+        return self.replica.log_text()
 
 
 @pytest.fixture(scope="module", params=["mariadb", *(["mysql"] if MYSQL_ROOT else [])])
@@ -156,11 +155,7 @@ def chain(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, one_launcher: Launcher
 ) -> Iterator[Chain]:
     directory = tmp_path_factory.mktemp("filters")
-    data = directory_of(request.param, directory.name, directory)
-    with pytest.MonkeyPatch.context() as environment, Servers(request.param, data) as servers:
-        if request.param == "mysql":
-            # MySQL runs in a file system of its own, without the tests' temporary directory.
-            environment.delenv("TMPDIR", raising=False)
+    with Servers(request.param, directory) as servers:
         yield Chain(servers, one_launcher, directory)
         one_launcher.kill_all()
 
@@ -245,34 +240,34 @@ def test_tables_of_a_widened_filter_come_with_a_new_copy(chain: Chain) -> None:
     wait_until(lambda: chain.rules("plain") == "--replicate-do-db=shop", chain.dumpfilter.log)
     chain.attach("plain", "do-db=shop")
     chain.write()
-    replica.stop_replica()
+    replica.channel().stop()
     for row in (100, 101):
-        source.run("USE hr", f"INSERT INTO t VALUES ({row})", "USE shop", f"INSERT INTO t VALUES ({row})")
+        source.sql("USE hr", f"INSERT INTO t VALUES ({row})", "USE shop", f"INSERT INTO t VALUES ({row})")
     # A copy of the tables of hr, and the place to which the copy belongs
-    copied, place, gtids = source.sql("SELECT a FROM hr.t"), source.end(), source.written()
-    source.run("USE hr", "INSERT INTO t VALUES (102)", "DELETE FROM t WHERE a = 100", "USE shop")
-    source.run("INSERT INTO t VALUES (102)")
+    copied, place, gtids = source.sql("SELECT a FROM hr.t"), source.binlog_end(), source.binlog_gtids()
+    source.sql("USE hr", "INSERT INTO t VALUES (102)", "DELETE FROM t WHERE a = 100", "USE shop")
+    source.sql("INSERT INTO t VALUES (102)")
     until = f"SQL_AFTER_GTIDS = '{gtids}'"
     if not is_mysql:
         until = f"MASTER_LOG_FILE = '{place.file}', MASTER_LOG_POS = {place.position}"
-    replica.sql(f"START {replica.replica} UNTIL {until}")
+    replica.sql(f"START REPLICA UNTIL {until}")
 
     def has_stopped() -> bool:
         status = replica.status()
-        return status is not None and not status.sql_running and replica.executed() == gtids
+        return status is not None and not status.sql_running and replica.applied_gtids() == gtids
 
-    wait_until(has_stopped, lambda: f"{replica.executed()} {gtids} {replica.status()}")
-    replica.stop_replica()
+    wait_until(has_stopped, lambda: f"{replica.applied_gtids()} {gtids} {replica.status()}")
+    replica.channel().stop()
     if is_mysql:
         # The relay log may have later events, which the old filter chose. MariaDB discards it by itself.
         replica.sql("RESET REPLICA")
-    replica.run("SET SESSION sql_log_bin = 0", "DELETE FROM hr.t")
+    replica.sql("SET SESSION sql_log_bin = 0", "DELETE FROM hr.t")
     for (row,) in copied:
         replica.sql(f"INSERT INTO hr.t VALUES ({row})")
     replica.sql("SET SESSION sql_log_bin = 1")
     replica.set_filter(["--replicate-do-db=shop", "--replicate-do-db=hr"])
     chain.console("CHANGE REPLICATION FILTER REPLICATE_DO_DB = (shop, hr) FOR REPLICA 'plain'")
-    replica.start_replica()
+    replica.channel().start()
     chain.write()
     for database in ("shop", "hr"):
         rows = "SELECT a FROM {}.t ORDER BY a".format
