@@ -25,6 +25,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from dumpfilter.base.errors import OptionError
+from dumpfilter.filter.collation import lower_case
 from dumpfilter.filter.rules import (
     SLAVE_RULE_KINDS,
     BaseRuleKind,
@@ -122,42 +123,26 @@ class CurrentFilter(NamedTuple):
     """
 
 
-class _Settings:
-    """The rules of one channel or of the global filter. Callers hold the lock of ChannelFilters while they use the
-    object."""
+_Settings = dict[BaseRuleKind, Setting]
 
-    def __init__(self) -> None:
-        self.by_kind: dict[BaseRuleKind, Setting] = {}
+
+class _ChannelFilter:
+    """The rules of one channel. Callers hold the lock of ChannelFilters while they use the object."""
+
+    def __init__(self, settings: _Settings, version: int) -> None:
+        self.settings: _Settings = {}
         self.set_in: dict[BaseRuleKind, int] = {}
         """For each kind of rule, the version of the channel's filter in which the rules of that kind were set last. The
         counters ignore matches that older rules had."""
-        self.version = 0
+        self.change(settings, version)
 
-    def set(self, settings: Iterable[Setting], version: int) -> None:
-        for setting in settings:
-            self.by_kind[setting.kind] = setting
-            self.set_in[setting.kind] = version
+    def change(self, settings: _Settings, version: int) -> None:
+        self.settings |= settings
+        self.set_in |= dict.fromkeys(settings, version)
         self.version = version
 
-    def add(self, rules: Iterable[Rule], by: ConfiguredBy, now: datetime) -> None:
-        # As in the server, the column ACTIVE_SINCE of a kind of rule is the time of the last option of that kind.
-        for rule in rules:
-            old = self.by_kind.get(rule.kind)
-            given = (*(old.rules if old else ()), rule)
-            self.by_kind[rule.kind] = Setting(rule.kind, given, by, now)
-
-    def ordered(self) -> list[Setting]:
-        return [self.by_kind[kind] for kind in SLAVE_RULE_KINDS if kind in self.by_kind]
-
-    def lacking(self, other: _Settings, now: datetime) -> list[Setting]:
-        return [
-            replace(setting, active_since=now)
-            for kind, setting in other.by_kind.items()
-            if setting.rules and kind not in self.by_kind
-        ]
-
     def current(self) -> CurrentFilter:
-        rules = tuple(rule for setting in self.ordered() for rule in setting.rules)
+        rules = tuple(rule for setting in _ordered(self.settings) for rule in setting.rules)
         effective = any(isinstance(rule.kind, EffectiveRuleKind) for rule in rules)
         return CurrentFilter(
             rules, FilterSemantics.EFFECTIVE if effective else FilterSemantics.CLASSIC, self.version
@@ -189,8 +174,8 @@ class ChannelFilters:
         # All channels draw their filters' versions from one counter. So a channel that is removed and added again gets
         # a new version.
         self._version = 0
-        self._global = _Settings()
-        self._channels: dict[str, _Settings] = {}
+        self._global: _Settings = {}
+        self._channels: dict[str, _ChannelFilter] = {}
         self._startup: dict[str, _Settings] = {}
 
     def startup(self, channel: str | None, rules: Iterable[Rule]) -> None:
@@ -200,11 +185,12 @@ class ChannelFilters:
         """
         with self._lock:
             now = self._clock()
-            if channel is None:
-                self._global.add(rules, ConfiguredBy.STARTUP_OPTIONS, now)
-            else:
-                filters = self._startup.setdefault(channel, _Settings())
-                filters.add(rules, ConfiguredBy.STARTUP_OPTIONS_FOR_CHANNEL, now)
+            settings = self._global if channel is None else self._startup.setdefault(channel, {})
+            by = ConfiguredBy.STARTUP_OPTIONS if channel is None else ConfiguredBy.STARTUP_OPTIONS_FOR_CHANNEL
+            # As in the server, the column ACTIVE_SINCE of a kind of rule is the time of the last option of that kind.
+            for rule in rules:
+                old = settings.get(rule.kind)
+                settings[rule.kind] = Setting(rule.kind, (*(old.rules if old else ()), rule), by, now)
 
     def finish_startup(self, existing: Iterable[str]) -> list[str]:
         """Make the filters of the channels that exist, and discard the options of channels that do not exist.
@@ -213,20 +199,15 @@ class ChannelFilters:
         OptionError, and changes nothing, when a filter would have both classic and effective rules.
         """
         with self._lock:
-            now = self._clock()
-            _check_semantics("the global filter", self._global.by_kind)
-            made: dict[str, _Settings] = {}
-            for name in map(fold_channel, existing):
-                made[name] = filters = _Settings()
-                filters.by_kind.update(self._startup[name].by_kind if name in self._startup else {})
-                filters.by_kind |= {setting.kind: setting for setting in filters.lacking(self._global, now)}
-                _check_semantics(_place(name), filters.by_kind)
-            given = sorted((name for name, filters in self._startup.items() if filters.by_kind), key=_bytes)
+            _check_semantics("the global filter", self._global)
+            copied = self._copied()
+            made = {name: copied | self._startup.get(name, {}) for name in map(fold_channel, existing)}
+            for name, settings in made.items():
+                _check_semantics(_place(name), settings)
+            given = sorted((name for name, settings in self._startup.items() if settings), key=_bytes)
             self._startup.clear()
-            for name, filters in made.items():
-                self._version += 1
-                filters.set(filters.ordered(), self._version)
-                self._channels[name] = filters
+            for name, settings in made.items():
+                self._add(name, settings)
             disallowed = [name for name in given if name in GROUP_REPLICATION_CHANNELS]
             missing = [name for name in given if name not in made and name not in GROUP_REPLICATION_CHANNELS]
             return [
@@ -248,10 +229,20 @@ class ChannelFilters:
             raise ChannelNotAllowed(name)
         with self._lock:
             if name not in self._channels:
-                self._version += 1
-                filters = _Settings()
-                filters.set(filters.lacking(self._global, self._clock()), self._version)
-                self._channels[name] = filters
+                self._add(name, self._copied())
+
+    def _copied(self) -> _Settings:
+        """Return a copy of the global filter's rules. Kinds that a statement has emptied are left out."""
+        now = self._clock()
+        return {
+            kind: replace(setting, active_since=now)
+            for kind, setting in self._global.items()
+            if setting.rules
+        }
+
+    def _add(self, name: str, settings: _Settings) -> None:
+        self._version += 1
+        self._channels[name] = _ChannelFilter(settings, self._version)
 
     def remove_channel(self, name: str) -> None:
         """Remove a channel and its filter (RESET REPLICA ALL). The global filter stays."""
@@ -273,21 +264,23 @@ class ChannelFilters:
         if channel is not None and fold_channel(channel) in GROUP_REPLICATION_CHANNELS:
             raise ChannelNotAllowed(fold_channel(channel))
         with self._lock:
+            by = ConfiguredBy.CHANGE_REPLICATION_FILTER_FOR_CHANNEL
+            changed = self._channels
             if channel is None:
                 by = ConfiguredBy.CHANGE_REPLICATION_FILTER
-                changed = {"the global filter": self._global} | {
-                    _place(name): filters for name, filters in self._channels.items()
-                }
             else:
-                by = ConfiguredBy.CHANGE_REPLICATION_FILTER_FOR_CHANNEL
-                changed = {_place(fold_channel(channel)): self._of(channel)}
+                changed = {fold_channel(channel): self._of(channel)}
             now = self._clock()
-            settings = {kind: Setting(kind, given, by, now) for kind, given in rules.items()}
-            for place, filters in changed.items():
-                _check_semantics(place, filters.by_kind | settings)
+            settings: _Settings = {kind: Setting(kind, given, by, now) for kind, given in rules.items()}
+            if channel is None:
+                _check_semantics("the global filter", self._global | settings)
+            for name, filters in changed.items():
+                _check_semantics(_place(name), filters.settings | settings)
             self._version += 1
+            if channel is None:
+                self._global |= settings
             for filters in changed.values():
-                filters.set(settings.values(), self._version)
+                filters.change(settings, self._version)
 
     def current(self, channel: str) -> CurrentFilter:
         """Return a consistent copy of the channel's rules, with their semantics and the filter's version."""
@@ -297,12 +290,12 @@ class ChannelFilters:
     def settings(self, channel: str) -> list[Setting]:
         """Return the channel's rows of replication_applier_filters, in the server's order."""
         with self._lock:
-            return self._of(channel).ordered()
+            return _ordered(self._of(channel).settings)
 
     def global_settings(self) -> list[Setting]:
         """Return the rows of replication_applier_global_filters, in the server's order."""
         with self._lock:
-            return self._global.ordered()
+            return _ordered(self._global)
 
     def count(self, channel: str, hits: Mapping[BaseRuleKind, int], *, version: int | None = None) -> None:
         """Add numbers of rule matches to the column COUNTER of a channel's filter, by kind of rule.
@@ -313,9 +306,9 @@ class ChannelFilters:
         with self._lock:
             filters = self._of(channel)
             for kind, number in hits.items():
-                setting = filters.by_kind.get(kind)
+                setting = filters.settings.get(kind)
                 if setting is not None and (version is None or filters.set_in[kind] <= version):
-                    filters.by_kind[kind] = replace(setting, counter=setting.counter + number)
+                    filters.settings[kind] = replace(setting, counter=setting.counter + number)
 
     @property
     def channels(self) -> list[str]:
@@ -323,7 +316,7 @@ class ChannelFilters:
         with self._lock:
             return sorted(self._channels, key=_bytes)
 
-    def _of(self, channel: str) -> _Settings:
+    def _of(self, channel: str) -> _ChannelFilter:
         try:
             return self._channels[fold_channel(channel)]
         except KeyError:
@@ -335,7 +328,7 @@ def fold_channel(name: str) -> str:
 
     Each character is replaced by one character, and accents stay.
     """
-    return "".join(lower if len(lower := character.lower()) == 1 else character for character in name)
+    return lower_case(name)
 
 
 def is_channel_name(name: str) -> bool:
@@ -356,6 +349,10 @@ def split_channel(value: str) -> tuple[str | None, str]:
     """
     channel, colon, rule = value.partition(":")
     return (channel, rule) if colon else (None, value)
+
+
+def _ordered(settings: _Settings) -> list[Setting]:
+    return [settings[kind] for kind in SLAVE_RULE_KINDS if kind in settings]
 
 
 def _check_semantics(place: str, settings: Mapping[BaseRuleKind, Setting]) -> None:

@@ -22,96 +22,38 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from importlib import resources
-from typing import Protocol
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import Family, NameCollation, NameRules
 
 
-class Collation(Protocol):
+@dataclass(frozen=True)
+class Collation:
     """The way in which one server compares the names of databases and tables.
 
-    Methods return keys. Two names are equal for the server when their keys are equal.
+    Each function returns a key. Two names are equal for the server when their keys are equal.
     """
 
-    def database(self, name: str) -> Hashable:
-        """Return the key of a database's name that an event holds."""
+    database: Callable[[str], Hashable]
+    """Returns the key of a database's name that an event holds."""
+    database_rule: Callable[[str], Hashable]
+    """Returns the key of a database's name that a do-db, ignore-db or rewrite-db rule holds."""
+    table: Callable[[str], Hashable]
+    """Returns the key of the string ``db.table``, which a table rule holds or which names a table."""
+    units: Callable[[str], str]
+    """Returns a name or a LIKE pattern with one character for each unit, the bytes or characters that ``_`` matches.
 
-    def database_rule(self, name: str) -> Hashable:
-        """Return the key of a database's name that a do-db, ignore-db or rewrite-db rule holds."""
+    A unit is a byte in MySQL with lower_case_table_names=0, and a character otherwise.
+    """
+    unit: Callable[[str], str]
+    """Returns the key of one unit (a byte or character that ``_`` matches), as a character. Equal keys match."""
 
-    def table(self, name: str) -> Hashable:
-        """Return the key of the string ``db.table``, which a table rule holds or which names a table."""
-
-    def units(self, text: str) -> str:
-        """Return a name or a LIKE pattern with one character for each unit, the bytes or characters that ``_`` matches.
-
-        A unit is a byte in MySQL with lower_case_table_names=0, and a character otherwise.
-        """
-
-    def unit(self, character: str) -> str:
-        """Return the key of one unit (a byte or character that ``_`` matches), as a character. Equal keys match."""
-
-
-class ByteCollation:
-    """The comparison of MySQL with lower_case_table_names=0, byte for byte."""
-
-    def database(self, name: str) -> Hashable:
-        return name
-
-    database_rule = table = database
-
-    def units(self, text: str) -> str:
-        return text.encode("utf-8", "surrogateescape").decode("latin-1")
-
-    def unit(self, character: str) -> str:
-        return character
-
-
-class LowerCollation:
-    """The comparison of MySQL with lower_case_table_names=1 or 2. Case does not matter, but accents do."""
-
-    def database(self, name: str) -> Hashable:
-        return "".join(map(self.unit, name))
-
-    database_rule = table = database
-
-    def units(self, text: str) -> str:
-        return text
-
-    def unit(self, character: str) -> str:
-        # MySQL lower-cases one character to one character. Some results of str.lower() are longer.
-        lower = character.lower()
-        return lower if len(lower) == 1 else character
-
-
-class WeightCollation:
-    """The comparison of MariaDB. Table names compare by one of two collations, and database names by bytes."""
-
-    def __init__(self, names: NameCollation, lower_case_table_names: int) -> None:
-        self._weights = _weights(names)
-        self._lengths_count = names is NameCollation.GENERAL_CI
-        self._lower = bool(lower_case_table_names)
-
-    def database(self, name: str) -> Hashable:
-        return name.lower() if self._lower else name
-
-    def database_rule(self, name: str) -> Hashable:
-        return name
-
-    def table(self, name: str) -> Hashable:
-        weights = "".join(map(self.unit, name))
-        if self._lengths_count:
-            return len(name.encode("utf-8", "surrogateescape")), weights
-        return weights
-
-    def units(self, text: str) -> str:
-        return text
-
-    def unit(self, character: str) -> str:
-        return self._weights.get(character, character)
+    def folded(self, name: str) -> str:
+        """Return a name for the comparison with LIKE patterns: the keys of the name's units."""
+        return "".join(map(self.unit, self.units(name)))
 
 
 def collation_of(names: NameRules) -> Collation:
@@ -122,8 +64,35 @@ def collation_of(names: NameRules) -> Collation:
     if names.lower_case_table_names not in (0, 1, 2):
         raise OptionError(f"lower_case_table_names={names.lower_case_table_names}: it is 0, 1 or 2")
     if names.family == "mariadb":
-        return WeightCollation(names.collation, names.lower_case_table_names)
-    return LowerCollation() if names.lower_case_table_names else ByteCollation()
+        return _collation_of_weights(names.collation, is_lower=bool(names.lower_case_table_names))
+    if names.lower_case_table_names:
+        return Collation(lower_case, lower_case, lower_case, str, lower_case)
+    return Collation(str, str, str, _bytes_as_characters, str)
+
+
+def lower_case(name: str) -> str:
+    """Return a name in lower case as MySQL does it: one character for each character. Accents stay."""
+    # Some results of str.lower() are longer than one character.
+    return "".join(lower if len(lower := character.lower()) == 1 else character for character in name)
+
+
+def _bytes_as_characters(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+def _collation_of_weights(names: NameCollation, *, is_lower: bool) -> Collation:
+    """Return the comparison of MariaDB. Table names compare by weights, and database names by bytes."""
+    weights = _weights(names)
+
+    def table(name: str) -> Hashable:
+        key = "".join(weights.get(character, character) for character in name)
+        if names is NameCollation.GENERAL_CI:
+            return len(name.encode("utf-8", "surrogateescape")), key
+        return key
+
+    return Collation(
+        str.lower if is_lower else str, str, table, str, lambda character: weights.get(character, character)
+    )
 
 
 _NOT_IN_NAMES = re.compile("[\U00010000-\U0010ffff]")

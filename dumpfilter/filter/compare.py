@@ -23,6 +23,7 @@ from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.rules import Rule, RuleKind, ValueForm
 from dumpfilter.filter.wild import ANY, MANY, wild_tokens
+from dumpfilter.index.subjects import Subject, TableSubject
 
 MOST_EVENTS = 10_000
 """The most events about which a comparison asks both filters, which take about a second."""
@@ -83,10 +84,10 @@ def _compared(one: tuple[Rule, ...], other: tuple[Rule, ...], names: NameRules) 
         return _NOTHING
     witnesses = _Witnesses(first, second)
     events = witnesses.events()
-    for event in islice(events, MOST_EVENTS):
-        decision = event.decide(second)
-        if not decision.verdict.passes and event.decide(first).verdict.passes:
-            return Difference(Beyond.SOMETHING, event.text, decision.rule)
+    for text, subject in islice(events, MOST_EVENTS):
+        decision = second.decide(subject)
+        if not decision.verdict.passes and first.verdict(subject).passes:
+            return Difference(Beyond.SOMETHING, text, decision.rule)
     is_complete = next(events, None) is None and witnesses.are_complete
     return _NOTHING if is_complete else _UNKNOWN
 
@@ -133,25 +134,15 @@ def _is_narrower(one: Filter, other: Filter) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class _Event:
-    """An event that may tell the two filters apart: a statement, or rows of a table."""
-
-    text: str
-    statement: Statement | None = None
-    rows: tuple[str, str] = ("", "")
-
-    def decide(self, rule_filter: Filter) -> Decision:
-        if self.statement is not None:
-            return rule_filter.decide_statement(self.statement)
-        return rule_filter.decide_rows(*self.rows)
+_Event = tuple[str, Subject]
+"""A statement, or a table whose rows are meant, about which the filters may differ. The text describes the event."""
 
 
 class _Witnesses:
     """The names of databases and tables that stand for all names, and the events with these names."""
 
     def __init__(self, one: Filter, other: Filter) -> None:
-        self._one, self._other = one, other
+        self._sides = one, other
         rules = tuple(dict.fromkeys((*one.rules, *other.rules)))
         wild = [rule.value for rule in rules if rule.kind.form is ValueForm.WILD_TABLE]
         used = {character.lower() for rule in rules for character in rule.value}
@@ -184,10 +175,10 @@ class _Witnesses:
         """Yield events with all combinations of the names. Events with the names of one rule come first."""
         for database in ("", *self._databases):
             text = f"statements with the current database {database!r}"
-            yield _Event(text, _statement(database, updated=()))
+            yield text, _statement(database, updated=())
         tables = dict.fromkeys(chain(self._pairs, product(self._databases, self._tables)))
         for database, table in tables:
-            yield _Event(f"rows of {database}.{table}", rows=(database, table))
+            yield f"rows of {database}.{table}", TableSubject(database, table)
         yield from self._statements([TableName(*pair) for pair in islice(tables, MOST_EVENTS)])
 
     def _statements(self, tables: Sequence[TableName]) -> Iterator[_Event]:
@@ -195,9 +186,7 @@ class _Witnesses:
         both = [
             database
             for database in ("", *self._databases)
-            if all(
-                side.decide_statement(_statement(database, updated=())).verdict.passes for side in self._sides
-            )
+            if all(side.statement(_statement(database, updated=())).passes for side in self._sides)
         ]
         renamed = [database for database in both[1:] if database in self._sources]
         for current in both[:1] + renamed:
@@ -206,14 +195,10 @@ class _Witnesses:
             own = [TableName(None, table) for table in self._tables] if is_other else []
             for updated in self._lists([*own, *tables], current):
                 shown = ", ".join(f"{table.database or current}.{table.table}" for table in updated)
-                yield _Event(f"statements that update {shown}", _statement(current, updated=(updated,)))
+                yield f"statements that update {shown}", _statement(current, updated=(updated,))
             for database in self._databases:
-                kind = StatementKind.CREATE_DATABASE
-                yield _Event(f"CREATE DATABASE {database}", _statement(current, kind, database))
-
-    @property
-    def _sides(self) -> tuple[Filter, Filter]:
-        return self._one, self._other
+                created = _statement(current, StatementKind.CREATE_DATABASE, database)
+                yield f"CREATE DATABASE {database}", created
 
     def _lists(self, tables: Iterable[TableName], current: str) -> Iterator[tuple[TableName, ...]]:
         """Yield lists of one or two tables for all pairs of answers that lists of tables can have.

@@ -211,7 +211,7 @@ class _Expressions:
             assert sides is not None
             database, table = sides
             if table == "%" and not _WILDCARD.match(database):
-                self._databases.setdefault("".join(self._folded(_ESCAPED.sub(r"\1", database))), rule)
+                self._databases.setdefault(collation.folded(_ESCAPED.sub(r"\1", database)), rule)
             else:
                 self._matched.append(rule)
                 patterns.append(collation.units(f"{database}{_SEPARATOR}{table}"))
@@ -222,15 +222,12 @@ class _Expressions:
 
     def first(self, database: str, table: str) -> Rule | None:
         """Return a rule whose LIKE patterns the database and the table match, or None."""
-        folded = self._folded(database)
-        whole = self._databases.get("".join(folded))
+        folded = self._collation.folded
+        whole = self._databases.get(folded(database))
         if whole is not None or not self._matched:
             return whole
-        number = self._patterns.first([*folded, *self._folded(f"{_SEPARATOR}{table}")])
+        number = self._patterns.first(folded(f"{database}{_SEPARATOR}{table}"))
         return None if number is None else self._matched[number]
-
-    def _folded(self, name: str) -> list[str]:
-        return [self._collation.unit(c) for c in self._collation.units(name)]
 
 
 class _Rewrite:

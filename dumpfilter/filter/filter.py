@@ -157,10 +157,10 @@ class Filter(ReplicationFilter):
     def _wild(self, name: str) -> tuple[Rule | None, Rule | None]:
         if not (self._wild_do or self._wild_ignore):
             return None, None
-        units = [self._collation.unit(c) for c in self._collation.units(name)]
-        if (number := self._wild_do.first(units)) is not None:
+        folded = self._collation.folded(name)
+        if (number := self._wild_do.first(folded)) is not None:
             return self._wild_do_rules[number], None
-        number = self._wild_ignore.first(units)
+        number = self._wild_ignore.first(folded)
         return None, None if number is None else self._wild_ignore_rules[number]
 
     def db_ok_with_wild_table(self, database: str) -> bool:

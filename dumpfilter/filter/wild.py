@@ -105,12 +105,11 @@ class WildSet:
     def __bool__(self) -> bool:
         return bool(self._patterns)
 
-    def first(self, name: list[str]) -> int | None:
+    def first(self, text: str) -> int | None:
         """Return the index of the first LIKE pattern that a name matches, or None without a match.
 
-        ``name`` is a list of folded characters: each character is replaced by its weight in the collation.
+        ``text`` is the folded name: each character is replaced by its weight in the collation.
         """
-        text = "".join(name)
         candidates = set(self._anywhere)
         for length, runs in self._by_run.items():
             for start in range(len(text) - length + 1):

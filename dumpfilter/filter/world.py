@@ -578,7 +578,7 @@ class World(Generic[C]):
             self._objects.setdefault(key, Known(has=self._is_there(key), cause=cause))
 
     def _is_there(self, key: Key) -> bool:
-        return key[0] not in _OF_NO_DATABASE and self._there.first(list(f"{key[1]}.{key[2]}")) is not None
+        return key[0] not in _OF_NO_DATABASE and self._there.first(f"{key[1]}.{key[2]}") is not None
 
     def _removed(self, ref: Ref, cause: C, *, passes: bool, conditional: bool = False) -> None:
         known = self._objects.get(ref.replica)
