@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
-from dumpfilter.binlog.statement.reader import TokenReader
+from dumpfilter.binlog.statement.reader import StatementReader, TokenReader
 from dumpfilter.binlog.statement.statement import StatementFacts, StatementKind, Thing, Verb
 
 _NOT_AN_ACCOUNT = ("CURRENT_USER", "CURRENT_ROLE", "NONE", "ALL", "DEFAULT", "PUBLIC")
@@ -71,7 +71,7 @@ def read_accounts(reader: TokenReader) -> tuple[TableName, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def read_grant(reader: TokenReader, verb: Verb, family: Family) -> StatementFacts:
+def read_grant(reader: StatementReader, verb: Verb) -> StatementFacts:
     """Read a GRANT or REVOKE behind its verb."""
     conditional = reader.exists()
     is_proxy = reader.sees("PROXY")
@@ -118,7 +118,7 @@ def read_grant(reader: TokenReader, verb: Verb, family: Family) -> StatementFact
             opened = ["tables_priv" if what in ("", "TABLE") else "procs_priv"]
             opened += ["columns_priv"] if columns else []
         on = f"{what} {name.database}.{name.table}"
-    opens = grant_tables(family, *opened)
+    opens = grant_tables(reader.family, *opened)
     found = StatementFacts(
         StatementKind.ACCOUNT, updated=(of_object, opens) if of_object else (opens,), objects=()
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import QueryEvent
 from dumpfilter.binlog.statement.mentions import BodyReader, mentions, remembered_mentions
+from dumpfilter.binlog.statement.parse import read_head
 from dumpfilter.binlog.statement.shape import LONGEST_REMEMBERED, read_text, statement_shape, without_brackets
 from dumpfilter.binlog.statement.statement import Change, Mentions, StatementFacts, StatementKind, Thing, Verb
 
@@ -47,15 +48,12 @@ def read_facts(text: str, family: Family = "mysql") -> StatementFacts:
     (TableName(database='hr', table='t'),)
     """
     reader = BodyReader(text, family)
-    head = reader.head()
+    head = read_head(reader)
     if head.verb in (None, Verb.DROP, Verb.RENAME) or head.thing in _WITHOUT_BODY:
         return head
-    if head.thing is Thing.TRIGGER:
-        return replace(head, body=reader.mentions())
-    if head.is_plain_table:
-        # The head ends behind the columns of the table, which may have names, too.
-        reader = BodyReader(text, family)
     found = reader.mentions()
+    if head.thing is Thing.TRIGGER:
+        return replace(head, body=found)
     if head.kind in (K.ALTER_TABLE, K.SEQUENCE, K.CREATE_INDEX, K.DROP_INDEX) and head.verb is Verb.ALTER:
         tables = found.sequences
         found = Mentions(parents=found.parents)
@@ -67,5 +65,6 @@ def read_facts(text: str, family: Family = "mysql") -> StatementFacts:
     body = replace(found, tables=tuple(dict.fromkeys(tables)), functions=functions, parents=parents)
     if head.kind is K.VIEW:
         # A change of a view changes the tables that stand directly in the FROM clause of its query.
-        body = replace(body, changed=tuple((name, Change.UPDATE) for name in reader.first_list))
+        first = dict.fromkeys(reader.first_list or ())
+        body = replace(body, changed=tuple((name, Change.UPDATE) for name in first))
     return replace(head, body=body, merged=reader.merged if head.is_plain_table else ())

@@ -1,32 +1,25 @@
-"""The tables and functions that a statement names, found by the words before them.
+"""The tables and functions that a statement names, also in the body of a trigger or a routine.
 
-The scanner reads any statement, also the body of a trigger or a routine, which a parser of single statements does not
-understand. A table's name stands behind FROM, JOIN, INTO, UPDATE, TABLE or REFERENCES, or behind a comma in such a
-list. The scanner takes time linear in the text.
+:class:`BodyReader` reads a text to its end. A table of words tells which reader takes the tokens behind a word. The
+statements in a body have the same readers as a whole statement (:data:`~dumpfilter.binlog.statement.parse.STATEMENTS`),
+and FROM clauses have that of :mod:`~dumpfilter.binlog.statement.references`. The time is linear in the text.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterable, Sequence
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
-from dumpfilter.binlog.statement.parse import StatementReader
-from dumpfilter.binlog.statement.references import AFTER_NAME
+from dumpfilter.binlog.statement.parse import STATEMENTS
+from dumpfilter.binlog.statement.reader import StatementReader
+from dumpfilter.binlog.statement.references import QUERY, read_references
 from dumpfilter.binlog.statement.statement import Change, Mentions
-from dumpfilter.binlog.statement.tokens import TokenKind
+from dumpfilter.binlog.statement.tokens import Token, TokenKind
 
-_QUERY = frozenset({"SELECT", "WITH", "VALUES", "TABLE"})
-_END_OF_LIST = frozenset(
-    {"WHERE", "SET", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "SELECT", "WINDOW"}
-    | {"VALUES", "VALUE", "RETURNING", "DO", "THEN", "PROCEDURE", "INTO", "LOCK", "FOR", "END"}
-)
-_NOT_A_VERB_AFTER = frozenset({"ON", "KEY", "BEFORE", "AFTER", "OR", "CREATE", "GRANT", "REVOKE"})
-_MODIFIERS = frozenset({"LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "QUICK", "HISTORY"})
-_BEFORE_NAME = frozenset({"LATERAL", "ONLY", "IF", "NOT", "EXISTS"})
-_END_OF_ASSIGNMENTS = frozenset({"WHERE", "ORDER", "LIMIT", "RETURNING"})
-_OF_TABLES = frozenset({"ENGINE", "UNION", "SELECT", "AS"})
-"""Words before an option of a table, or before its query, behind which no option follows."""
+_NOT_A_VERB_AFTER = frozenset({"ON", "KEY", "BEFORE", "AFTER", "OR", "CREATE", "GRANT", "REVOKE", "FOR"})
+_ALSO_FUNCTIONS = frozenset({"INSERT", "REPLACE", "TRUNCATE"})
 _SEQUENCE_FUNCTIONS = frozenset({"NEXTVAL", "LASTVAL", "SETVAL"})
 _SYMBOL = TokenKind.SYMBOL
 
@@ -47,48 +40,8 @@ remembered_mentions = functools.lru_cache(4096)(mentions)
 """:func:`mentions` with a cache, for the shapes of statements."""
 
 
-class _Level:
-    """One level of parentheses: whether a table's name comes next, and which change the current list of tables is for.
-
-    In a level that holds no query, such as the arguments of TRIM(… FROM …), the word FROM begins no list.
-    """
-
-    __slots__ = ("change", "expects", "in_list", "is_first", "is_query", "maybe_cte")
-
-    def __init__(self, *, is_query: bool, expects: bool = False, change: Change | None = None) -> None:
-        self.is_query = is_query
-        self.expects = expects
-        self.in_list = expects
-        self.change = change
-        self.is_first = False
-        """Whether the list is that of the first FROM clause."""
-        self.maybe_cte = ""
-        """The name that may be a common table expression, if AS and a parenthesis follow."""
-
-
-class _Update:
-    """An UPDATE statement that is being read: its tables, and the qualifiers of the columns that it sets."""
-
-    def __init__(self, level: _Level) -> None:
-        self.level = level
-        self.tables: list[tuple[str, TableName]] = []
-        """The tables in the list before SET, with the names that stand for them in the statement, in lower case."""
-        self.is_assigning = False
-        self.expects = False
-        """Whether the column of an assignment comes next."""
-        self.is_sure = True
-        """Whether all assignments so far have a qualifier."""
-        self.qualifiers: set[str] = set()
-
-    def changed(self) -> list[TableName]:
-        """Return the tables whose rows the statement may change."""
-        shown = [name for name, _ in self.tables]
-        known = self.is_sure and self.qualifiers and all(shown.count(name) == 1 for name in self.qualifiers)
-        return [table for name, table in self.tables if not known or name in self.qualifiers]
-
-
 class BodyReader(StatementReader):
-    """The cursor over a statement, which notes the names in the rest of the text."""
+    """The cursor over a statement, which notes the names in the text."""
 
     def __init__(self, text: str, family: Family) -> None:
         super().__init__(text, family)
@@ -96,18 +49,19 @@ class BodyReader(StatementReader):
         """The first engine outside parentheses and before a query, in capitals."""
         self.merged: tuple[TableName, ...] = ()
         """The tables in parentheses behind UNION, which a MERGE table consists of."""
-        self.first_list: dict[TableName, None] = {}
+        self.first_list: tuple[TableName, ...] | None = None
         """The tables that stand directly in the FROM clause of the first query, outside parentheses."""
-        self._met_from = self._met_query = False
-        self._before = ""
-        self._levels = [_Level(is_query=True)]
-        self._deleting = False
-        self._of_set_statement = False
-        self._loading = False
+        self._met_query = False
+        self._last = Token(TokenKind.END, "", 0, 0)
+        """The token that :meth:`advance` has returned last."""
+        self._levels = [True]
+        """For each level of parentheses, whether the level holds a query.
+
+        In a level without a query, such as the arguments of TRIM(… FROM …), the word FROM begins no list.
+        """
         self._tables: dict[TableName, None] = {}
         self._writes: dict[tuple[TableName, Change], None] = {}
         self._changed: dict[tuple[TableName, Change], None] = {}
-        self._update: _Update | None = None
         self._functions: dict[TableName, None] = {}
         self._parents: dict[TableName, None] = {}
         self._sequences: dict[TableName, None] = {}
@@ -115,22 +69,11 @@ class BodyReader(StatementReader):
 
     def mentions(self) -> Mentions:
         """Read to the end of the text, and return the names in it."""
-        kind = self.token.kind
-        while kind is not TokenKind.END and kind is not TokenKind.BAD:
-            level, update = self._levels[-1], self._update
-            if update is not None and update.expects and update.level is level:
-                self._assignment(update)
-            elif kind is _SYMBOL:
-                self._symbol(level)
-            elif level.expects:
-                self._expected(level)
-            elif kind is TokenKind.WORD or kind is TokenKind.QUOTED:
-                self._word(level)
-            else:
-                self._before = ""
-                self.advance()
-            kind = self.token.kind
-        self._finish_update(is_whole=kind is TokenKind.END and not self.cut)
+        if self._last.word in ("TABLE", "WITH", "SELECT", "AS"):
+            # The reader of the statement's head has stopped behind the first word of a query.
+            _NOTES[self._last.word](self, self._last, "")
+        while not self.at_end:
+            self.skip()
         return Mentions(
             tuple(name for name in self._tables if not self._is_cte(name)),
             tuple(write for write in self._writes if not self._is_cte(write[0])),
@@ -140,227 +83,174 @@ class BodyReader(StatementReader):
             tuple(self._sequences),
         )
 
+    @property
+    def is_in_query(self) -> bool:
+        """Whether a query stands in the current level of parentheses."""
+        return self._levels[-1]
+
     def _is_cte(self, name: TableName) -> bool:
         return name.database is None and name.table.lower() in self._ctes
 
-    def _expected(self, level: _Level) -> None:
-        # A table's name is next, perhaps behind words such as LATERAL or IF EXISTS.
-        if self.token.word in _BEFORE_NAME or self.token.word in _MODIFIERS:
+    # The moves of the cursor, which note the names that they pass.
+
+    def advance(self) -> Token:
+        taken = super().advance()
+        self._last = taken
+        if taken.kind is _SYMBOL:
+            if taken.value == "(":
+                self._levels.append(self.token.word in QUERY)
+            elif taken.value == ")" and len(self._levels) > 1:
+                self._levels.pop()
+            elif taken.value == ";":
+                self._levels = [True]
+        return taken
+
+    def skip(self) -> int:
+        depth, before, token = len(self._levels), self._last.word, self.token
+        note = _NOTES.get(token.word)
+        if note is not None:
             self.advance()
-            return
-        if self.token.word in _END_OF_LIST:
-            level.expects = level.in_list = False
-            return
-        level.expects = False
-        name = self._plain_name()
-        if name is None or (self.sees("(") and name.table.upper() == "JSON_TABLE"):
-            return
-        if name.database is None and name.table.upper() == "DUAL":
-            return
-        self._tables[name] = None
-        if level.is_first:
-            self.first_list[name] = None
-        if level.change is Change.UPDATE and self._update is not None and not self._update.is_assigning:
-            self._writes[name, Change.UPDATE] = None
-            self._update.tables.append((self._alias(name).lower(), name))
-        elif level.change is not None:
-            self._write(name, level.change)
-        if not level.in_list:
-            level.change = None
-
-    def _write(self, name: TableName, change: Change) -> None:
-        self._writes[name, change] = self._changed[name, change] = None
-
-    def _alias(self, name: TableName) -> str:
-        if not self.accept("AS") and self.token.word in AFTER_NAME:
-            return name.table
-        return self.advance().value if self.token.is_name else name.table
-
-    def _assignment(self, update: _Update) -> None:
-        update.expects = False
-        names = []
-        while self.token.is_name:
-            names.append(self.advance().value)
-            if not self.accept("."):
-                break
-        self._before = ""
-        if len(names) < 2 or self.token.kind is not _SYMBOL or self.token.value[0] not in "=:":
-            update.is_sure = False
+            note(self, token, before)
+        elif token.kind is TokenKind.WORD or token.kind is TokenKind.QUOTED:
+            self._name_or_call()
         else:
-            update.qualifiers.add(names[-2].lower())
+            self.advance()
+            if token.kind is _SYMBOL and token.value == "@" and self.token.is_name:
+                self.advance()  # A user's variable may have any name, such as @from.
+        return len(self._levels) - depth
 
-    def _finish_update(self, *, is_whole: bool) -> None:
-        if self._update is not None:
-            self._update.is_sure &= is_whole
-            self._changed |= {(table, Change.UPDATE): None for table in self._update.changed()}
-            self._update = None
+    def skip_to(self, *words: str) -> str:
+        depth = len(self._levels)
+        while not self.at_end:
+            if len(self._levels) == depth and self.sees(*words):
+                token = self.advance()
+                return token.word or token.value
+            self.skip()
+        return ""
 
-    def _plain_name(self) -> TableName | None:
-        first = self.advance()
-        if not first.is_name:
-            return None
-        self._before = ""
-        if self.token.kind is not _SYMBOL or not self.accept("."):
-            return TableName(None, first.value)
-        return TableName(first.value, self.advance().value) if self.token.is_name else None
+    def skip_parentheses(self) -> None:
+        outer = len(self._levels) - 1
+        while len(self._levels) > outer and not self.at_end:
+            self.skip()
 
-    def _sequence(self) -> None:
-        if (sequence := self._plain_name()) is not None:
+    # The names.
+
+    def note_table(self, name: TableName) -> None:
+        if name.database is not None or name.table.upper() != "DUAL":
+            self._tables[name] = None
+
+    def note_cte(self, name: str) -> None:
+        self._ctes.add(name)
+
+    def note_writes(self, names: Iterable[TableName], *changes: Change) -> None:
+        for name in names:
+            self._tables[name] = None
+            for change in changes:
+                self._writes[name, change] = self._changed[name, change] = None
+
+    def note_update(self, tables: Sequence[tuple[TableName, str]]) -> None:
+        named = [(alias.lower(), name) for name, alias in tables if name.database != ""]
+        self._writes |= {(name, Change.UPDATE): None for _, name in named}
+        is_sure = self._last.word == "SET" or self.skip_to("SET", ";") == "SET"
+        qualifiers: set[str] = set()
+        stop = "," if is_sure else ""
+        while stop == ",":
+            parts = []
+            while self.token.is_name:
+                parts.append(self.advance().value)
+                if not self.accept("."):
+                    break
+            if len(parts) < 2 or self.token.kind is not _SYMBOL or self.token.value[0] not in "=:":
+                is_sure = False
+            else:
+                qualifiers.add(parts[-2].lower())
+            stop = self.skip_to(",", "WHERE", "ORDER", "LIMIT", "RETURNING", ";")
+        # Only a text that is read to its end tells all assignments.
+        is_sure &= bool(stop) or (self.token.kind is TokenKind.END and not self.cut)
+        shown = [alias for alias, _ in named]
+        known = is_sure and qualifiers and all(shown.count(alias) == 1 for alias in qualifiers)
+        self._changed |= {
+            (name, Change.UPDATE): None for alias, name in named if not known or alias in qualifiers
+        }
+
+    def note_duplicates(self) -> None:
+        """Note that ON DUPLICATE KEY UPDATE also updates rows of the tables that the text inserts into."""
+        self.note_writes([name for name, change in self._writes if change is Change.INSERT], Change.UPDATE)
+
+    def note_list(self) -> None:
+        """Note the tables of a FROM clause, behind the word FROM."""
+        is_first = len(self._levels) == 1 and self.first_list is None
+        found = read_references(self)
+        if is_first:
+            self.first_list = tuple(name for name, _ in found.top if name.database != "")
+
+    def note_sequence(self) -> None:
+        if (sequence := self.name()) is not None:
             self._tables[sequence] = self._sequences[sequence] = None
 
-    def _symbol(self, level: _Level) -> None:
-        value = self.advance().value
-        if value == "(":
-            self._open(level)
-        elif value == ")":
-            if len(self._levels) > 1:
-                self._levels.pop()
-        elif value == "," and level.in_list:
-            level.expects = True
-        elif value == "," and self._update is not None and self._update.level is level:
-            self._update.expects = self._update.is_assigning
-        elif value == ";":
-            self._finish_update(is_whole=True)
-            self._levels = [_Level(is_query=True)]
-        self._before = ""
+    def note_parent(self) -> None:
+        if (parent := self.name()) is not None:
+            self._parents[parent] = None
 
-    def _open(self, level: _Level) -> None:
-        """Enter a level of parentheses."""
-        begins_query = self.token.word in _QUERY
-        joined = level.expects and not begins_query
-        inner = _Level(is_query=begins_query or joined, expects=joined, change=level.change)
-        inner.is_first = joined and level.is_first
-        self._levels.append(inner)
-        level.expects = False
-
-    def _word(self, level: _Level) -> None:
-        before, word = self._before, self.token.word
-        if word == "FOR" and before in ("INDEX", "KEY"):
-            # USE INDEX FOR JOIN (…): these words neither end nor begin a list of tables.
-            self.advance()
-            self.accept_all("JOIN", "ORDER", "GROUP", "BY")
-        elif word == "FROM" and before == "SYSTEM_TIME":
-            self.advance()  # FOR SYSTEM_TIME FROM … TO …
-        elif word in ("FROM", "JOIN", "STRAIGHT_JOIN"):
-            self.advance()
-            if word != "FROM" or level.is_query:
-                self._begin_list(level, Change.DELETE if word == "FROM" and self._deleting else level.change)
-            if word == "FROM" and level.is_query:
-                self._deleting = False
-                level.is_first = len(self._levels) == 1 and not self._met_from
-                self._met_from |= level.is_first
-        elif word == "STATEMENT" and before == "SET":
-            # MariaDB's SET STATEMENT … FOR makes settings for the statement that follows FOR.
-            self._of_set_statement = True
-            self.advance()
-        elif word == "USING":
-            self.advance()
-            level.expects = level.in_list = level.in_list and not self.sees("(")
-        elif word == "UPDATE" and before == "FOR" and not self._of_set_statement:
-            self.advance()  # SELECT … FOR UPDATE
-        elif word in ("UPDATE", "DELETE", "INSERT", "REPLACE") and before not in _NOT_A_VERB_AFTER:
-            self._verb(level, word)
-        elif word == "UPDATE" and before == "KEY":
-            # INSERT … ON DUPLICATE KEY UPDATE also updates rows, for which the table's triggers for UPDATE exist.
-            self.advance()
-            # Assignments follow, so that a comma no longer separates the tables of a query's FROM clause.
-            level.in_list = False
-            for name, change in list(self._writes):
-                if change is Change.INSERT:
-                    self._write(name, Change.UPDATE)
-        elif word == "LOAD" and before in ("", "FOR"):
-            self.advance()
-            self._loading = True
-        elif word == "TABLE":
-            self.advance()
-            level.expects = self.token.is_name
-            if self._loading:
-                # LOAD DATA fires the table's triggers for INSERT.
-                level.change = Change.INSERT
-                self._loading = False
-        elif word == "TRUNCATE":
-            self.advance()
-            level.expects = self.token.kind is not _SYMBOL and self.token.word != "TABLE"
-        elif word == "REFERENCES":
-            self.advance()
-            if (parent := self._plain_name()) is not None:
-                self._parents[parent] = None
-        elif word == "VALUE" and before in ("NEXT", "PREVIOUS"):
-            self.advance()
-            if self.accept("FOR"):
-                self._sequence()
-        else:
-            self._other(level, word)
-            return
-        self._before = word
-
-    def _begin_list(self, level: _Level, change: Change | None) -> None:
-        level.expects = level.in_list = True
-        level.change = change
-
-    def _verb(self, level: _Level, word: str) -> None:
-        self.advance()
-        if word in ("INSERT", "REPLACE") and self.sees("("):
-            return  # INSERT(…) and REPLACE(…) are functions.
-        self._deleting = word == "DELETE"
-        self._finish_update(is_whole=False)
-        if word == "UPDATE":
-            self._update = _Update(level)
-            self._begin_list(level, Change.UPDATE)
-        elif word != "DELETE":
-            while self.token.word in _MODIFIERS or self.token.word in ("INTO", "TABLE"):
-                self.advance()
-            name = self._plain_name()
-            if name is not None:
-                self._tables[name] = None
-                self._write(name, Change.INSERT)
-                if word == "REPLACE":
-                    self._write(name, Change.DELETE)
-
-    def _other(self, level: _Level, word: str) -> None:
-        if word in _END_OF_LIST:
-            level.expects = level.in_list = level.is_first = False
-            level.change = None
-        if self._update is not None and self._update.level is level:
-            if word == "SET" and not self._update.is_assigning:
-                self._update.is_assigning = self._update.expects = True
-            elif word in _END_OF_ASSIGNMENTS:
-                self._finish_update(is_whole=True)
-        if word == "AS" and level.maybe_cte:
-            self.advance()
-            if self.sees("("):
-                self._ctes.add(level.maybe_cte)
-            level.maybe_cte = ""
-            return
-        before = self._before
-        name = self._plain_name()
-        self._before = word
-        level.maybe_cte = ""
-        if word in _OF_TABLES and len(self._levels) == 1:
-            self._table_option(level, word)
-        elif name is None or self.token.kind is not _SYMBOL:
-            if name is not None and self.token.word == "AS" and before in ("WITH", "RECURSIVE", ""):
-                level.maybe_cte = name.table.lower()
-        elif self.token.value == "(":
-            self._functions[name] = None
-            if name.table.upper() in _SEQUENCE_FUNCTIONS:
-                self.advance()
-                self._levels.append(_Level(is_query=False))
-                self._sequence()
-            elif before in ("WITH", "RECURSIVE", ""):
-                level.maybe_cte = name.table.lower()
-
-    def _table_option(self, level: _Level, word: str) -> None:
+    def note_option(self, word: str) -> None:
         """Note the engine of a table, or the tables of a MERGE table. Both stand outside parentheses."""
-        if word in ("SELECT", "AS"):
-            self._met_query = True
-        elif word == "ENGINE" and not self._met_query and not self.engine:
-            self.accept("=")
-            self.engine = self.token.value.upper()
-        elif word == "UNION":
-            self.accept("=")
-            if self.accept("("):
-                if self.sees("SELECT", "("):
-                    self._open(level)
-                else:
-                    self.merged = self.names() or ()
+        if len(self._levels) > 1 or self._met_query:
+            return
+        self.accept("=")
+        if word == "ENGINE":
+            self.engine = self.engine or self.token.value.upper()
+        elif self.accept("("):
+            self.merged = self.names() or ()
+
+    def note_query(self, word: str) -> None:
+        """Note that a query begins or follows, so that no option of a table comes, and FROM begins a list."""
+        self._levels[-1] |= word == "SELECT"
+        self._met_query |= len(self._levels) == 1
+
+    def _name_or_call(self) -> None:
+        name = self.name()
+        if name is None or self.token.kind is not _SYMBOL or self.token.value != "(":
+            return
+        self._functions[name] = None
+        if name.table.upper() in _SEQUENCE_FUNCTIONS:
+            self.advance()
+            self.note_sequence()
+
+
+def _statement(reader: BodyReader, begin: Token, before: str) -> None:
+    if begin.word == "UPDATE" and before == "KEY":
+        reader.note_duplicates()
+    elif before in _NOT_A_VERB_AFTER or (begin.word in _ALSO_FUNCTIONS and reader.sees("(")):
+        return
+    elif reader.nest():
+        STATEMENTS[begin.word](reader, begin)
+        reader.unnest()
+
+
+def _from(reader: BodyReader, begin: Token, before: str) -> None:
+    if reader.is_in_query and before != "SYSTEM_TIME":  # FOR SYSTEM_TIME FROM … TO …
+        reader.note_list()
+
+
+def _table(reader: BodyReader, begin: Token, before: str) -> None:
+    reader.exists()
+    if (name := reader.name()) is not None:
+        reader.note_table(name)
+
+
+def _value(reader: BodyReader, begin: Token, before: str) -> None:
+    if before in ("NEXT", "PREVIOUS") and reader.accept("FOR"):
+        reader.note_sequence()
+
+
+_NOTES: dict[str, Callable[[BodyReader, Token, str], None]] = {
+    **dict.fromkeys(("INSERT", "REPLACE", "UPDATE", "DELETE", "WITH", "LOAD", "TRUNCATE", "SET"), _statement),
+    "FROM": _from,
+    "JOIN": lambda reader, *_: reader.note_list(),
+    "TABLE": _table,
+    "VALUE": _value,
+    "REFERENCES": lambda reader, *_: reader.note_parent(),
+    **dict.fromkeys(("ENGINE", "UNION"), lambda reader, begin, _: reader.note_option(begin.word)),
+    **dict.fromkeys(("SELECT", "AS"), lambda reader, begin, _: reader.note_query(begin.word)),
+}
+"""The readers of the tokens behind a word. A reader gets the word's token, and the word before."""

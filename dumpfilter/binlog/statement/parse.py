@@ -19,8 +19,8 @@ from typing import Any
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.accounts import grant_tables, read_account, read_accounts, read_grant
-from dumpfilter.binlog.statement.reader import MOST_TOKENS, TokenReader
-from dumpfilter.binlog.statement.references import read_references
+from dumpfilter.binlog.statement.reader import StatementReader, TokenReader
+from dumpfilter.binlog.statement.references import References, read_references
 from dumpfilter.binlog.statement.statement import (
     THINGS,
     UNKNOWN,
@@ -32,9 +32,12 @@ from dumpfilter.binlog.statement.statement import (
     Thing,
     Verb,
 )
-from dumpfilter.binlog.statement.tokens import BINLOG, Token
+from dumpfilter.binlog.statement.tokens import Token
 
 K = StatementKind
+
+_About = dict[str, Any]
+"""The facts that the words before the names of the objects in a CREATE, ALTER or DROP tell, by field."""
 
 _NOTHING: TableLists = ()
 """The value of :attr:`StatementFacts.updated` for a statement that updates no table. No table rule applies to it."""
@@ -53,49 +56,14 @@ def parse_statement(text: str, family: Family = "mysql") -> StatementFacts:
     >>> parse_statement("RENAME TABLE a TO d2.b").renames
     ((TableName(database=None, table='a'), TableName(database='d2', table='b')),)
     """
-    return StatementReader(text, family).head()
+    return read_head(StatementReader(text, family))
 
 
-class StatementReader(TokenReader):
-    """The cursor over a statement."""
-
-    def __init__(self, text: str, family: Family) -> None:
-        super().__init__(text, dialect=BINLOG[family], most=MOST_TOKENS)
-        self.family: Family = family
-        self.about: dict[str, Any] = {}
-        """The facts that the words before the names of the objects tell."""
-
-    def head(self) -> StatementFacts:
-        """Read the head of the statement, and return its facts. The body of a trigger comes next."""
-        parsed = _statement(self, self.family)
-        # The parser stops after a number of tokens, and the rest of the statement may name more tables.
-        return StatementFacts(parsed.kind) if self.cut else parsed
-
-    def on(
-        self,
-        kind: StatementKind,
-        names: tuple[TableName, ...] | None,
-        *,
-        renames: tuple[tuple[TableName, TableName], ...] = (),
-        sources: tuple[TableName, ...] = (),
-    ) -> StatementFacts:
-        """Return the facts of a statement that updates these tables; None for names that cannot be read."""
-        if names is None:
-            return StatementFacts(kind)
-        objects = (*names, *(new for _, new in renames if new not in names))
-        return StatementFacts(
-            kind, updated=(names,), objects=objects, renames=renames, sources=sources, **self.about
-        )
-
-    def without_tables(
-        self,
-        kind: StatementKind,
-        objects: tuple[TableName, ...] | None = (),
-        renames: tuple[tuple[TableName, TableName], ...] = (),
-    ) -> StatementFacts:
-        """Return the facts of a statement to which a server applies no table rule."""
-        about = {} if objects is None else self.about
-        return StatementFacts(kind, updated=_NOTHING, objects=objects, renames=renames, **about)
+def read_head(reader: StatementReader) -> StatementFacts:
+    """Read the head of a statement, and return its facts. The body of a trigger comes next."""
+    parsed = _statement(reader)
+    # The parser stops after a number of tokens, and the rest of the statement may name more tables.
+    return StatementFacts(parsed.kind) if reader.cut else parsed
 
 
 def make_statement(
@@ -156,26 +124,46 @@ def _databases(parsed: StatementFacts, current: str | None) -> tuple[str, ...] |
 # Each of the following functions parses the statements that begin with a certain word, such as INSERT.
 
 
-def _statement(reader: StatementReader, family: Family) -> StatementFacts:
+def _statement(reader: StatementReader) -> StatementFacts:
     while reader.accept("(", ";"):
         pass
-    verb = reader.advance()
-    read = _READERS.get(verb.word)
-    return read(reader, verb, family) if read else UNKNOWN
+    begin = reader.advance()
+    read = STATEMENTS.get(begin.word)
+    return read(reader, begin) if read else UNKNOWN
 
 
-def _insert(reader: StatementReader, kind: StatementKind) -> StatementFacts:
+def _on(kind: StatementKind, names: tuple[TableName, ...] | None, **more: Any) -> StatementFacts:
+    """Return the facts of a statement that updates these tables; None for names that cannot be read."""
+    return (
+        StatementFacts(kind)
+        if names is None
+        else StatementFacts(kind, updated=(names,), objects=names, **more)
+    )
+
+
+def _without_tables(
+    kind: StatementKind, names: tuple[TableName, ...] | None = (), **more: Any
+) -> StatementFacts:
+    """Return the facts of a statement to which a server applies no table rule."""
+    return StatementFacts(kind, updated=_NOTHING, objects=names, **({} if names is None else more))
+
+
+def _insert(reader: StatementReader, begin: Token) -> StatementFacts:
     reader.accept_all("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE")
     reader.accept("INTO")
-    return reader.on(kind, reader.names(1))
+    names = reader.names(1)
+    replaces = begin.word == "REPLACE"
+    reader.note_writes(names or (), Change.INSERT, *[Change.DELETE] * replaces)
+    return _on(K(begin.word), names)
 
 
-def _update(reader: StatementReader, ctes: frozenset[str]) -> StatementFacts:
+def _update(reader: StatementReader, begin: Token, ctes: frozenset[str] = frozenset()) -> StatementFacts:
     reader.accept_all("LOW_PRIORITY", "IGNORE")
     unknown = StatementFacts(K.UPDATE)
     # In MariaDB, FOR PORTION OF may stand between a single table and SET.
     found = read_references(reader, ctes, "SET", "FOR")
-    if found is None:
+    reader.note_update(found.top)
+    if not found.is_read:
         return unknown
     if len(found.top) > 1:
         objects = None
@@ -183,24 +171,32 @@ def _update(reader: StatementReader, ctes: frozenset[str]) -> StatementFacts:
             objects = tuple(dict.fromkeys(name for name, _ in found.top if name.database != ""))
         return replace(unknown, listed=found.in_order, listed_whole=found.whole, objects=objects)
     name = found.top[0][0]
-    return unknown if name.database == "" else reader.on(K.UPDATE, (name,))
+    return unknown if name.database == "" else _on(K.UPDATE, (name,))
 
 
-def _delete(reader: StatementReader, ctes: frozenset[str]) -> StatementFacts:
+def _delete(reader: StatementReader, begin: Token, ctes: frozenset[str] = frozenset()) -> StatementFacts:
     reader.accept_all("LOW_PRIORITY", "QUICK", "IGNORE", "HISTORY")
-    unknown = StatementFacts(K.DELETE)
     from_first = bool(reader.accept("FROM"))
     targets = _targets(reader)
+    found, names = References(), None
     if targets is None:
-        return unknown
-    if not reader.accept("USING" if from_first else "FROM"):
+        pass
+    elif reader.accept("USING" if from_first else "FROM"):
+        found = read_references(reader, ctes, "WHERE", "ORDER", "LIMIT", "RETURNING", or_end=True)
+        names = _deleted_from(found, targets) if found.is_read else None
+    elif from_first and len(targets) == 1:
         # A DELETE with one target deletes from that table. Its alias, PARTITION or WHERE may follow.
-        return reader.on(K.DELETE, (targets[0],)) if from_first and len(targets) == 1 else unknown
-    found = read_references(reader, ctes, "WHERE", "ORDER", "LIMIT", "RETURNING", or_end=True)
-    if found is None:
-        return unknown
-    # A target of a DELETE of several tables is a table's alias or name. The server's order of the tables is that of
-    # the FROM clause.
+        names = targets
+    written = (name for name, _ in found.top if name.database != "") if names is None else names
+    reader.note_writes(written, Change.DELETE)
+    return _on(K.DELETE, names)
+
+
+def _deleted_from(found: References, targets: tuple[TableName, ...]) -> tuple[TableName, ...] | None:
+    """Return the tables that a DELETE of several tables deletes from; None when the text does not tell them.
+
+    A target is a table's alias or name. The server's order of the tables is that of the FROM clause.
+    """
     wanted = set(targets)
     updated = []
     for name, alias in found.top:
@@ -210,14 +206,12 @@ def _delete(reader: StatementReader, ctes: frozenset[str]) -> StatementFacts:
             if same and (target.database is None or (plain and target.database == name.database)):
                 wanted.discard(target)
                 if name.database == "":
-                    return unknown
+                    return None
                 updated.append(name)
                 break
-    if wanted:
-        # Only the server can tell whether the target `d1.a` is the table `a` of the FROM clause, since `d1` may be the
-        # current database.
-        return unknown
-    return reader.on(K.DELETE, tuple(updated))
+    # Only the server can tell whether the target `d1.a` is the table `a` of the FROM clause, since `d1` may be the
+    # current database.
+    return None if wanted else tuple(updated)
 
 
 def _targets(reader: TokenReader) -> tuple[TableName, ...] | None:
@@ -237,41 +231,52 @@ def _targets(reader: TokenReader) -> tuple[TableName, ...] | None:
             return tuple(found)
 
 
-def _with(reader: StatementReader, begin: Token, family: Family) -> StatementFacts:
+def _with(reader: StatementReader, begin: Token) -> StatementFacts:
     reader.accept("RECURSIVE")
     ctes = set()
     while True:
-        if not reader.token.is_name:
+        # EXCHANGE PARTITION p WITH TABLE t stands in a routine's body, and has no common table expression.
+        if not reader.token.is_name or reader.sees("TABLE"):
             return UNKNOWN
-        ctes.add(reader.advance().value.lower())
-        if not reader.skip_to("AS") or not reader.accept("("):
+        cte = reader.advance().value.lower()
+        if reader.accept("("):
+            reader.skip_parentheses()
+        if not reader.accept("AS") or not reader.accept("("):
             return UNKNOWN
+        reader.note_cte(cte)
+        ctes.add(cte)
         reader.skip_parentheses()
         if not reader.accept(","):
             break
-    verb = reader.accept("UPDATE", "DELETE")
-    if not verb:
+    if not reader.sees("UPDATE", "DELETE"):
         return UNKNOWN
-    return (_update if verb == "UPDATE" else _delete)(reader, frozenset(ctes))
+    verb = reader.advance()
+    return (_update if verb.word == "UPDATE" else _delete)(reader, verb, frozenset(ctes))
 
 
-def _load(reader: StatementReader, begin: Token, family: Family) -> StatementFacts:
-    if not reader.accept("DATA", "XML") or not reader.skip_to("INTO") or not reader.accept("TABLE"):
+def _load(reader: StatementReader, begin: Token) -> StatementFacts:
+    if not reader.accept("DATA", "XML"):
         return UNKNOWN
-    return reader.on(K.LOAD_DATA, reader.names(1))
+    replaces = reader.skip_to("REPLACE", "INTO") == "REPLACE"
+    if (replaces and not reader.accept("INTO")) or not reader.accept("TABLE"):
+        return UNKNOWN
+    names = reader.names(1)
+    reader.note_writes(names or (), Change.INSERT, *[Change.DELETE] * replaces)
+    return _on(K.LOAD_DATA, names)
 
 
-def _definition(reader: StatementReader, begin: Token, family: Family) -> StatementFacts:
+def _definition(reader: StatementReader, begin: Token) -> StatementFacts:
     replaces, temporary = _skip_modifiers(reader)
     token = reader.advance()
     what, verb = token.word, Verb[begin.word]
     is_body = what == "PACKAGE" and bool(reader.accept("BODY"))
     thing = THINGS.get(what, Thing.OTHER)
     conditional = reader.exists()
+    about: _About = {}
     if what == "INDEX":
-        reader.about = {"verb": Verb.ALTER, "thing": Thing.TABLE}
+        about = {"verb": Verb.ALTER, "thing": Thing.TABLE}
     elif thing is not Thing.OTHER and not is_body:
-        reader.about = {
+        about = {
             "verb": verb,
             "thing": thing,
             "temporary": temporary,
@@ -281,7 +286,8 @@ def _definition(reader: StatementReader, begin: Token, family: Family) -> Statem
             "after_verb": begin.end,
             "after_thing": token.end,
         }
-    return _defined(reader, what, verb, temporary and conditional and verb is Verb.DROP)
+    read = _DEFINITIONS.get(what)
+    return read(reader, what, verb, about) if read else UNKNOWN
 
 
 _MODIFIERS = (
@@ -315,60 +321,62 @@ def _skip_modifiers(reader: TokenReader) -> tuple[bool, bool]:
             return replaces, temporary
 
 
-def _defined(reader: StatementReader, what: str, verb: Verb, always_runs: bool) -> StatementFacts:
-    """Read the rest of the head of a CREATE, ALTER or DROP, behind the word for the object and IF EXISTS.
+def _table(reader: StatementReader, what: str, verb: Verb, about: _About) -> StatementFacts:
+    if verb is not Verb.DROP and what in ("TABLE", "TABLES"):
+        return (_create_table if verb is Verb.CREATE else _alter_table)(reader, about)
+    kind = K.DROP_TABLE if what in ("TABLE", "TABLES") else K(what)
+    names = reader.names(0 if verb is Verb.DROP else 1)
+    if verb is Verb.DROP and about["temporary"] and about["conditional"] and names:
+        # A replica always executes DROP TEMPORARY TABLE IF EXISTS (mysql_execute_command). Otherwise a temporary table
+        # that passed the filter would stay.
+        return _without_tables(kind, names, **about)
+    return _on(kind, names, **about)
 
-    A replica always executes DROP TEMPORARY TABLE IF EXISTS (mysql_execute_command). Otherwise a temporary table that
-    passed the filter would stay.
-    """
-    if what == "TRIGGER":
-        return _trigger(reader, verb)
-    if what in ("USER", "ROLE"):
-        opened = () if verb is Verb.ALTER else ("*",)
-        return _account(reader, *opened, accounts=read_accounts(reader))
-    if what in ("TABLE", "TABLES") and verb is not Verb.DROP:
-        return _create_table(reader) if verb is Verb.CREATE else _alter_table(reader)
-    if what in ("TABLE", "TABLES", "VIEW", "SEQUENCE"):
-        kind = K.VIEW if what == "VIEW" else K.SEQUENCE if what == "SEQUENCE" else K.DROP_TABLE
-        names = reader.names(0 if verb is Verb.DROP else 1)
-        return reader.without_tables(kind, names) if always_runs and names else reader.on(kind, names)
-    if what == "INDEX":
-        kind = K.CREATE_INDEX if verb is Verb.CREATE else K.DROP_INDEX
-        return reader.on(kind, reader.names(1) if reader.skip_to("ON") else None)
-    if what in ("DATABASE", "SCHEMA"):
-        return _database(reader, verb)
-    if what in ("PROCEDURE", "FUNCTION", "PACKAGE", "LIBRARY", "EVENT"):
-        names = reader.names(1)
-        if what == "FUNCTION" and reader.accept("RETURNS") and reader.advance() and reader.accept("SONAME"):
-            names = ()  # A loadable function (CREATE FUNCTION … RETURNS … SONAME) belongs to no database.
-        if what == "EVENT" and verb is Verb.ALTER and names and reader.skip_to("RENAME"):
-            reader.accept("TO")
-            if new := reader.name():
-                return reader.without_tables(K.EVENT, (*names, new), ((names[0], new),))
-        return reader.without_tables(K.EVENT if what == "EVENT" else K.ROUTINE, names)
-    if what in ("SERVER", "TABLESPACE", "LOGFILE", "INSTANCE", "RESOURCE", "REFERENCE", "PREPARE"):
-        return reader.without_tables(K.OTHER)
-    return UNKNOWN
+
+def _index(reader: StatementReader, what: str, verb: Verb, about: _About) -> StatementFacts:
+    kind = K.CREATE_INDEX if verb is Verb.CREATE else K.DROP_INDEX
+    return _on(kind, reader.names(1) if reader.skip_to("ON") else None, **about)
+
+
+def _routine(reader: StatementReader, what: str, verb: Verb, about: _About) -> StatementFacts:
+    names = reader.names(1)
+    if what == "FUNCTION" and reader.accept("RETURNS") and reader.advance() and reader.accept("SONAME"):
+        names = ()  # A loadable function (CREATE FUNCTION … RETURNS … SONAME) belongs to no database.
+    return _without_tables(K.ROUTINE, names, **about)
+
+
+def _event(reader: StatementReader, what: str, verb: Verb, about: _About) -> StatementFacts:
+    names = reader.names(1)
+    if verb is Verb.ALTER and names and reader.skip_to("RENAME"):
+        reader.accept("TO")
+        if new := reader.name():
+            return _without_tables(K.EVENT, (*names, new), renames=((names[0], new),), **about)
+    return _without_tables(K.EVENT, names, **about)
+
+
+def _user(reader: StatementReader, what: str, verb: Verb, about: _About) -> StatementFacts:
+    opened = () if verb is Verb.ALTER else ("*",)
+    return _account(reader, *opened, accounts=read_accounts(reader), **about)
 
 
 _DATABASE_OPTIONS = frozenset(["DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION", "COMMENT", "READ"])
 
 
-def _database(reader: StatementReader, verb: Verb) -> StatementFacts:
+def _database(reader: StatementReader, what: str, verb: Verb, about: _About) -> StatementFacts:
     kind = K(f"{verb.value} DATABASE")
     # ALTER DATABASE may omit the database's name, so that the first option stands in its place.
     if (verb is Verb.ALTER and reader.token.word in _DATABASE_OPTIONS) or not reader.token.is_name:
-        return StatementFacts(kind, updated=_NOTHING, **reader.about)
-    return StatementFacts(kind, database=reader.advance().value, updated=_NOTHING, **reader.about)
+        return StatementFacts(kind, updated=_NOTHING, **about)
+    return StatementFacts(kind, database=reader.advance().value, updated=_NOTHING, **about)
 
 
-def _trigger(reader: StatementReader, verb: Verb) -> StatementFacts:
+def _trigger(reader: StatementReader, what: str, verb: Verb, about: _About) -> StatementFacts:
     trigger = reader.name()
     if trigger is None:
         return UNKNOWN
     if verb is Verb.DROP:
         # For DROP TRIGGER, the replica applies its table rules to the trigger's table, which the text does not name.
-        return StatementFacts(K.DROP_TRIGGER, objects=(trigger,), **reader.about)
+        return StatementFacts(K.DROP_TRIGGER, objects=(trigger,), **about)
     reader.skip_to("BEFORE", "AFTER")
     changes = []
     while change := reader.accept("INSERT", "UPDATE", "DELETE"):
@@ -386,23 +394,22 @@ def _trigger(reader: StatementReader, verb: Verb) -> StatementFacts:
         objects=(trigger,),
         needs=((Thing.TABLE, table),),
         fired_by=tuple(changes),
-        **reader.about,
+        **about,
     )
 
 
-def _create_table(reader: StatementReader) -> StatementFacts:
+def _create_table(reader: StatementReader, about: _About) -> StatementFacts:
     names = reader.names(1)
     if names is None:
         return StatementFacts(K.CREATE_TABLE)
     in_parentheses = bool(reader.accept("("))
     if reader.accept("LIKE"):
-        return reader.on(K.CREATE_TABLE_LIKE, names, sources=reader.names(1) or ())
+        return _on(K.CREATE_TABLE_LIKE, names, sources=reader.names(1) or (), **about)
     if in_parentheses and not reader.sees("SELECT", "WITH"):
         reader.skip_parentheses()
         in_parentheses = False
-    return reader.on(
-        K.CREATE_TABLE_SELECT if in_parentheses or _query_follows(reader) else K.CREATE_TABLE, names
-    )
+    is_query = in_parentheses or _query_follows(reader)
+    return _on(K.CREATE_TABLE_SELECT if is_query else K.CREATE_TABLE, names, **about)
 
 
 def _query_follows(reader: TokenReader) -> bool:
@@ -420,7 +427,7 @@ def _query_follows(reader: TokenReader) -> bool:
     return False
 
 
-def _alter_table(reader: StatementReader) -> StatementFacts:
+def _alter_table(reader: StatementReader, about: _About) -> StatementFacts:
     unknown = StatementFacts(K.ALTER_TABLE)
     names = reader.names(1)
     if names is None:
@@ -455,12 +462,12 @@ def _alter_table(reader: StatementReader) -> StatementFacts:
                 if other is None:
                     return unknown
                 others = (*others, other)
-    made = reader.on(K.ALTER_TABLE, names, renames=renames)
-    assert made.objects is not None
-    return replace(made, objects=(*made.objects, *others))
+    made = tuple(new for _, new in renames if new not in names)
+    objects = (*names, *made, *others)
+    return StatementFacts(K.ALTER_TABLE, updated=(names,), objects=objects, renames=renames, **about)
 
 
-def _rename(reader: StatementReader, begin: Token, family: Family) -> StatementFacts:
+def _rename(reader: StatementReader, begin: Token) -> StatementFacts:
     if reader.accept("USER"):
         return _rename_user(reader)
     unknown = StatementFacts(K.RENAME_TABLE)
@@ -511,35 +518,39 @@ def _rename_user(reader: StatementReader) -> StatementFacts:
             )
 
 
-def _account(reader: StatementReader, *opened: str, accounts: tuple[TableName, ...] = ()) -> StatementFacts:
+def _account(
+    reader: StatementReader, *opened: str, accounts: tuple[TableName, ...] = (), **about: Any
+) -> StatementFacts:
     tables = grant_tables(reader.family, *opened)
-    return StatementFacts(K.ACCOUNT, updated=(tables,), objects=(), accounts=accounts, **reader.about)
+    return StatementFacts(K.ACCOUNT, updated=(tables,), objects=(), accounts=accounts, **about)
 
 
-def _maintenance(reader: StatementReader, begin: Token, family: Family) -> StatementFacts:
+def _maintenance(reader: StatementReader, begin: Token) -> StatementFacts:
     reader.accept("NO_WRITE_TO_BINLOG", "LOCAL")
     if not reader.accept("TABLE", "TABLES", "VIEW"):
         return UNKNOWN
-    return reader.on(K.MAINTENANCE, reader.names())
+    return _on(K.MAINTENANCE, reader.names())
 
 
-def _flush(reader: StatementReader, begin: Token, family: Family) -> StatementFacts:
+def _flush(reader: StatementReader, begin: Token) -> StatementFacts:
     reader.accept("NO_WRITE_TO_BINLOG", "LOCAL")
     if reader.accept("TABLE", "TABLES") and reader.token.is_name and not reader.sees("WITH", "FOR"):
-        return reader.on(K.FLUSH, reader.names())
-    return reader.without_tables(K.FLUSH)
+        return _on(K.FLUSH, reader.names())
+    return _without_tables(K.FLUSH)
 
 
-def _truncate(reader: StatementReader, begin: Token, family: Family) -> StatementFacts:
+def _truncate(reader: StatementReader, begin: Token) -> StatementFacts:
     reader.accept("TABLE")
-    return reader.on(K.TRUNCATE_TABLE, reader.names(1))
+    names = reader.names(1)
+    reader.note_writes(names or ())
+    return _on(K.TRUNCATE_TABLE, names)
 
 
-def _grant(reader: StatementReader, begin: Token, family: Family) -> StatementFacts:
-    return read_grant(reader, Verb[begin.word], family)
+def _grant(reader: StatementReader, begin: Token) -> StatementFacts:
+    return read_grant(reader, Verb[begin.word])
 
 
-def _set(reader: StatementReader, begin: Token, family: Family) -> StatementFacts:
+def _set(reader: StatementReader, begin: Token) -> StatementFacts:
     is_password = bool(reader.accept("PASSWORD"))
     if is_password or reader.accept("DEFAULT"):
         if not is_password and not reader.accept("ROLE"):
@@ -550,38 +561,50 @@ def _set(reader: StatementReader, begin: Token, family: Family) -> StatementFact
         return found
     # MariaDB's SET STATEMENT … FOR makes settings for one statement, which follows FOR.
     if reader.accept("STATEMENT"):
-        return _statement(reader, family) if reader.skip_to("FOR") and reader.nest() else UNKNOWN
-    return reader.without_tables(K.SET)
+        if not reader.skip_to("FOR") or not reader.nest():
+            return UNKNOWN
+        found = _statement(reader)
+        reader.unnest()
+        return found
+    return _without_tables(K.SET)
 
 
-def _call(reader: StatementReader, begin: Token, family: Family) -> StatementFacts:
+def _call(reader: StatementReader, begin: Token) -> StatementFacts:
     while not reader.at_end:
-        if reader.advance().word == "FROM":
+        if reader.token.word == "FROM":
             return StatementFacts(K.SELECT)
+        reader.skip()
     return StatementFacts(K.SELECT, updated=_NOTHING)
 
 
-_READERS: dict[str, Callable[[StatementReader, Token, Family], StatementFacts]] = {
-    "INSERT": lambda reader, *_: _insert(reader, K.INSERT),
-    "REPLACE": lambda reader, *_: _insert(reader, K.REPLACE),
-    "UPDATE": lambda reader, *_: _update(reader, frozenset()),
-    "DELETE": lambda reader, *_: _delete(reader, frozenset()),
+STATEMENTS: dict[str, Callable[[StatementReader, Token], StatementFacts]] = {
+    **dict.fromkeys(("INSERT", "REPLACE"), _insert),
+    "UPDATE": _update,
+    "DELETE": _delete,
     "WITH": _with,
     "LOAD": _load,
-    "CREATE": _definition,
-    "ALTER": _definition,
-    "DROP": _definition,
+    **dict.fromkeys(("CREATE", "ALTER", "DROP"), _definition),
     "RENAME": _rename,
     "TRUNCATE": _truncate,
-    "ANALYZE": _maintenance,
-    "OPTIMIZE": _maintenance,
-    "REPAIR": _maintenance,
-    "CHECK": _maintenance,
+    **dict.fromkeys(("ANALYZE", "OPTIMIZE", "REPAIR", "CHECK"), _maintenance),
     "FLUSH": _flush,
-    "GRANT": _grant,
-    "REVOKE": _grant,
+    **dict.fromkeys(("GRANT", "REVOKE"), _grant),
     "SET": _set,
-    "SELECT": _call,
-    "DO": _call,
-    "CALL": _call,
+    **dict.fromkeys(("SELECT", "DO", "CALL"), _call),
 }
+"""The readers of statements by the word with which a statement begins. The reader gets that word's token."""
+
+_DEFINITIONS: dict[str, Callable[[StatementReader, str, Verb, _About], StatementFacts]] = {
+    **dict.fromkeys(("TABLE", "TABLES", "VIEW", "SEQUENCE"), _table),
+    "INDEX": _index,
+    **dict.fromkeys(("DATABASE", "SCHEMA"), _database),
+    "TRIGGER": _trigger,
+    **dict.fromkeys(("PROCEDURE", "FUNCTION", "PACKAGE", "LIBRARY"), _routine),
+    "EVENT": _event,
+    **dict.fromkeys(("USER", "ROLE"), _user),
+    **dict.fromkeys(
+        ("SERVER", "TABLESPACE", "LOGFILE", "INSTANCE", "RESOURCE", "REFERENCE", "PREPARE"),
+        lambda *_: _without_tables(K.OTHER),
+    ),
+}
+"""The readers of a CREATE, ALTER or DROP behind IF EXISTS, by the word for the object."""

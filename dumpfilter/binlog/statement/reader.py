@@ -4,8 +4,12 @@ name.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
-from dumpfilter.binlog.statement.tokens import CLIENT, Dialect, Lexer, Token, TokenKind
+from dumpfilter.binlog.statement.statement import Change
+from dumpfilter.binlog.statement.tokens import BINLOG, CLIENT, Dialect, Lexer, Token, TokenKind
 
 MOST_TOKENS = 100_000
 """The most tokens of one statement that the parser of binlogged statements reads, to bound its time."""
@@ -31,7 +35,6 @@ class TokenReader:
         self.text = text
         self._lexer = Lexer(text, dialect=dialect)
         self._left = -1 if most is None else most - 1
-        self._nested = 0
         self.token = self._lexer.next()
         """The token that the next call of :meth:`advance` consumes."""
 
@@ -44,17 +47,6 @@ class TokenReader:
         else:
             self.token = Token(TokenKind.END, "", len(self.text), len(self.text))
         return taken
-
-    def nest(self) -> bool:
-        """Enter one more level of nesting, or return False at the limit. :meth:`unnest` leaves the level."""
-        if self._nested == MOST_NESTED:
-            return False
-        self._nested += 1
-        return True
-
-    def unnest(self) -> None:
-        """Leave a level of nesting."""
-        self._nested -= 1
 
     @property
     def cut(self) -> bool:
@@ -154,3 +146,39 @@ class TokenReader:
             found.append(name)
             if len(found) == most or not self.accept(","):
                 return tuple(found)
+
+
+class StatementReader(TokenReader):
+    """The cursor over a binlogged statement.
+
+    The parsers of statements pass the names that they meet to the methods ``note_…``, which do nothing here. A subclass
+    collects the names.
+    """
+
+    def __init__(self, text: str, family: Family) -> None:
+        super().__init__(text, dialect=BINLOG[family], most=MOST_TOKENS)
+        self.family: Family = family
+        self._nested = 0
+
+    def nest(self) -> bool:
+        """Enter one more level of nesting, or return False at the limit. :meth:`unnest` leaves the level."""
+        if self._nested == MOST_NESTED:
+            return False
+        self._nested += 1
+        return True
+
+    def unnest(self) -> None:
+        """Leave a level of nesting."""
+        self._nested -= 1
+
+    def note_table(self, name: TableName) -> None:
+        """Take the name of a table in a FROM or UPDATE clause, which may be a common table expression's name."""
+
+    def note_cte(self, name: str) -> None:
+        """Take the name of a common table expression."""
+
+    def note_writes(self, names: Iterable[TableName], *changes: Change) -> None:
+        """Take the tables whose rows a statement may change."""
+
+    def note_update(self, tables: Sequence[tuple[TableName, str]]) -> None:
+        """Take the tables of an UPDATE with their aliases, when the cursor is behind the word SET."""

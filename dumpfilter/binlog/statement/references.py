@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dumpfilter.binlog.query import TableName
-from dumpfilter.binlog.statement.reader import TokenReader
+from dumpfilter.binlog.statement.reader import StatementReader
 
 DERIVED = TableName("", "*")
 """The name under which a derived table (a subquery in a FROM clause) is listed.
@@ -26,7 +26,13 @@ AFTER_NAME = (
     | {"TABLESAMPLE", "QUALIFY"}
 )
 """The words behind a table's name in a FROM or UPDATE clause that are no alias."""
-_QUERY = ("SELECT", "WITH", "VALUES", "TABLE")
+_AFTER_EXPRESSION = (
+    *(",", ")", "}", ";", "SET", "WHERE", "GROUP", "ORDER", "LIMIT", "HAVING", "RETURNING"),
+    *("UNION", "FOR", "LOCK", "INTO", "UPDATE"),
+)
+"""The symbols and reserved words that end the condition of a join. UPDATE stands in ON DUPLICATE KEY UPDATE."""
+QUERY = ("SELECT", "WITH", "VALUES", "TABLE")
+"""The words with which a query begins."""
 
 
 @dataclass
@@ -45,6 +51,8 @@ class References:
     """
     whole: bool = True
     """Whether ``listed`` has all tables of the clause. If false, it has only the first of them, in the right order."""
+    is_read: bool = False
+    """Whether the parser has understood the clause to its end. If false, the lists have the tables before its stop."""
 
     @property
     def in_order(self) -> tuple[TableName, ...]:
@@ -55,20 +63,20 @@ class References:
 
 
 def read_references(
-    reader: TokenReader, ctes: frozenset[str], *until: str, or_end: bool = False
-) -> References | None:
-    """Consume the table references of a FROM or UPDATE clause, and return them; None when they cannot be read.
+    reader: StatementReader, ctes: frozenset[str] = frozenset(), *until: str, or_end: bool = False
+) -> References:
+    """Consume the table references of a FROM or UPDATE clause, and return them.
 
     The references end at one of the keywords ``until``, which is consumed, too. With ``or_end`` they may also end with
     the statement. ``ctes`` are the names of the statement's common table expressions in lower case.
     """
     found = References()
-    if not _list(reader, found, ctes):
-        return None
-    return found if reader.accept(*until) or (or_end and (reader.at_end or reader.sees(";"))) else None
+    if _list(reader, found, ctes):
+        found.is_read = bool(reader.accept(*until)) or (or_end and (reader.at_end or reader.sees(";")))
+    return found
 
 
-def _list(reader: TokenReader, found: References, ctes: frozenset[str]) -> bool:
+def _list(reader: StatementReader, found: References, ctes: frozenset[str]) -> bool:
     if not reader.nest():
         return False
     whole = _joined(reader, found, ctes)
@@ -76,7 +84,7 @@ def _list(reader: TokenReader, found: References, ctes: frozenset[str]) -> bool:
     return whole
 
 
-def _joined(reader: TokenReader, found: References, ctes: frozenset[str]) -> bool:
+def _joined(reader: StatementReader, found: References, ctes: frozenset[str]) -> bool:
     while True:
         if not _factor(reader, found, ctes):
             return False
@@ -97,13 +105,13 @@ def _joined(reader: TokenReader, found: References, ctes: frozenset[str]) -> boo
             return True
 
 
-def _factor(reader: TokenReader, found: References, ctes: frozenset[str]) -> bool:
+def _factor(reader: StatementReader, found: References, ctes: frozenset[str]) -> bool:
     if reader.accept("{"):  # The ODBC syntax for an outer join is {OJ a LEFT OUTER JOIN b ON …}.
         reader.advance()
         return _list(reader, found, ctes) and bool(reader.accept("}"))
     reader.accept("LATERAL")
     if reader.accept("("):
-        if reader.sees(*_QUERY):
+        if reader.sees(*QUERY):
             _subquery(reader, found, ctes)
             return _add(reader, found, DERIVED, ctes)
         # An opening parenthesis without a query begins a join in parentheses, or a query in two pairs of parentheses.
@@ -117,6 +125,7 @@ def _factor(reader: TokenReader, found: References, ctes: frozenset[str]) -> boo
     name = reader.name()
     if name is None:
         return False
+    reader.note_table(name)
     if reader.accept("PARTITION"):
         if not reader.accept("("):
             return False
@@ -124,7 +133,7 @@ def _factor(reader: TokenReader, found: References, ctes: frozenset[str]) -> boo
     return _add(reader, found, name, ctes)
 
 
-def _add(reader: TokenReader, found: References, name: TableName, ctes: frozenset[str]) -> bool:
+def _add(reader: StatementReader, found: References, name: TableName, ctes: frozenset[str]) -> bool:
     alias = name.table
     if reader.accept("AS", "=") or (reader.token.is_name and reader.token.word not in AFTER_NAME):
         alias = reader.advance().value
@@ -154,11 +163,14 @@ def _add(reader: TokenReader, found: References, name: TableName, ctes: frozense
     return True
 
 
-def _expression(reader: TokenReader, found: References) -> bool:
+def _expression(reader: StatementReader, found: References) -> bool:
     depth = 0
     while not reader.at_end:
+        if reader.accept("@"):
+            reader.advance()  # A user's variable may have any name, such as @for.
+            continue
         if depth == 0:
-            if reader.sees(",", ")", "}", "SET", "WHERE", "GROUP", "ORDER", "LIMIT", "HAVING", "RETURNING"):
+            if reader.sees(*_AFTER_EXPRESSION):
                 return False
             if reader.accept("LEFT", "RIGHT"):
                 if not reader.sees("("):
@@ -172,7 +184,7 @@ def _expression(reader: TokenReader, found: References) -> bool:
     return False
 
 
-def _subquery(reader: TokenReader, found: References, ctes: frozenset[str]) -> None:
+def _subquery(reader: StatementReader, found: References, ctes: frozenset[str]) -> None:
     tables: list[TableName] = []
     plain = reader.accept("SELECT") != ""
     depth = 1

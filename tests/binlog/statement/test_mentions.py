@@ -42,6 +42,12 @@ def spelled(name: TableName) -> str:
         ("INSERT INTO a SELECT * FROM b ON DUPLICATE KEY UPDATE i = 1, j = 2, k.l = 3", "a b"),
         ("SELECT * FROM a USE INDEX FOR JOIN (i), b", "a b"),
         ("SELECT * FROM a FOR SYSTEM_TIME FROM ? TO ?", "a"),
+        ("UPDATE {OJ a LEFT OUTER JOIN b ON a.i = b.i} SET a.j = 1", "a b"),
+        ("DELETE FROM x USING d.a AS x JOIN b", "d.a b"),
+        ("SELECT STRAIGHT_JOIN a.i FROM a STRAIGHT_JOIN b", "a b"),
+        ("INSERT INTO a ((SELECT i FROM b) EXCEPT SELECT i FROM c)", "a b c"),
+        ("SELECT a.i FROM a JOIN b ON a.i = @for, c UNION SELECT @from, i FROM e", "a b c e"),
+        ("ALTER TABLE a EXCHANGE PARTITION p WITH TABLE b", "a b"),
         ("CREATE TABLE c (i INT REFERENCES p (i) ON UPDATE CASCADE) SELECT * FROM z", "c z"),
     ],
 )
@@ -57,6 +63,8 @@ def test_tables(text: str, tables: str) -> None:
         ("REPLACE a VALUES (1)", {("a", "INSERT"), ("a", "DELETE")}),
         ("UPDATE a JOIN b SET a.i = 1", {("a", "UPDATE"), ("b", "UPDATE")}),
         ("DELETE FROM a WHERE i IN (SELECT i FROM b)", {("a", "DELETE")}),
+        ("DELETE x FROM d.a AS x, b", {("d.a", "DELETE")}),
+        ("DELETE d.x FROM a AS x, b", {("a", "DELETE"), ("b", "DELETE")}),
         ("LOAD DATA INFILE 'x' IGNORE INTO TABLE a (i)", {("a", "INSERT")}),
         ("LOAD DATA INFILE 'x' REPLACE INTO TABLE a (i)", {("a", "INSERT"), ("a", "DELETE")}),
         ("INSERT INTO a VALUES (REPLACE(INSERT('x', 1, 1, 'y'), 'a', 'b'))", {("a", "INSERT")}),
@@ -80,12 +88,12 @@ def test_writes(text: str, writes: set[tuple[str, str]]) -> None:
         ("UPDATE (a, b) JOIN c SET b.i = (SELECT MAX(i) FROM e), b.j = 1", "b"),
         ("UPDATE a JOIN b SET a.i = 1; UPDATE b SET i = 2; UPDATE c JOIN e SET c.i = 1", "a b c"),
         ("UPDATE (SELECT MAX(i) AS k FROM d2.c) AS x, a, b SET a.j = 2", "a"),
+        ("UPDATE a PARTITION (p) x JOIN b SET x.i = 1", "a"),
         # Without a qualifier that names one table of the list, all tables may be changed.
         ("UPDATE a JOIN b SET i = 1", "a b"),
         ("UPDATE a JOIN b SET a.i = 1, j = 2", "a b"),
         ("UPDATE a JOIN b SET z.i = 1", "a b"),
         ("UPDATE d.a JOIN d2.a SET a.i = 1", "d.a d2.a"),
-        ("UPDATE a PARTITION (p) x JOIN b SET x.i = 1", "a b"),
         ("UPDATE a JOIN b SET a.i = 1 'open", "a b"),
         ("UPDATE a JOIN b", "a b"),
     ],
@@ -107,6 +115,21 @@ def test_a_body_of_several_statements() -> None:
 def test_parents() -> None:
     found = mentions("CREATE TABLE c (i INT, FOREIGN KEY (i) REFERENCES d.p (i))")
     assert [spelled(name) for name in found.parents] == ["d.p"]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "UPDATE x ",
+        "UPDATE (",
+        "SELECT * FROM (SELECT x FROM ",
+        "WITH a AS (",
+        "SELECT * FROM a JOIN b ON (",
+        "DELETE a FROM (",
+    ],
+)
+def test_deep_nesting_is_read_to_the_end(part: str) -> None:
+    assert mentions(f"INSERT INTO t SELECT {part * 1000}").tables[0] == TableName(None, "t")
 
 
 WORDS = st.sampled_from(

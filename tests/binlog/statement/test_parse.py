@@ -292,6 +292,7 @@ LISTED = [
     ("WITH q AS (SELECT i FROM b) UPDATE q JOIN a ON a.i = q.i SET a.j = 1", ".*", False),
     ("UPDATE a x, b y FORCE INDEX FOR ORDER BY (i), a z SET z.j = 1", "a b a", True),
     ("UPDATE a JOIN b ON a.i = (SELECT 1 FROM e) JOIN c SET a.j = 1", "a b", False),
+    ("UPDATE a JOIN b ON a.i = @limit AND b.i = @for SET a.j = 1", "a b", True),
     ("UPDATE a, JSON_TABLE('[1]', '$[*]' COLUMNS (k INT PATH '$')) jt SET a.j = 1", "a .*", True),
 ]
 
