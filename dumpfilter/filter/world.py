@@ -73,6 +73,23 @@ class Known(Generic[C]):
 
 
 @dataclass(frozen=True)
+class Resolved:
+    """The facts about a statement, and the objects that its names mean in a session."""
+
+    facts: StatementFacts
+    place: Place
+    session: int
+    refs: tuple[Ref, ...]
+    """The objects that the statement makes, changes or removes."""
+    renames: tuple[tuple[Ref, Ref], ...]
+    """The objects that the statement renames, each with its new name."""
+    also_makes: tuple[Ref, ...]
+    """Further tables that an ALTER TABLE makes."""
+    parents: frozenset[Ref]
+    """The tables to which foreign keys refer. A name without a database is beside the key's own table."""
+
+
+@dataclass(frozen=True)
 class Body:
     """The objects that a statement, a view or stored code uses."""
 
@@ -169,7 +186,7 @@ class World(Generic[C]):
         self._objects: dict[Key, Known[C]] = {}
         self._temporary: dict[tuple[int, Key], Known[C]] = {}
         self._code: dict[Key, Code[C]] = {}
-        self._parents: dict[Key, set[Ref]] = {}
+        self._parents: dict[Key, frozenset[Ref]] = {}
         """The tables that foreign keys refer to, by the source's key of the table with the foreign keys."""
 
     # Names.
@@ -213,35 +230,31 @@ class World(Generic[C]):
             tuple(tuple(self.ref(thing, name, place) for thing in _ROUTINES) for name in names.functions),
         )
 
-    def defined(self, facts: StatementFacts, current: str | None) -> tuple[Ref, ...]:
-        """Return the objects that a statement makes, changes or removes."""
-        return self._keys(facts, self.place(current))
-
-    def renamed(self, facts: StatementFacts, current: str | None) -> list[tuple[Ref, Ref]]:
-        """Return the objects that a statement renames, each with its new name."""
-        return self._pairs(facts, self.place(current))
-
-    def _keys(self, facts: StatementFacts, place: Place) -> tuple[Ref, ...]:
-        if facts.thing is Thing.DATABASE and not facts.names and place.source:
-            return (self.ref(Thing.DATABASE, TableName(None, place.source), place),)
-        if facts.thing is Thing.GRANT:
+    def resolved(self, facts: StatementFacts, current: str | None, session: int = -1) -> Resolved:
+        """Return a statement with the objects that its names mean in a session with this current database."""
+        place = self.place(current)
+        thing = facts.thing
+        if thing is Thing.DATABASE and not facts.names and place.source:
+            refs: tuple[Ref, ...] = (self.ref(thing, TableName(None, place.source), place),)
+        elif thing is Thing.GRANT:
             keys = [
-                (Thing.GRANT, f"{place.replica} {facts.on}", f"{one.table}@{one.database}")
+                (thing, f"{place.replica} {facts.on}", f"{one.table}@{one.database}")
                 for one in facts.accounts
             ]
-            return tuple(Ref(key, key) for key in keys)
-        return self._refs(facts.thing, facts.names, place)
-
-    def _pairs(self, facts: StatementFacts, place: Place) -> list[tuple[Ref, Ref]]:
-        return [
-            (self.ref(facts.thing, old, place), self.ref(facts.thing, new, place))
-            for old, new in facts.renames
-        ]
-
-    def _parents_of(self, facts: StatementFacts, place: Place) -> set[Ref]:
-        """Return the tables to which foreign keys refer. A name without a database is beside the key's own table."""
-        own = self._keys(facts, place)
-        return {parent for ref in own for parent in self._refs(Thing.TABLE, facts.body.parents, ref.inside)}
+            refs = tuple(Ref(key, key) for key in keys)
+        else:
+            refs = self._refs(thing, facts.names, place)
+        return Resolved(
+            facts,
+            place,
+            session,
+            refs,
+            tuple((self.ref(thing, old, place), self.ref(thing, new, place)) for old, new in facts.renames),
+            self._refs(thing, facts.also_makes, place),
+            frozenset(
+                parent for ref in refs for parent in self._refs(Thing.TABLE, facts.body.parents, ref.inside)
+            ),
+        )
 
     # Questions.
 
@@ -323,43 +336,36 @@ class World(Generic[C]):
                     yield Fault(FaultKind.PARENT_ROWS, parent, None, is_sure=False, through=ref.replica)
         self._met(ref, passes=passes)
 
-    def statement(
-        self, facts: StatementFacts, current: str | None, session: int, cause: C, *, passes: bool
-    ) -> Iterator[Fault[C]]:
+    def statement(self, one: Resolved, cause: C, *, passes: bool) -> Iterator[Fault[C]]:
         """Follow a statement, and yield the faults of one that passes. Each fault is told once."""
         if passes:
-            yield from self._mended(self.faults(facts, current, session), session)
-        self.follow(facts, current, session, cause, passes=passes)
-        if facts.verb is None and facts.kind not in _NEVER_FAILS:
-            for table in self._refs(Thing.TABLE, facts.body.tables, self.place(current)):
-                if not self.is_temporary(table.replica, session):
+            yield from self._mended(self.faults(one), one.session)
+        self.follow(one, cause, passes=passes)
+        if one.facts.verb is None and one.facts.kind not in _NEVER_FAILS:
+            for table in self._refs(Thing.TABLE, one.facts.body.tables, one.place):
+                if not self.is_temporary(table.replica, one.session):
                     self._met(table, passes=passes)
 
-    def faults(self, facts: StatementFacts, current: str | None, session: int) -> Iterator[Fault[C]]:
+    def faults(self, one: Resolved) -> Iterator[Fault[C]]:
         """Yield the faults of a statement that passes, and follow nothing."""
-        place = self.place(current)
-        if facts.verb is not None:
-            yield from self._needs(facts, place, session)
-        elif facts.kind not in _NEVER_FAILS:
-            yield from self._used(self.body(facts.body, place), session)
+        if one.facts.verb is not None:
+            yield from self._needs(one)
+        elif one.facts.kind not in _NEVER_FAILS:
+            yield from self._used(self.body(one.facts.body, one.place), one.session)
 
-    def twice(self, facts: StatementFacts, place: Place) -> Iterator[Fault[C]]:
+    def twice(self, one: Resolved) -> Iterator[Fault[C]]:
         """Yield the tables that a DROP names twice after rewriting. A server finds them before it asks table rules."""
-        if facts.thing is Thing.TABLE and facts.verb is Verb.DROP:
-            refs = self._keys(facts, place)
-            for ref in refs:
-                if ref.is_rewritten and Ref(ref.replica, ref.replica) in refs:
+        if one.facts.thing is Thing.TABLE and one.facts.verb is Verb.DROP:
+            for ref in one.refs:
+                if ref.is_rewritten and Ref(ref.replica, ref.replica) in one.refs:
                     yield Fault(FaultKind.TWICE, ref, None)
 
-    def follow(
-        self, facts: StatementFacts, current: str | None, session: int, cause: C, *, passes: bool
-    ) -> None:
+    def follow(self, one: Resolved, cause: C, *, passes: bool) -> None:
         """Follow the objects that a statement makes, changes and removes."""
-        place = self.place(current)
-        if facts.verb is not None:
-            self._follow(facts, place, session, cause, passes=passes)
-            if not facts.temporary:
-                self._follow_code(facts, place, cause, passes=passes)
+        if one.facts.verb is not None:
+            self._follow(one, cause, passes=passes)
+            if not one.facts.temporary:
+                self._follow_code(one, cause, passes=passes)
 
     def _met(self, ref: Ref, *, passes: bool) -> None:
         """Note an object that the set uses and has not made."""
@@ -378,14 +384,13 @@ class World(Generic[C]):
                 self.add(fault.ref.replica)
             yield fault
 
-    def undecided(self, facts: StatementFacts, current: str | None, cause: C) -> None:
+    def undecided(self, one: Resolved, cause: C) -> None:
         """Forget the objects of a statement about which only the replica can decide."""
-        place = self.place(current)
-        if facts.verb is not None:
-            names = (*facts.names, *facts.also_makes, *(name for pair in facts.renames for name in pair))
-            for ref in self._refs(facts.thing, names, place):
+        if one.facts.verb is not None:
+            named = self._refs(one.facts.thing, one.facts.names, one.place)
+            for ref in (*named, *one.also_makes, *(ref for pair in one.renames for ref in pair)):
                 self._objects.pop(ref.replica, None)
-            self._follow_code(facts, place, cause, passes=True)
+            self._follow_code(one, cause, passes=True)
 
     # The needs of statements that pass.
 
@@ -436,8 +441,8 @@ class World(Generic[C]):
                 through = use.chain[0].ref.replica if use.chain else None
                 yield fault if through is None else replace(fault, is_sure=False, through=through)
 
-    def _needs(self, facts: StatementFacts, place: Place, session: int) -> Iterator[Fault[C]]:
-        refs = self._keys(facts, place)
+    def _needs(self, one: Resolved) -> Iterator[Fault[C]]:
+        facts, session, refs = one.facts, one.session, one.refs
         is_lenient = facts.conditional or (
             self._is_idempotent
             and (facts.is_plain_table or facts.thing is Thing.DATABASE or facts.kind is K.SEQUENCE)
@@ -446,13 +451,13 @@ class World(Generic[C]):
         for ref in refs if drops and facts.checks_foreign_keys else ():
             if self.has(ref.replica) is not False:
                 yield from self._need_no_child(ref)
-        yield from self.twice(facts, place)
+        yield from self.twice(one)
         if facts.verb is Verb.CREATE:
             # MariaDB makes temporary tables in a directory of their own.
             without = facts.thing is Thing.DATABASE or (facts.temporary and self._is_idempotent)
             for ref in () if without else refs:
                 yield from self._need_database(ref)
-            yield from self._need_parts(facts, place, session)
+            yield from self._need_parts(one)
             for ref in () if is_lenient or facts.replaces else refs:
                 yield from self._need_name(ref, session, is_temporary=facts.temporary)
         elif facts.verb is Verb.DROP:
@@ -460,18 +465,19 @@ class World(Generic[C]):
             for ref in () if is_lenient or facts.thing is Thing.TRIGGER else refs:
                 yield from self._need(ref, session, or_stale=False)
         else:
-            yield from self._needs_of_renames(facts, place, session)
+            yield from self._needs_of_renames(one)
             # A replica of MariaDB passes over ALTER SEQUENCE of a missing sequence.
             without = facts.conditional or facts.verb is Verb.GRANT or facts.kind is K.SEQUENCE
             for ref in () if without or facts.renames else refs:
                 yield from self._need(ref, session)
-            yield from self._need_parts(facts, place, session)
-            for ref in self._refs(facts.thing, facts.also_makes, place):
+            yield from self._need_parts(one)
+            for ref in one.also_makes:
                 yield from self._need_database(ref)
                 yield from self._need_name(ref)
 
-    def _need_parts(self, facts: StatementFacts, place: Place, session: int) -> Iterator[Fault[C]]:
+    def _need_parts(self, one: Resolved) -> Iterator[Fault[C]]:
         """Yield the faults of the objects that must exist besides those that a statement makes or changes."""
+        facts, place, session = one.facts, one.place, one.session
         # The tables behind a MERGE table are looked for when a statement opens the table.
         merged = facts.merged if facts.verb is Verb.ALTER else ()
         for ref in self._refs(Thing.TABLE, merged, place):
@@ -482,17 +488,17 @@ class World(Generic[C]):
         for account in self._refs(Thing.ACCOUNT, accounts, place):
             yield from self._need(account)
         if facts.thing is Thing.TABLE:
-            own = self._keys(facts, place)
             names = Mentions(tables=facts.body.tables, functions=facts.body.functions)
             yield from self._used(self.body(names, place), session)
-            for ref in self._parents_of(facts, place) if facts.checks_foreign_keys else ():
-                if ref not in own:
+            for ref in one.parents if facts.checks_foreign_keys else ():
+                if ref not in one.refs:
                     yield from self._need(ref, kind=FaultKind.PARENT)
 
-    def _needs_of_renames(self, facts: StatementFacts, place: Place, session: int) -> Iterator[Fault[C]]:
+    def _needs_of_renames(self, one: Resolved) -> Iterator[Fault[C]]:
+        facts, session = one.facts, one.session
         made: set[Key] = set()
         freed: set[Key] = set()
-        for old, new in self._pairs(facts, place):
+        for old, new in one.renames:
             if not facts.conditional and old.replica not in made:
                 yield from self._need(old, session, or_stale=False)
             if not self.is_temporary(old.replica, session):
@@ -520,13 +526,13 @@ class World(Generic[C]):
 
     # The effects of statements.
 
-    def _follow(self, facts: StatementFacts, place: Place, session: int, cause: C, *, passes: bool) -> None:
-        refs = self._keys(facts, place)
+    def _follow(self, one: Resolved, cause: C, *, passes: bool) -> None:
+        facts, session = one.facts, one.session
         if facts.thing is Thing.GRANT and facts.verb is not Verb.GRANT:
             return
-        for old, new in self._pairs(facts, place):
+        for old, new in one.renames:
             self._renamed(old, new, session, cause, passes=passes)
-        for ref in () if facts.renames else refs:
+        for ref in () if facts.renames else one.refs:
             hides = facts.verb is not Verb.CREATE and self.is_temporary(ref.replica, session)
             if hides or (facts.temporary and facts.thing is Thing.TABLE):
                 self._follow_temporary(facts, (session, ref.replica), cause, passes=passes)
@@ -537,7 +543,7 @@ class World(Generic[C]):
                 self._removed(ref, cause, passes=passes, conditional=facts.conditional)
             elif facts.is_plain_table and not passes:
                 self._altered(ref, cause)
-        for ref in self._refs(facts.thing, facts.also_makes, place):
+        for ref in one.also_makes:
             self._made(ref, cause, passes=passes)
 
     def _follow_temporary(
@@ -618,10 +624,10 @@ class World(Generic[C]):
             self._objects[new.replica] = replace(known, source=new.source)
             self._made_elsewhere(new, cause)
 
-    def _follow_code(self, facts: StatementFacts, place: Place, cause: C, *, passes: bool) -> None:
+    def _follow_code(self, one: Resolved, cause: C, *, passes: bool) -> None:
         """Follow the views, triggers, routines and foreign keys of the source."""
-        refs = self._keys(facts, place)
-        for old, new in self._pairs(facts, place):
+        facts, place, refs = one.facts, one.place, one.refs
+        for old, new in one.renames:
             self._move_code(old, new, passes=passes)
         for ref in refs if facts.verb is Verb.DROP or (facts.verb is Verb.CREATE and facts.replaces) else ():
             self._remove_code(ref.source)
@@ -630,7 +636,7 @@ class World(Generic[C]):
         for ref in refs:
             body = None
             if facts.thing is Thing.TABLE:
-                self._follow_keys(facts, ref, self._parents_of(facts, place))
+                self._follow_keys(one, ref)
             if facts.thing is Thing.TRIGGER or (facts.thing in _ROUTINES and facts.verb is Verb.CREATE):
                 body = self.body(facts.body, ref.inside)
             elif facts.kind is K.VIEW:
@@ -642,12 +648,12 @@ class World(Generic[C]):
                 on = self.ref(*facts.needs[0], place) if facts.thing is Thing.TRIGGER else None
                 self._code[ref.source] = Code(ref, cause, body, on, facts.fired_by)
 
-    def _follow_keys(self, facts: StatementFacts, ref: Ref, parents: set[Ref]) -> None:
+    def _follow_keys(self, one: Resolved, ref: Ref) -> None:
         known = self._objects.get(ref.replica)
-        if facts.verb is Verb.CREATE and not (known is not None and known.is_stale):
-            self._parents[ref.source] = parents
-        elif parents:
-            self._parents.setdefault(ref.source, set()).update(parents)
+        if one.facts.verb is Verb.CREATE and not (known is not None and known.is_stale):
+            self._parents[ref.source] = one.parents
+        elif one.parents:
+            self._parents[ref.source] = self._parents.get(ref.source, frozenset()) | one.parents
 
     def _move_code(self, old: Ref, new: Ref, *, passes: bool) -> None:
         """Follow a renamed table of the source. The replica's table has its old name if the statement is dropped."""
@@ -667,7 +673,7 @@ class World(Generic[C]):
         if old.source in self._parents:
             self._parents[new.source] = self._parents.pop(old.source)
         for key, parents in self._parents.items():
-            self._parents[key] = set(map(moved, parents))
+            self._parents[key] = frozenset(map(moved, parents))
 
     def _remove_code(self, key: Key) -> None:
         for one, code in list(self._code.items()):

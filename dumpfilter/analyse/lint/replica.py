@@ -148,9 +148,10 @@ class ReplicaWalk:
 
     def _statement(self, cause: Cause) -> Iterator[Item]:
         event, statement, world = cause.event, cause.statement, self._world
-        facts, current = event.facts, statement.current_database
+        facts = event.facts
+        resolved = world.resolved(facts, statement.current_database, event.session)
         if cause.decision.verdict is Verdict.UNDECIDED:
-            world.undecided(facts, current, cause)
+            world.undecided(resolved, cause)
             # A replica passes over DROP TRIGGER of a trigger that it lacks.
             if statement.kind is not K.DROP_TRIGGER:
                 yield Item(
@@ -164,8 +165,7 @@ class ReplicaWalk:
             return
         run: list[Item] = []
         if self.rule_filter.is_on and facts.kind in CHANGING_DATA | {K.CREATE_TABLE_SELECT}:
-            names = facts.body
-            place = world.place(current)
+            names, place = facts.body, resolved.place
             if cause.passes and facts.kind in _COPYING:
                 written = {name for name, _ in names.writes}
                 read = Mentions(tables=tuple(name for name in names.tables if name not in written))
@@ -176,10 +176,10 @@ class ReplicaWalk:
                     run += self._runs(use, cause)
             yield from run
         if not cause.passes and cause.decision.step not in (Step.NO_DO_DB, Step.IGNORE_DB):
-            for fault in world.twice(facts, world.place(current)):
+            for fault in world.twice(resolved):
                 yield self._item(replace(fault, is_sure=False), event)
         told = {one.name for one in run}
-        for fault in world.statement(facts, current, event.session, cause, passes=cause.passes):
+        for fault in world.statement(resolved, cause, passes=cause.passes):
             item = self._item(fault, event)
             if fault.through is None or item.name not in told:
                 yield item

@@ -20,7 +20,7 @@ from dumpfilter.binlog.statement import StatementFacts, StatementKind
 from dumpfilter.binlog.statement.facts import statement_facts
 from dumpfilter.binlog.statement.statement import Mentions, Thing, Verb
 from dumpfilter.binlog.statement.tokens import BINLOG, tokens
-from dumpfilter.filter.world import FaultKind, Key, World
+from dumpfilter.filter.world import FaultKind, Key, Resolved, World
 
 K, F = StatementKind, FaultKind
 
@@ -135,7 +135,7 @@ class Harmless:
         facts = self._facts(query)
         if facts.thing is not Thing.TRIGGER or facts.verb is not Verb.DROP:
             return False
-        refs = self.world.defined(facts, query.db)
+        refs = self.world.resolved(facts, query.db).refs
         return all(
             self.world.table_of(ref.source) is not None or self.world.has(ref.replica) is False
             for ref in refs
@@ -192,7 +192,7 @@ class Harmless:
         """Return the form "comment" if the target lacks an object that a statement needs, or has one that the statement
         creates.
         """
-        faults = self.world.faults(facts, query.db, query.thread_id)
+        faults = self.world.faults(self.world.resolved(facts, query.db, query.thread_id))
         for fault in sorted(faults, key=lambda fault: fault.ref.replica[0] is Thing.GRANT):
             key = fault.ref.replica
             if key[0] is Thing.GRANT:
@@ -216,7 +216,7 @@ class Harmless:
 
     def _definition_form(self, facts: StatementFacts, query: QueryEvent) -> Form:
         world = self.world
-        refs = world.defined(facts, query.db)
+        refs = world.resolved(facts, query.db).refs
         if facts.verb is Verb.DROP:
             return self._drop_form(facts, query, [ref.replica for ref in refs])
         if facts.thing is Thing.TRIGGER and facts.verb is Verb.CREATE:
@@ -276,11 +276,11 @@ class Harmless:
     # The effects of statements on the target.
 
     def _follow(self, facts: StatementFacts, query: QueryEvent, *, runs: bool) -> None:
-        refs = self.world.defined(facts, query.db)
+        resolved = self.world.resolved(facts, query.db, query.thread_id)
         if facts.verb is Verb.ALTER and facts.is_plain_table and not runs:
-            self.drifted |= dict.fromkeys(ref.replica for ref in refs if self.world.has(ref.replica))
+            self.drifted |= dict.fromkeys(ref.replica for ref in resolved.refs if self.world.has(ref.replica))
         if runs and self._rows_ok is not None:
-            self._follow_lost(facts, query)
+            self._follow_lost(resolved)
         if facts.thing is Thing.DATABASE and facts.verb is Verb.CREATE and facts.names:
             name = facts.names[0].table
             # The options of the database, such as its character set, follow its name.
@@ -289,18 +289,19 @@ class Harmless:
                 self._creations.setdefault(self._key(Thing.DATABASE, None, one), tail)
         may_be_older = facts.verb is Verb.CREATE and (facts.conditional or facts.replaces)
         if runs or self._from_first or not may_be_older:
-            self.world.follow(facts, query.db, query.thread_id, query, passes=runs)
+            self.world.follow(resolved, query, passes=runs)
 
-    def _follow_lost(self, facts: StatementFacts, query: QueryEvent) -> None:
+    def _follow_lost(self, resolved: Resolved) -> None:
         """Update the set of tables of which changes were dropped. A new or dropped table has lost none."""
         assert self._rows_ok is not None
-        for old, new in self.world.renamed(facts, query.db):
+        facts = resolved.facts
+        for old, new in resolved.renames:
             is_lost = old.replica in self._lost
             self._lost -= {old.replica, new.replica}
             if is_lost or (not self._rows_ok(*old.source[1:]) and self._rows_ok(*new.source[1:])):
                 self._lost.add(new.replica)
         is_kept = facts.conditional and facts.verb is Verb.CREATE
-        for ref in self.world.defined(facts, query.db) if facts.verb in (Verb.CREATE, Verb.DROP) else ():
+        for ref in resolved.refs if facts.verb in (Verb.CREATE, Verb.DROP) else ():
             if not facts.temporary and not (is_kept and self.world.has(ref.replica)):
                 self._lost.discard(ref.replica)
 
