@@ -14,6 +14,7 @@ from dumpfilter.base.errors import BinlogUnreadable
 from dumpfilter.base.options.defaults import HEARTBEAT_PERIOD
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan
 from dumpfilter.dump.exclusion import Exclusion, Reach
+from dumpfilter.dump.stream.message import NOTHING_KEPT, Kept
 from dumpfilter.dump.stream.pace import LARGEST, Pace
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter.origin import OriginFilter
@@ -36,18 +37,6 @@ from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.sharing import SharedReader
 
 log = structlog.get_logger("dumpfilter.master")
-
-
-class Kept(NamedTuple):
-    """The bytes that a slave has already after the start position of its dump, of a transaction whose end it lacks:
-    their number and CRC32.
-    """
-
-    size: int = 0
-    crc32: int = 0
-
-
-NOTHING_KEPT = Kept()
 
 
 @dataclass(frozen=True)

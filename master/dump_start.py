@@ -59,23 +59,22 @@ class DumpStart:
     """
 
 
-def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
+def start_of(request: pb.DumpRequest, wanted: Wanted, store: BinlogStore) -> DumpStart:
     """Return the binlog file and position at which the dump for a slave's request begins.
 
-    The request holds a GTID set, or a file and position. Raises GtidError, BinlogMissing, PositionError, or
-    BinlogUnreadable for a position that a slave in a chain of slaves has not received yet.
+    ``wanted`` is the place that the request names. Raises GtidError, BinlogMissing, PositionError, or BinlogUnreadable
+    for a position that a slave in a chain of slaves has not received yet.
     """
-    if request.WhichOneof("start") == "gtid_set":
-        return start_after(parse_gtid_set(request.gtid_set, family=store.family), store)
-    place = getattr(request, "from")
+    if wanted.gtids is not None:
+        return start_after(wanted.gtids, store)
     try:
-        start = start_at(place.file, int(place.position), store)
+        start = start_at(wanted.file, wanted.position, store)
     except PositionError:
         if not (store.is_relay_log and request.received_gtids):
             raise
         # GTIDs decide whether the slave has everything before a relay log that begins with a later file.
         start = start_after(parse_gtid_set(request.received_gtids, family=store.family), store)
-        if store.open_file(start.file).file.begin.file == place.file:
+        if store.open_file(start.file).file.begin.file == wanted.file:
             # In the same file the slave can only go on at its own position.
             raise
         return start

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogReplaced, BinlogTruncated, PositionError
-from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F
+from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F
 from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import Window
-from dumpfilter.index.fileset import FLAGS_OFFSET, BinlogFile, ScanPoint, SegmentReader, ends_with_rotation
+from dumpfilter.index.fileset import BinlogFile, ScanPoint, SegmentReader, ends_with_rotation
 from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects

@@ -15,6 +15,7 @@ from dumpfilter.base.errors import BinlogError, DumpfilterError, OptionError
 from dumpfilter.base.logs import Seldom
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.audit import audit
+from dumpfilter.dump.stream.message import Kept
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.convert import (
     family_to_proto,
@@ -395,7 +396,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     async def _begin_dump(self, request: pb.DumpRequest, slave: RegisteredSlave) -> dumps.Dump:
         wanted = await self.reader.serve(lambda: wanted_by(request, self.store))
         await check_place(wanted, self.reader, self.master_uuid)
-        start = await self.reader.serve(lambda: start_of(request, self.store))
+        start = await self.reader.serve(lambda: start_of(request, wanted, self.store))
         if request.chunk_size > MAX_CHUNK_SIZE:
             raise OptionError(f"chunk_size {request.chunk_size}: at most {MAX_CHUNK_SIZE}")
         self.drains.check(slave.peer)
@@ -403,7 +404,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             once=request.once,
             chunk_size=request.chunk_size and max(request.chunk_size, self.limits.min_chunk_size),
             line_rate=request.line_rate,
-            kept=dumps.Kept(request.kept_bytes, request.kept_crc32),
+            kept=Kept(request.kept_bytes, request.kept_crc32),
             heartbeat_period=request.heartbeat_period_ms
             and max(request.heartbeat_period_ms / 1000, self.limits.min_heartbeat_period),
             other_filters_before=request.other_filters_before,

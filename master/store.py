@@ -29,7 +29,7 @@ from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import GtidSet, MysqlGtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.fileset import BinlogSet, identity_of
-from dumpfilter.index.previous_gtids import gtids_before, previous_gtids
+from dumpfilter.index.previous_gtids import gtids_before
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
@@ -86,7 +86,8 @@ class BinlogStore:
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._cache: SegmentCache = RecentCache(cache_bytes, lambda segment: segment.nbytes)
-        self._watcher = Watcher(self.binlogs.growth)
+        self.watcher = Watcher(self.binlogs.growth)
+        """The watcher that reports growth of the binlog set."""
         self.on_forgotten: Callable[[Sequence[IndexedFile]], None] = lambda files: None
         """The function that is called with the files that :meth:`forget_files` has removed, in any thread."""
         self.upstream: Callable[[], Logged] | None = None if self.binlogs.end is None else _cannot_ask
@@ -149,7 +150,7 @@ class BinlogStore:
                 self._cache,
                 verify=self._verify,
                 max_opened=self._max_opened,
-                is_written_here=lambda: self._watcher.is_told,
+                is_written_here=lambda: self.watcher.is_told,
             )
             with self._lock:
                 self._files[name] = opened
@@ -367,7 +368,7 @@ class BinlogStore:
             # The slave that writes the set checks it. The head of each file tells the size of the file before.
             return
         before = self.previous_gtids(following)
-        have = previous_gtids(indexed.file)
+        have = gtids_before(indexed.file).all
         if before is None or have is None:
             return
         for segment in self._segments_of(indexed):
@@ -388,7 +389,7 @@ class BinlogStore:
         that began in the middle of a file learns the earlier GTIDs from the next file of its master. Return None if no
         event has them. Raises PositionError when the slave that writes the set does not know them.
         """
-        before = previous_gtids(self.open_file(name).file)
+        before = gtids_before(self.open_file(name).file).all
         if before is not None or self._is_complete:
             return before
         names = self.binlogs.names
@@ -398,11 +399,6 @@ class BinlogStore:
             if isinstance(logged, MysqlGtidSet):
                 return logged if received is None else logged - received
         raise PositionError(_UNKNOWN, file=name)
-
-    @property
-    def watcher(self) -> Watcher:
-        """The watcher that reports growth of the binlog set."""
-        return self._watcher
 
     @property
     def scanned(self) -> tuple[int, int]:
@@ -419,7 +415,7 @@ class BinlogStore:
 
     def close(self) -> None:
         """Stop the store's background threads and close all binlog files."""
-        self._watcher.close()
+        self.watcher.close()
         self._ahead.shutdown(cancel_futures=True)
         with self._lock:
             for indexed in self._files.values():

@@ -32,6 +32,9 @@ GTID_INDEX_MAGIC = b"\xfe\xfe\x0c\x01"
 HEADER_LENGTH = 19
 """The length of the common header, bytes (``LOG_EVENT_HEADER_LEN``)."""
 
+MAX_EVENT = 0x7FFFFFFF
+"""The largest length that an event can have, bytes. Servers write events of at most 1 GiB."""
+
 CHECKSUM_LENGTH = 4
 """The length of the CRC32 that ends every event when checksums are on, bytes."""
 
@@ -326,6 +329,9 @@ STMT_END_F = 0x0001
 
 LOG_EVENT_BINLOG_IN_USE_F = 0x0001
 """The flag of a format description event whose file is open for writing. The checksum does not cover the flag."""
+
+FLAGS_OFFSET = len(MAGIC) + 17
+"""The offset in a file of the flags of its format description event, whose lowest byte has the flag above."""
 
 LOG_EVENT_SUPPRESS_USE_F = 0x0008
 """The flag of a Query event whose statement does not depend on the default database."""

@@ -27,16 +27,19 @@ from __future__ import annotations
 
 import json
 import struct
-import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dumpfilter.base.errors import BinlogCorrupt
-from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventHeader, EventType
+from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventType
 from dumpfilter.binlog.gtid import GtidSet, SourceKey
+from dumpfilter.binlog.writer import make_event
+
+if TYPE_CHECKING:
+    from dumpfilter.binlog.gap_kernels import GapColumns
 
 SIGNATURE = b"DUMPFLTR"
 GAP_VERSION = 1
@@ -61,36 +64,6 @@ GAP_LENGTH = _PREFIX.size + _FIXED.size
 GAP_HIT_LENGTH = _HIT.size
 GAP_NUMBERS_LENGTH = _RUN.size
 """The length of the first and the last number of a run, bytes."""
-
-Integers = npt.NDArray[np.int64]
-
-
-class GapColumns(NamedTuple):
-    """The gaps (positions with dropped transactions) of one chunk of the stream, in columns with one entry for each
-    gap.
-
-    The columns of runs (consecutive GTIDs) and of hits have one entry for each run or count of hits.
-    """
-
-    sources: tuple[bytes, ...]
-    """The GTID sources that the gaps name, each in the form of :func:`source_bytes`."""
-    offset: Integers
-    """The byte offset in the chunk's events at which each gap lies."""
-    end: Integers
-    """The byte offset in the master's binlog file after each gap; 0 for an entry that only has hits of the transaction
-    here.
-    """
-    runs_until: Integers
-    """For each gap, the end of its runs in the columns of runs. They begin where those of the previous gap end."""
-    run_source: Integers
-    """The index into ``sources`` for each run."""
-    run_first: Integers
-    run_last: Integers
-    hits_until: Integers
-    """For each gap, the end of its entries in ``hit_kind`` and ``hit_count``."""
-    hit_kind: Integers
-    """The number of the kind of rule in the protocol, for each count of hits."""
-    hit_count: Integers
 
 
 @dataclass(frozen=True)
@@ -151,7 +124,7 @@ def make_head(members: dict[str, Any], *, server_id: int, checksum: bool) -> byt
     JSON.
     """
     body = _PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_HEAD) + json.dumps(members, sort_keys=True).encode()
-    return _event(body, server_id=server_id, end_log_pos=0, checksum=checksum)
+    return _event(body, server_id=server_id, end=0, checksum=checksum)
 
 
 def make_gap(gap: Gap, *, server_id: int, checksum: bool) -> bytes:
@@ -162,14 +135,18 @@ def make_gap(gap: Gap, *, server_id: int, checksum: bool) -> bytes:
         *(_HIT.pack(kind, count) for kind, count in gap.hits.items()),
         *(bytes([len(source)]) + source + _RUN.pack(first, last) for source, first, last in gap.runs),
     ]
-    return _event(b"".join(parts), server_id=server_id, end_log_pos=gap.end, checksum=checksum)
+    return _event(b"".join(parts), server_id=server_id, end=gap.end, checksum=checksum)
 
 
-def _event(body: bytes, *, server_id: int, end_log_pos: int, checksum: bool) -> bytes:
-    size = HEADER_LENGTH + len(body) + 4 * checksum
-    low = end_log_pos & 0xFFFFFFFF
-    raw = EventHeader(0, EventType.IGNORABLE, server_id, size, low, LOG_EVENT_IGNORABLE_F).pack() + body
-    return raw + struct.pack("<I", zlib.crc32(raw)) if checksum else raw
+def _event(body: bytes, *, server_id: int, end: int, checksum: bool) -> bytes:
+    return make_event(
+        EventType.IGNORABLE,
+        body,
+        server_id=server_id,
+        end_log_pos=end & 0xFFFFFFFF,
+        flags=LOG_EVENT_IGNORABLE_F,
+        checksum=checksum,
+    )
 
 
 def decode_ignorable(body: bytes | memoryview) -> Gap | Head | None:
@@ -225,28 +202,33 @@ def parse_gap_event(body: bytes | memoryview) -> Gap | Head:
 
 
 def with_gaps(
-    events: bytes | memoryview, gaps: GapColumns, *, server_id: int, checksum: bool
+    events: bytes | memoryview,
+    sources: Sequence[bytes],
+    gaps: GapColumns,
+    *,
+    server_id: int,
+    checksum: bool,
 ) -> bytes | memoryview:
     """Return the events of a chunk with one Gap event inserted for each entry of ``gaps``.
 
-    ``server_id`` goes into the headers of the Gap events, and ``checksum`` tells whether events end in a CRC32. Without
-    gaps the result is ``events`` itself.
+    ``sources`` are the GTID sources that the gaps name, each in the form of :func:`source_bytes`. ``server_id`` goes
+    into the headers of the Gap events, and ``checksum`` tells whether events end in a CRC32. Without gaps the result is
+    ``events`` itself.
     """
     if not len(gaps.offset):
         return events
     # The import loads compiled code, or compiles it, and programs that only read relay logs write no Gap events.
     from dumpfilter.binlog import gap_kernels as K
 
-    lengths = np.array([len(source) for source in gaps.sources], np.int64)
-    sources = np.frombuffer(b"".join(gaps.sources), np.uint8)
+    lengths = np.array([len(source) for source in sources], np.int64)
     run_size = 1 + _RUN.size + (lengths[gaps.run_source] if len(lengths) else np.empty(0, np.int64))
     fixed = HEADER_LENGTH + _PREFIX.size + _FIXED.size + 4 * checksum
     size = len(events) + len(gaps.offset) * fixed + len(gaps.hit_kind) * _HIT.size + int(run_size.sum())
     out = np.empty(size, np.uint8)
     used = K.with_gaps(
         np.frombuffer(events, np.uint8),
-        K.Sources(sources, np.concatenate([[0], np.cumsum(lengths)])),
-        K.Columns(*gaps[1:]),
+        K.Sources(np.frombuffer(b"".join(sources), np.uint8), np.concatenate([[0], np.cumsum(lengths)])),
+        gaps,
         np.frombuffer(_PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_GAP), np.uint8),
         np.uint32(server_id),
         checksum,

@@ -10,12 +10,36 @@ import numpy as np
 from dumpfilter.base.compiler.arrays import Bytes, Int64s
 from dumpfilter.base.compiler.kernels import kernel
 from dumpfilter.binlog.crc32 import crc32
+from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventType
 from dumpfilter.binlog.native import copy_bytes, store_u8, store_u16, store_u32, store_u64
 
-_HEADER = 19
-_IGNORABLE = 28
-_IGNORABLE_FLAG = 0x80
 _U = np.uintp
+
+
+class GapColumns(NamedTuple):
+    """The gaps (positions with dropped transactions) of one chunk of the stream, in columns with one entry for each
+    gap.
+
+    The columns of runs (consecutive GTIDs) and of hits have one entry for each run or count of hits.
+    """
+
+    offset: Int64s
+    """The byte offset in the chunk's events at which each gap lies."""
+    end: Int64s
+    """The byte offset in the master's binlog file after each gap; 0 for an entry that only has hits of the transaction
+    here.
+    """
+    runs_until: Int64s
+    """For each gap, the end of its runs in the columns of runs. They begin where those of the previous gap end."""
+    run_source: Int64s
+    """The index of each run's GTID source among the chunk's sources."""
+    run_first: Int64s
+    run_last: Int64s
+    hits_until: Int64s
+    """For each gap, the end of its entries in ``hit_kind`` and ``hit_count``."""
+    hit_kind: Int64s
+    """The number of the kind of rule in the protocol, for each count of hits."""
+    hit_count: Int64s
 
 
 class Sources(NamedTuple):
@@ -27,25 +51,11 @@ class Sources(NamedTuple):
     """The offset of each source in ``data``, and the length of ``data``."""
 
 
-class Columns(NamedTuple):
-    """The columns of a chunk's gaps, as :class:`~dumpfilter.binlog.gap_events.GapColumns` describes them."""
-
-    offset: Int64s
-    end: Int64s
-    runs_until: Int64s
-    run_source: Int64s
-    run_first: Int64s
-    run_last: Int64s
-    hits_until: Int64s
-    hit_kind: Int64s
-    hit_count: Int64s
-
-
 @kernel
 def with_gaps(
     events: Bytes,
     sources: Sources,
-    gaps: Columns,
+    gaps: GapColumns,
     prefix: Bytes,
     server_id: np.uint32,
     checksum: bool,
@@ -65,7 +75,7 @@ def with_gaps(
         copy_bytes(at, source + _U(done), _U(size))
         done = gaps.offset[g]
         event = at + _U(size)
-        at = event + _U(_HEADER)
+        at = event + _U(HEADER_LENGTH)
         copy_bytes(at, _U(prefix.ctypes.data), _U(prefix.size))
         at += _U(prefix.size)
         store_u64(at, np.uint64(gaps.end[g]))
@@ -88,11 +98,11 @@ def with_gaps(
             at += _U(16)
             run += 1
         store_u32(event, np.uint32(0))
-        store_u8(event + _U(4), np.uint8(_IGNORABLE))
+        store_u8(event + _U(4), np.uint8(EventType.IGNORABLE))
         store_u32(event + _U(5), np.uint32(server_id))
         store_u32(event + _U(9), np.uint32(at - event + _U(4 if checksum else 0)))
         store_u32(event + _U(13), np.uint32(np.uint64(gaps.end[g]) & np.uint64(0xFFFFFFFF)))
-        store_u16(event + _U(17), np.uint16(_IGNORABLE_FLAG))
+        store_u16(event + _U(17), np.uint16(LOG_EVENT_IGNORABLE_F))
         if checksum:
             store_u32(at, crc32(event, at - event))
             at += _U(4)

@@ -14,6 +14,7 @@ from dumpfilter.base.errors import BinlogCorrupt, BinlogTruncated
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
     HEADER_LENGTH,
+    MAX_EVENT,
     EventHeader,
     EventType,
     event_name,
@@ -21,9 +22,6 @@ from dumpfilter.binlog.events import (
 )
 from dumpfilter.binlog.file_reads import unreadable
 from dumpfilter.binlog.format import FormatDescription, check_magic
-
-MAX_EVENT = 0x7FFFFFFF
-"""The largest length that an event can have, bytes. Servers write events of at most 1 GiB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dumpfilter.base.compiler.arrays import Bytes
 from dumpfilter.base.compiler.kernels import kernel
+from dumpfilter.binlog.events import HEADER_LENGTH, MAX_EVENT
 
-_HEADER_LENGTH = 19
 _SIZE_AT = 9
 """The offset of the event's length in its header."""
-_LARGEST = 0x7FFFFFFF
 
 IMPOSSIBLE = -1
 """The result of :func:`whole_events` when an event's length is impossible."""
@@ -23,10 +22,10 @@ def whole_events(data: Bytes, at: int, smallest: int, end: int):
     ``end`` is the offset at which all events end, some of which may not be in ``data`` yet. The result is IMPOSSIBLE
     when an event is shorter than ``smallest`` or extends beyond ``end``.
     """
-    while data.size - at >= _HEADER_LENGTH:
+    while data.size - at >= HEADER_LENGTH:
         place = at + _SIZE_AT
         size = data[place] | data[place + 1] << 8 | data[place + 2] << 16 | data[place + 3] << 24
-        if size < smallest or size > min(end - at, _LARGEST):
+        if size < smallest or size > min(end - at, MAX_EVENT):
             return IMPOSSIBLE
         if size > data.size - at:
             break

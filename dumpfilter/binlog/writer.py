@@ -61,20 +61,16 @@ def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytea
     Raises BinlogCorrupt when ``events`` does not consist of whole events.
     """
     data = bytearray(events)
-    _rebase(np.frombuffer(data, np.uint8), position, checksum=checksum, fill=True)
+    rebase_array(np.frombuffer(data, np.uint8), position, checksum=checksum, fill=True)
     return data
 
 
-def rebase_array(events: npt.NDArray[np.uint8], position: int, *, checksum: bool) -> None:
+def rebase_array(events: npt.NDArray[np.uint8], position: int, *, checksum: bool, fill: bool = False) -> None:
     """Rewrite end_log_pos and checksums of consecutive events in place, for a file in which they begin at ``position``.
 
-    ``events`` is a uint8 array. An end_log_pos of 0 stays 0, because MariaDB writes 0 for the events inside a
-    transaction.
+    ``events`` is a uint8 array. Without ``fill`` an end_log_pos of 0 stays 0, because MariaDB writes 0 for the events
+    inside a transaction. Raises BinlogCorrupt when ``events`` does not consist of whole events.
     """
-    _rebase(events, position, checksum=checksum, fill=False)
-
-
-def _rebase(events: npt.NDArray[np.uint8], position: int, *, checksum: bool, fill: bool) -> None:
     # The import loads compiled code, or compiles it, and many programs move no events.
     from dumpfilter.binlog import rebase as kernel
 
@@ -133,24 +129,19 @@ class BinlogSetWriter:
             self._file.write(MAGIC + head)
         self._position = 4 + len(head)
 
-    def append(self, events: bytes | bytearray) -> None:
+    def append(self, events: bytes | bytearray | npt.NDArray[np.uint8]) -> None:
         """Write whole events to the open file, with the end_log_pos and checksums of their new position.
 
-        An end_log_pos of 0 stays 0, because MariaDB writes 0 for the events inside a transaction.
-        """
-        self.append_array(np.frombuffer(bytearray(events), np.uint8))
-
-    def append_array(self, events: npt.NDArray[np.uint8]) -> None:
-        """Write whole events to the open file, with the end_log_pos and checksums of their new position.
-
-        The method changes ``events`` (uint8) in place, and thus saves the copy that :meth:`append` makes.
+        An end_log_pos of 0 stays 0, because MariaDB writes 0 for the events inside a transaction. An array is changed
+        in place, which saves a copy.
         """
         if self._file is None or self._fd is None:
             raise OutputError(f"{self.base}: no file is open; begin one first")
-        rebase_array(events, self._position, checksum=self._fd.checksum)
+        moved = events if isinstance(events, np.ndarray) else np.frombuffer(bytearray(events), np.uint8)
+        rebase_array(moved, self._position, checksum=self._fd.checksum)
         with writing(self._beside):
-            self._file.write(events.data)
-        self._position += events.size
+            self._file.write(moved.data)
+        self._position += moved.size
 
     def rotate(self, timestamp: int = 0) -> None:
         """Close the open binlog file with a Rotate event that names the next file."""

@@ -78,10 +78,6 @@ class Costs:
         """Count a command that was refused by its length. The connection ends, so that the user must log in again."""
         self._of(user).add(_REFUSAL_SECONDS)
 
-    def owed(self, user: str) -> float:
-        """Return the processor time that a user owes now, seconds."""
-        return self._of(user).add(0.0)
-
     def _of(self, user: str) -> _Account:
         # Only users of the configuration log in, so that there are few accounts.
         return self._accounts.setdefault(user, _Account())

@@ -58,7 +58,7 @@ def filter_set(
                         # The old Rotate event names a file of the old set. The writer makes a new Rotate event.
                         events = events[: -int(segment.size[-1])]
                         rotated_at = int(segment.time[-1])
-                    writer.append_array(events)
+                    writer.append(events)
             if rotated_at is None or one.done:
                 writer.end()
             else:

@@ -75,6 +75,7 @@ from dumpfilter.binlog.gap_events import (
     KIND_HEAD,
     SIGNATURE,
 )
+from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE
 from dumpfilter.binlog.native import load_u8, load_u16, load_u32, load_u64
 
 
@@ -237,9 +238,8 @@ _GTID_LENGTH_57 = 42
 """The length of a Gtid event's body of MySQL 5.7, the first with a sequence_number. Later versions append fields."""
 _MARIADB_GTID_LENGTH = 13
 _MARIADB_FLAGS_AT = 12
-_FL_STANDALONE = 0x01
-_FL_XA = 0x40 | 0x80
-"""The flags of MariaDB's Gtid event that tell of an XA transaction: FL_PREPARED_XA and FL_COMPLETED_XA."""
+_FL_XA = FL_PREPARED_XA | FL_COMPLETED_XA
+"""The flags of MariaDB's Gtid event that tell of an XA transaction."""
 _GAP_SIGNATURE = int.from_bytes(SIGNATURE, "little")
 SMALLEST_RUN = 1 + 8 + GAP_NUMBERS_LENGTH
 """The length of the shortest run of GTIDs in a Gap event, bytes."""
@@ -642,7 +642,7 @@ def _refined(word, kind, event, body_length, query_header_length, texts):
             word = _text_word(body + _U(at), end - at, texts)
     elif word == Word.MARIADB_GTID:
         flags = load_u8(body + _U(_MARIADB_FLAGS_AT))
-        if flags & np.uint8(_FL_STANDALONE):
+        if flags & np.uint8(FL_STANDALONE):
             word = np.int64(Word.MARIADB_STANDALONE)
         elif flags & np.uint8(_FL_XA):
             word = np.int64(Word.MARIADB_XA)

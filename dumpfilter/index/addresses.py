@@ -187,7 +187,7 @@ def remote_set(uri: str) -> list[str]:
                 return [uri]
             if kind != "Directory":
                 raise BinlogMissing("no such file", file=uri)
-            uri = _beside(uri, _only_index(system, key, uri), within=True)
+            uri = _beside(uri, _only_index(uri), within=True)
         except OSError as error:
             raise _missing(uri, error) from None
     system, key = _file_system(uri)
@@ -204,11 +204,8 @@ def remote_set(uri: str) -> list[str]:
     return found
 
 
-def _only_index(system: Any, key: str, uri: str) -> str:
-    from pyarrow.fs import FileSelector
-
-    names: list[str] = sorted(info.base_name for info in system.get_file_info(FileSelector(key.rstrip("/"))))
-    found = [name for name in names if name.endswith(".index")]
+def _only_index(uri: str) -> str:
+    found = sorted(name for name in _remote_names(uri) if name.endswith(".index"))
     if len(found) == 1:
         return found[0]
     if not found:

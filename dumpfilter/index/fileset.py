@@ -25,10 +25,12 @@ from dumpfilter.base.errors import (
 )
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import (
+    FLAGS_OFFSET,
     HEADER_LENGTH,
     LOG_EVENT_ARTIFICIAL_F,
     LOG_EVENT_BINLOG_IN_USE_F,
     LOG_EVENT_RELAY_LOG_F,
+    MAX_EVENT,
     EventHeader,
     EventType,
     event_name,
@@ -38,7 +40,7 @@ from dumpfilter.binlog.file_reads import check_whole, open_regular, read_into, r
 from dumpfilter.binlog.format import FormatDescription, NameRules
 from dumpfilter.binlog.gap_events import Head, decode_ignorable
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.reader import MAX_EVENT, read_format_description
+from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.index.addresses import (
     RemoteContent,
     file_name,
@@ -61,9 +63,6 @@ FileIdentity = tuple[int, int]
 
 _LAST_OF_FILE = frozenset({int(EventType.ROTATE), int(EventType.STOP)})
 """The types of the events with which a server closes a file."""
-
-FLAGS_OFFSET = 4 + 17
-"""The offset of the flags of the format description event, whose lowest byte has LOG_EVENT_BINLOG_IN_USE_F."""
 
 
 class FileBegin(NamedTuple):

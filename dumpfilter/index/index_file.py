@@ -29,11 +29,6 @@ def read_index(index: Path) -> list[str]:
     The last element is the text after the last line end: the empty text, or a line that a server is still writing.
     Raises BinlogMissing, BinlogUnreadable, or BinlogCorrupt for an index file that no server writes.
     """
-    return parse_index(read_index_bytes(index), file=str(index))
-
-
-def read_index_bytes(index: Path) -> bytes:
-    """Return the content of an index file. Raises BinlogMissing, BinlogUnreadable or BinlogCorrupt."""
     try:
         source = open_regular(index)
     except BinlogMissing as error:
@@ -47,7 +42,7 @@ def read_index_bytes(index: Path) -> bytes:
                 "or purge old binlogs on the server",
                 file=str(index),
             )
-    return data
+    return parse_index(data, file=str(index))
 
 
 def take_out(index: Path, names: Collection[str]) -> None:

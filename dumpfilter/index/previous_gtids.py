@@ -34,18 +34,12 @@ class GtidsBefore(NamedTuple):
         return self.logged | self.received
 
 
-def previous_gtids(file: BinlogFile) -> GtidSet | None:
-    """Return the GTIDs of all transactions before a binlog file, from the events at the file's beginning.
+def gtids_before(file: BinlogFile) -> GtidsBefore:
+    """Return the GTIDs before a binlog file, from the events at the file's beginning. Raises BinlogCorrupt.
 
     The Previous_gtids or Gtid_list event stands before any transaction. Servers before MySQL 5.6 and MariaDB 10.0 write
-    no such event, so that the result is None. The result is also None for a relay log file without the event whose
-    slave had received nothing before the file. Raises BinlogCorrupt.
+    no such event. A relay log file whose slave had received nothing before it may have none either.
     """
-    return gtids_before(file).all
-
-
-def gtids_before(file: BinlogFile) -> GtidsBefore:
-    """Return the GTIDs before a binlog file, from the events at the file's beginning. Raises BinlogCorrupt."""
     received = _received(file.begin)
     offset = file.begin.end
     for _ in range(4):

@@ -193,16 +193,8 @@ class FileScanner:
         if found is None:
             return None
         end, count = found
-        events = self._columns.events
-        return ScannedEvents(
-            offset,
-            offset + end,
-            events.offset[:count],
-            events.size[:count],
-            events.time[:count],
-            events.type[:count],
-            events.role[:count],
-        )
+        events = {name: column[:count] for name, column in self._columns.events._asdict().items()}
+        return ScannedEvents(offset, offset + end, **events)
 
     def _scan(self, data: npt.NDArray[np.uint8], offset: int, at_end: bool) -> tuple[int, int] | None:
         """Scan the next bytes, and return the place in ``data`` where the scanned events end and their number.
@@ -300,11 +292,7 @@ class FileScanner:
             start=offset,
             end=offset + end,
             **{name: column.copy() for name, column in events._asdict().items()},
-            txn_event=found.event.copy(),
-            txn_subject=found.subject.copy(),
-            txn_source=found.source.copy(),
-            txn_number=found.number.copy(),
-            txn_server=found.server.copy(),
+            **{f"txn_{name}": column.copy() for name, column in found._asdict().items()},
             txn_set=columns.set_start[: n + 1].copy(),
             set_subject=columns.set_subject[:n_set].copy(),
             continues=continues,

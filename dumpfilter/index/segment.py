@@ -283,8 +283,8 @@ class Segment:
 class ScannedEvents:
     """Consecutive events of a binlog file, without their grouping into transactions.
 
-    The members are those of :class:`Segment` with the same names. The scanner may use the arrays again for its next
-    scan.
+    The members are those of :class:`Segment` with the same names. Statements have the subject PENDING. The scanner may
+    use the arrays again for its next scan.
     """
 
     start: int
@@ -294,6 +294,7 @@ class ScannedEvents:
     time: npt.NDArray[np.uint32]
     type: npt.NDArray[np.uint8]
     role: npt.NDArray[np.uint8]
+    subject: npt.NDArray[np.int32]
 
 
 class Columns:

@@ -13,6 +13,7 @@ from dumpfilter.base.errors import DumpfilterError, SourceReplaced
 from dumpfilter.base.files import writing
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import (
+    FLAGS_OFFSET,
     HEADER_LENGTH,
     LOG_EVENT_BINLOG_IN_USE_F,
     MAGIC,
@@ -28,8 +29,6 @@ from dumpfilter.receiver._deframe_kernels import walk
 _BLOCK = 4 << 20
 _LONGEST_CLOSING = 4096
 """The length above which an event is none with which a server closes a file, bytes."""
-_FLAGS_AT = len(MAGIC) + 17
-"""The offset of the flags of the format description event in a binlog file."""
 
 
 class FileEnd(NamedTuple):
@@ -82,7 +81,7 @@ class OpenFile(GrowingFile):
     def begin(cls, path: Path, head: bytes, description: FormatDescription) -> OpenFile:
         """Create a file with a format description event, marked as in use (:meth:`GrowingFile.create`)."""
         marked = bytearray(MAGIC + head)
-        marked[_FLAGS_AT] |= LOG_EVENT_BINLOG_IN_USE_F
+        marked[FLAGS_OFFSET] |= LOG_EVENT_BINLOG_IN_USE_F
         made = cls.create(path, bytes(marked))
         made.description = description
         return made
@@ -165,8 +164,8 @@ class OpenFile(GrowingFile):
 
     def clear_in_use(self) -> None:
         """Clear the flag "in use", as a server does when it closes a file."""
-        flags = self.read(_FLAGS_AT, 1)[0]
+        flags = self.read(FLAGS_OFFSET, 1)[0]
         if flags & LOG_EVENT_BINLOG_IN_USE_F:
             with writing(self.path):
-                os.pwrite(self._fd, bytes([flags & ~LOG_EVENT_BINLOG_IN_USE_F]), _FLAGS_AT)
+                os.pwrite(self._fd, bytes([flags & ~LOG_EVENT_BINLOG_IN_USE_F]), FLAGS_OFFSET)
             self.is_synced = False

@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from dumpfilter.base.errors import ConnectionLost, SourceStreamDamaged
 from dumpfilter.binlog.crc32 import all_sound
-from dumpfilter.binlog.events import HEADER_LENGTH, SOUND, EventHeader, event_name, is_sound
-from dumpfilter.binlog.reader import MAX_EVENT
+from dumpfilter.binlog.events import HEADER_LENGTH, MAX_EVENT, SOUND, EventHeader, event_name, is_sound
 from dumpfilter.receiver._deframe_kernels import (
     EVENT_AHEAD,
     LEAST_WITH_CHECKSUM,

@@ -2,19 +2,18 @@
 
 A target is the object to which the slave applies transactions. The applier asks the slave's own filter about every
 event, although the master has filtered the events before. It also applies the rules of ``--replicate-rewrite-db``.
-:class:`EventApplier` handles one event at a time. :func:`apply_files` uses it for whole files, and
-:class:`dumpfilter.slave.threads.sql_thread.SqlThread` for a growing relay log.
+:class:`EventApplier` handles one event at a time. :class:`dumpfilter.slave.threads.sql_thread.SqlThread` uses it for a
+growing relay log, and :mod:`dumpfilter.testbed.law` for an origin's files.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogTruncated, SlaveIncident
+from dumpfilter.base.errors import BinlogCorrupt, BinlogError, SlaveIncident
 from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
 from dumpfilter.binlog.context_events import decode_incident
 from dumpfilter.binlog.event_time import MICROSECONDS
@@ -23,7 +22,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import Gtid, MariadbGtid
 from dumpfilter.binlog.gtid_events import MysqlGtidEvent, decode_gtid
 from dumpfilter.binlog.query import QUERY_HEADER_LENGTH
-from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.binlog.reader import Event
 from dumpfilter.binlog.rows_events import TableMap, decode_rows_header, decode_table_map
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
@@ -31,7 +30,6 @@ from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.index.statements import decode_statement_event, statement_of
 from dumpfilter.slave.measurements import Applied
 from dumpfilter.slave.threads.groups import Groups, Keyword, keyword
-from dumpfilter.slave.threads.gtids import gtid_of
 
 if TYPE_CHECKING:
     from dumpfilter.slave.targets import Target
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
 _SHORT_KEYWORDS = {b"BEGIN": Keyword.BEGIN, b"COMMIT": Keyword.END, b"ROLLBACK": Keyword.END}
 _MOST_MAPS = 4096
 """The largest number of decoded Table_map events in the cache. A full cache is emptied."""
-_READ_BUFFER = 1 << 18
 
 
 class _Table(NamedTuple):
@@ -53,6 +50,11 @@ class _Table(NamedTuple):
     """
     hits: tuple[BaseRuleKind, ...]
     """The kinds of filter rules that decide about this table's rows. The slave counts their uses, as a server does."""
+
+
+def gtid_of(event: Event) -> Gtid | None:
+    """Return the GTID in a GTID event of MySQL or MariaDB, or None for any other event."""
+    return decode_gtid(event.header, event.body).gtid if event.type in GTIDS else None
 
 
 class EventApplier:
@@ -257,26 +259,3 @@ def _short_keyword(kind: int, body: bytes | memoryview, description: FormatDescr
     status_length = body[11] | body[12] << 8
     begin = QUERY_HEADER_LENGTH + status_length + body[8] + 1
     return _SHORT_KEYWORDS.get(bytes(body[begin:]), Keyword.NONE) if len(body) - begin <= 8 else Keyword.NONE
-
-
-def apply_files(
-    paths: Iterable[Path],
-    rules: ReplicationFilter,
-    target: Target,
-    *,
-    on_complete: Callable[[Gtid], None] = lambda gtid: None,
-) -> None:
-    """Apply whole binlog or relay log files to a target, in the given order, as far as the filter ``rules`` passes.
-
-    ``on_complete`` receives the GTID of each completed transaction. Raises BinlogTruncated when a file ends inside a
-    transaction, BinlogCorrupt or BinlogUnsupported for an event that cannot be read, and SlaveIncident for an incident.
-    """
-    applier = EventApplier(rules, target, on_complete=on_complete)
-    for path in paths:
-        with path.open("rb", buffering=_READ_BUFFER) as file:
-            end = 4
-            for event in iter_events(file, file=str(path)):
-                applier.feed(event, file=str(path))
-                end = event.offset + len(event.raw)
-            if applier.inside:
-                raise BinlogTruncated("the file ends inside a transaction", file=str(path), position=end)

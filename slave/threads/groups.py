@@ -11,12 +11,12 @@ from __future__ import annotations
 import enum
 
 from dumpfilter.binlog.events import MYSQL_GTIDS, ROWS, STATEMENTS, EventType, Symbol, types_of
+from dumpfilter.binlog.gtid_events import FL_STANDALONE
 
 _OPENING = types_of(Symbol.CONTEXT, Symbol.TABLE_MAP)
 _ENDING = types_of(Symbol.XID, Symbol.XA_PREPARE, Symbol.PAYLOAD)
 _LONE = STATEMENTS | {EventType.INCIDENT}
 """The events that are a group of their own outside of BEGIN and COMMIT."""
-_FL_STANDALONE = 0x01
 
 
 class Keyword(enum.Enum):
@@ -87,7 +87,7 @@ class Groups:
         if kind in MYSQL_GTIDS:
             self._state = _State.STATEMENT
         elif kind == EventType.MARIADB_GTID:
-            alone = mariadb_flags & _FL_STANDALONE
+            alone = mariadb_flags & FL_STANDALONE
             self._state = _State.STATEMENT if alone else _State.TRANSACTION
         elif kind in _OPENING:
             if self._state is _State.OUTSIDE:

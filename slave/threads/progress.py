@@ -13,16 +13,12 @@ class Progress:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._version = 0
-        self._waiting = 0
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether a statement waits."""
-        return bool(self._waiting)
+        self.waiting = 0
+        """The number of statements that wait."""
 
     def told(self) -> None:
         """Make the statements that wait ask their conditions again. Any thread may call this method."""
-        if self._waiting:
+        if self.waiting:
             with self._changed:
                 self._version += 1
                 self._changed.notify_all()
@@ -31,7 +27,7 @@ class Progress:
         """Wait until ``ask`` returns true, ``seconds`` at the longest. Return the last answer of ``ask``."""
         deadline = None if seconds is None else time.monotonic() + seconds
         with self._changed:
-            self._waiting += 1
+            self.waiting += 1
         try:
             while True:
                 seen = self._version
@@ -43,4 +39,4 @@ class Progress:
                         return ask()
         finally:
             with self._changed:
-                self._waiting -= 1
+                self.waiting -= 1

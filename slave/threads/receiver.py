@@ -11,12 +11,11 @@ to which the relay log is complete (resume points).
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from dumpfilter.base.errors import BinlogError, StreamDamaged, StreamError
 from dumpfilter.base.options.defaults import SYNC_EVENTS
@@ -24,34 +23,19 @@ from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import Family, FormatDescription, NameCollation
 from dumpfilter.binlog.gap_events import Gap, make_gap, make_head, with_gaps
-from dumpfilter.binlog.gtid import parse_gtid_set
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, SourceKey, parse_gtid_set
 from dumpfilter.dump.stream.event_proof import EventProof
 from dumpfilter.dump.stream.gaps import gaps_from_proto
-from dumpfilter.dump.stream.message import chunk_crc32
+from dumpfilter.dump.stream.message import NOTHING_KEPT, Kept, chunk_crc32
 from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import AFRESH
 from dumpfilter.slave.state.infos import MasterInfo
 from dumpfilter.slave.state.relay_log import MOST_WAITED_FOR, RelayLog
-from dumpfilter.slave.threads.gtids import add_runs
 from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-
-class Kept(NamedTuple):
-    """The bytes of events that were received after the last resume point, from a transaction that is not complete.
-
-    The relay log ends with these bytes. After a lost connection the master need not send them again.
-    """
-
-    size: int = 0
-    crc32: int = 0
-
-    def add(self, events: bytes | memoryview) -> Kept:
-        """Return the bytes with further ones."""
-        return Kept(self.size + len(events), zlib.crc32(events, self.crc32))
-
-
-_NOTHING = Kept()
+_TAG = re.compile(r"(?:[a-z_][a-z0-9_]{0,31})?")
+"""The form of a GTID's tag in MySQL, which may be empty."""
 
 SAVE_PERIOD = 0.02
 """The longest time that ``master.info`` may lag behind the received events, seconds.
@@ -105,7 +89,7 @@ class Receiver:
         """The master's binlog file and the position at which the next chunk must begin. None before the first chunk."""
         self._file_ended = False
         """Whether the last chunk was the last one of its binlog file."""
-        self._kept: Kept | None = _NOTHING
+        self._kept: Kept | None = NOTHING_KEPT
         """The events after the last resume point. None if the relay log has more there, which cannot be kept."""
         self._keeps = False
         """Whether the events after the last resume point wait for the first chunk of a new stream."""
@@ -139,7 +123,7 @@ class Receiver:
     @property
     def kept(self) -> Kept:
         """The events that the next stream need not repeat."""
-        return self._kept if self._keeps and self._kept is not None else _NOTHING
+        return self._kept if self._keeps and self._kept is not None else NOTHING_KEPT
 
     def forget_kept(self) -> None:
         """Receive everything after :attr:`info` again, because the end of the relay log may be damaged."""
@@ -225,7 +209,7 @@ class Receiver:
         """Truncate the relay log to a position. Raises RelayLogDamaged if the relay log does not reach it."""
         self._kept, self._keeps = None, False
         self._relay_log.recover(to.relay_position)
-        self._kept = _NOTHING
+        self._kept = NOTHING_KEPT
 
     def _note_master(self) -> None:
         description = self._relay_log.format_description()
@@ -384,12 +368,8 @@ class Receiver:
             return
         if self._keeps:
             self._drop_kept(self._info)
-        self._begin_proof(chunk.format_description)
-
-    def _begin_proof(self, format_description: bytes) -> None:
-        """Take the format description event that the following chunks of events obey."""
         try:
-            description = FormatDescription.parse(format_description)
+            description = FormatDescription.parse(chunk.format_description)
         except BinlogError as error:
             raise StreamDamaged(f"the master sent an unusable format description event: {error}") from error
         self._server_id = description.header.server_id
@@ -411,17 +391,13 @@ class Receiver:
     def _check_place(self, chunk: pb.Chunk) -> None:
         """Check that a new stream begins at the position that the slave asked for. Raises StreamError."""
         here = self._info
-        first = self._first_position(chunk)
+        # The format description event comes first, whatever position before its end either side names.
+        first = len(MAGIC) + EventHeader.unpack(chunk.format_description).size
         if max(chunk.start_position, first) != max(here.source_position, first):
             raise StreamError(
                 f"{chunk.file}: the master continues at {chunk.start_position}, but this slave asked for "
                 f"{here.source_position}"
             )
-
-    @staticmethod
-    def _first_position(chunk: pb.Chunk) -> int:
-        """Return the offset in the master's binlog file at which the format description event ends."""
-        return len(MAGIC) + EventHeader.unpack(chunk.format_description).size
 
     def _append(self, chunk: pb.Chunk, events: bytes | memoryview) -> None:
         here = self._info
@@ -458,7 +434,7 @@ class Receiver:
             return
         with self._showing:
             for runs in self._completed:
-                add_runs(self._retrieved, runs)
+                _add_runs(self._retrieved, runs)
                 self._retrieved_more = True
             self._completed.clear()
             self._info = here.model_copy(
@@ -467,7 +443,7 @@ class Receiver:
                     "relay_offset": position.offset + chunk.resume_bytes + added,
                 }
             )
-        self._kept = _NOTHING.add(events[chunk.resume_bytes :])
+        self._kept = NOTHING_KEPT.add(events[chunk.resume_bytes :])
 
     def _with_gaps(self, chunk: pb.Chunk, events: bytes | memoryview) -> bytes | memoryview:
         """Return the chunk's events, with a Gap event at each place where the master dropped transactions."""
@@ -476,7 +452,9 @@ class Receiver:
             gaps = gaps_from_proto(chunk.gaps)
             if len(gaps.offset) and int(gaps.offset[-1]) > len(events):
                 raise StreamDamaged(f"{chunk.file}: at {chunk.begin_position}: a gap lies beyond its chunk")
-            data = with_gaps(events, gaps, server_id=self._server_id, checksum=self._checksum)
+            data = with_gaps(
+                events, chunk.gaps.source, gaps, server_id=self._server_id, checksum=self._checksum
+            )
         has_moved = chunk.resume_position != self._info.source_position
         if not data and has_moved:
             # The master skipped events that belong to no transaction. The applier's position must follow.
@@ -500,3 +478,22 @@ class Receiver:
         self._saved = self._info
         self._saved_at = self._clock()
         self._relay_end.publish(self._info.relay_position)
+
+
+def _add_runs(gtids: GtidSet, runs: pb.GtidRunsSet) -> None:
+    """Add the GTIDs that the master sent with a chunk to the set ``gtids``.
+
+    The message encodes each run of consecutive GTIDs as two numbers: the distance from the end of the run before, and
+    the number of GTIDs in the run. Raises GtidError when ``gtids`` holds MySQL's GTIDs and ``runs`` MariaDB's, or the
+    reverse, and StreamDamaged for a malformed message.
+    """
+    for member in runs.members:
+        is_mysql = not isinstance(gtids, MariadbGtidSet)
+        if len(member.runs) % 2 or (is_mysql and (len(member.uuid) != 16 or not _TAG.fullmatch(member.tag))):
+            raise StreamDamaged("the GTIDs of a chunk are malformed")
+        key: SourceKey = (member.uuid, member.tag) if is_mysql else (member.domain_id, member.server_id)
+        last = 0
+        for gap, count in zip(member.runs[::2], member.runs[1::2], strict=True):
+            first = last + gap
+            last = first + count - 1
+            gtids.add_range(key, first, last)

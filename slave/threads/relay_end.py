@@ -21,20 +21,15 @@ class RelayEnd:
     def __init__(self, on_publish: Callable[[RelayPosition | None], None] = lambda position: None) -> None:
         self._on_publish = on_publish
         self._changed = threading.Condition()
-        self._position: RelayPosition | None = None
+        self.position: RelayPosition | None = None
+        """The position up to which the relay log is complete. None before the first relay log file."""
         self._closed = False
         self._woken = False
-
-    @property
-    def position(self) -> RelayPosition | None:
-        """The position up to which the relay log is complete. None before the first relay log file."""
-        with self._changed:
-            return self._position
 
     def publish(self, position: RelayPosition | None) -> None:
         """Tell the applier that the relay log is complete up to ``position``, which may also lie further back."""
         with self._changed:
-            self._position = position
+            self.position = position
             self._changed.notify_all()
         self._on_publish(position)
 
@@ -56,9 +51,9 @@ class RelayEnd:
         early.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._woken or self._position != applied, timeout)
+            self._changed.wait_for(lambda: self._closed or self._woken or self.position != applied, timeout)
             self._woken = False
-            return self._position, self._closed
+            return self.position, self._closed
 
     def wake(self) -> None:
         """End the applier's call of :meth:`wait` early, so that the applier notices STOP REPLICA at once.

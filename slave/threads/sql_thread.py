@@ -24,8 +24,7 @@ from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import AFRESH
 from dumpfilter.slave.state.infos import RelayLogInfo
 from dumpfilter.slave.state.relay_log import RelayPosition, place_order, read_head, read_index
-from dumpfilter.slave.threads.applier import EventApplier
-from dumpfilter.slave.threads.gtids import gtid_of
+from dumpfilter.slave.threads.applier import EventApplier, gtid_of
 from dumpfilter.slave.threads.progress import Progress
 from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.slave.threads.until import Until
@@ -50,8 +49,6 @@ def _events_between(path: Path, start: int, end: int) -> Iterator[Event]:
             for event in iter_events(file, file=str(path), start=start, end=end):
                 yield event
                 after = event.offset + len(event.raw)
-    except GeneratorExit:
-        raise
     except (OSError, BinlogError) as error:
         raise RelayLogDamaged(str(error)) from error
     if after < end:
@@ -113,7 +110,8 @@ class SqlThread:
         self._make_filter = make_filter
         self._origin = origin
         self._on_hits = on_hits
-        self._until = until
+        self.until = until
+        """The condition of START REPLICA UNTIL, also after the thread has ended."""
         self._refetch = refetch
         self._measured = measured or ChannelMeasurements()
         self._clock = clock
@@ -159,11 +157,6 @@ class SqlThread:
             if self._info is self._saved:
                 return self._saved
             return self._info.model_copy(update={"executed": str(self._executed)})
-
-    @property
-    def until(self) -> Until | None:
-        """The condition of START REPLICA UNTIL, also after the thread has ended."""
-        return self._until
 
     @property
     def stopping(self) -> bool:
@@ -352,7 +345,7 @@ class SqlThread:
         return True
 
     def _is_met(self) -> bool:
-        return self._until is not None and self._until.met(self._info, self._executed)
+        return self.until is not None and self.until.met(self._info, self._executed)
 
     def _ends_before(
         self, at: RelayPosition, source_file: str, source_position: int, comes: Event | Gap | Head | None
@@ -361,7 +354,7 @@ class SqlThread:
 
         The event begins a transaction, or stands for transactions that the master dropped. None is the begin of a file.
         """
-        if self._until is None or isinstance(comes, Head):
+        if self.until is None or isinstance(comes, Head):
             return False
         begin, gtids = 0, type(self._executed)()
         if isinstance(comes, Gap):
@@ -371,7 +364,7 @@ class SqlThread:
                 begin = _widened(source_position, comes.header.end_log_pos) - len(comes.raw)
             if (gtid := gtid_of(comes)) is not None:
                 gtids.add(gtid)
-        return self._until.passed_by(at, source_file, begin, gtids)
+        return self.until.passed_by(at, source_file, begin, gtids)
 
     def _move(self, **members: str | int) -> None:
         self._info = self._info.model_copy(update=members)

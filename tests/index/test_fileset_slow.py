@@ -34,7 +34,7 @@ from dumpfilter.index.fileset import (
     ends_with_rotation,
     find_index,
 )
-from dumpfilter.index.previous_gtids import gtids_before, previous_gtids
+from dumpfilter.index.previous_gtids import gtids_before
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.slave.state.relay_log import header_bytes
 from tests.strategies import CHECKSUMMED, DIALECTS, MadeBinlog, _Builder, binlogs, query_body
@@ -255,24 +255,24 @@ class TestWholeSets:
         builder = _Builder(DIALECTS[0])
         builder.add(EventType.PREVIOUS_GTIDS, encode_previous_gtids(gtids))
         good = bytes(builder.data)
-        assert previous_gtids(MemoryFile(good)) == gtids
+        assert gtids_before(MemoryFile(good)).all == gtids
         for cut in range(len(EMPTY), len(good)):
-            assert previous_gtids(MemoryFile(good[:cut])) is None
+            assert gtids_before(MemoryFile(good[:cut])).all is None
         for position in range(len(EMPTY) + 19, len(good)):
             damaged = bytearray(good)
             damaged[position] ^= 4
             with pytest.raises(BinlogCorrupt) as raised:
-                previous_gtids(MemoryFile(bytes(damaged)))
+                gtids_before(MemoryFile(bytes(damaged)))
             assert (raised.value.file, raised.value.position) == ("made.000001", len(EMPTY))
         builder = _Builder(DIALECTS[0])
         builder.add(EventType.QUERY, query_body(b"DO 1"))
-        assert previous_gtids(MemoryFile(bytes(builder.data))) is None
-        assert previous_gtids(MemoryFile(EMPTY)) is None
+        assert gtids_before(MemoryFile(bytes(builder.data))).all is None
+        assert gtids_before(MemoryFile(EMPTY)).all is None
         damaged = bytearray(builder.data)
         damaged[len(EMPTY) + 4] = EventType.STOP
         damaged[len(EMPTY) + 9 : len(EMPTY) + 13] = bytes(4)
         with pytest.raises(BinlogCorrupt, match="length"):
-            previous_gtids(MemoryFile(bytes(damaged)))
+            gtids_before(MemoryFile(bytes(damaged)))
 
     def test_gtids_before_a_relay_log_file(self) -> None:
         """A slave names in the head of a relay log file what it had received before."""
@@ -280,17 +280,17 @@ class TestWholeSets:
         origin = {"master_uuid": "m", "retrieved": f"{uuid}:1-3:7"}
         description = MemoryFile(EMPTY).format_description
         head = header_bytes("bin.000001", 900, description.raw, origin)
-        assert str(previous_gtids(MemoryFile(head))) == f"{uuid}:1-3:7"
+        assert str(gtids_before(MemoryFile(head)).all) == f"{uuid}:1-3:7"
         logged = parse_gtid_set(f"{uuid}:1-5", "mysql")
         assert isinstance(logged, MysqlGtidSet)
         event = make_event(
             EventType.PREVIOUS_GTIDS, encode_previous_gtids(logged), checksum=description.checksum
         )
-        assert str(previous_gtids(MemoryFile(head + event))) == f"{uuid}:1-5:7"
+        assert str(gtids_before(MemoryFile(head + event)).all) == f"{uuid}:1-5:7"
         found = gtids_before(MemoryFile(head + event))
         assert (str(found.logged), str(found.received)) == (f"{uuid}:1-5", f"{uuid}:1-3:7")
         nothing = header_bytes("bin.000001", 900, description.raw, {"master_uuid": "m", "retrieved": ""})
-        assert previous_gtids(MemoryFile(nothing)) is None
+        assert gtids_before(MemoryFile(nothing)).all is None
 
 
 class TestGrowing:

@@ -55,7 +55,7 @@ def dropped_gtids(gtids: GtidSet, chunk: pb.Chunk) -> None:
     """Add the GTIDs of the transactions that a chunk says the master dropped to a GTID set."""
     gaps = gaps_from_proto(chunk.gaps)
     runs = zip(gaps.run_source.tolist(), gaps.run_first.tolist(), gaps.run_last.tolist(), strict=True)
-    Gap(runs=tuple((gaps.sources[source], first, last) for source, first, last in runs)).add_to(gtids)
+    Gap(runs=tuple((chunk.gaps.source[source], first, last) for source, first, last in runs)).add_to(gtids)
 
 
 def hits_of(chunk: pb.Chunk) -> Hits:

@@ -21,7 +21,7 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.targets import SummaryTarget
-from dumpfilter.slave.threads.applier import apply_files
+from tests.applying import apply_files
 from tests.kept_events import kept_events
 from tests.mariadb import MariaDb, mariadb_version
 from tests.oracle.replaying import Server

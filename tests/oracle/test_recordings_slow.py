@@ -20,7 +20,7 @@ from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.filter import Filter
 from dumpfilter.slave.targets.summary import SummaryTarget
-from dumpfilter.slave.threads.applier import apply_files
+from tests.applying import apply_files
 from tests.oracle.dumping import Stream, dump
 from tests.oracle.recordings import Recording, all_cases, filter_of
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import SourceReplaced
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
-from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, EventType
+from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.index.fileset import FLAGS_OFFSET
 from dumpfilter.receiver import binlog_file
 from dumpfilter.receiver.binlog_file import OpenFile, find_end
 from tests.receiver.fake_source import description_event, event_at, events_of

@@ -7,12 +7,11 @@ import re
 
 import pytest
 
-from dumpfilter.base.errors import BinlogCorrupt, BinlogTruncated
-from dumpfilter.binlog.events import EventType
+from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import Filter
-from dumpfilter.slave.threads.applier import apply_files
 from dumpfilter.slave.threads.groups import Groups, Keyword, keyword
+from tests.applying import apply_files
 
 FOLDERS = [
     f"{server}-{kind}"
@@ -109,17 +108,6 @@ def test_mixed_recordings_of_one_workload_say_the_same_rows(data):
         calls, _ = replay(data, f"{family}-mixed")
         assert [c for c in calls if c[1] == "rows"]
         assert [c for c in calls if c[1] == "statement" and c[3].startswith("CREATE TABLE")]
-
-
-def test_a_file_that_ends_inside_a_transaction(data, tmp_path, masters):
-    whole = (data / "mysql-row" / "bin.000001").read_bytes()
-    events = masters.events_of(whole)
-    number = next(i for i, event in enumerate(events) if event[4] == EventType.TABLE_MAP)
-    cut = 4 + sum(map(len, events[: number + 1]))
-    path = tmp_path / "bin.000001"
-    path.write_bytes(whole[:cut])
-    with pytest.raises(BinlogTruncated, match=rf"bin.000001: at {cut}: the file ends inside a transaction"):
-        apply_files([path], Filter(), Notes())
 
 
 def test_rows_without_a_table_map(data, tmp_path, masters):

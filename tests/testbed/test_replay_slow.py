@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from dumpfilter.binlog.event_time import commit_time
-from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.events import FLAGS_OFFSET, EventType
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.workload.generate import generate
-from dumpfilter.index.fileset import FLAGS_OFFSET, BinlogSet
+from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.testbed.file_nodes import generated_set
 from dumpfilter.testbed.replay import MICROSECONDS, Replay, Timetable, steady_timetables, timetables
 from dumpfilter.topology.model import Workload

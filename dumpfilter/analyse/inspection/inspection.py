@@ -33,7 +33,7 @@ from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.events import EventType, event_name
 from dumpfilter.binlog.gtid_sources import SourceNumbers, empty_set
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
-from dumpfilter.index.previous_gtids import previous_gtids
+from dumpfilter.index.previous_gtids import gtids_before
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 
@@ -176,7 +176,7 @@ def inspect_set(
     names = binlogs.names
     with binlogs.file(names[0]) as first:
         fd = first.format_description
-        before = previous_gtids(first)
+        before = gtids_before(first).all
     found = Inspection(fd.server_version, fd.family)
     found.files = [(name, binlogs.size(name)) for name in names]
     found.purged_gtids = "" if before is None else str(before)

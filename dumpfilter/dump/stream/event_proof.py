@@ -8,10 +8,8 @@ import numpy as np
 
 from dumpfilter.base.errors import StreamDamaged
 from dumpfilter.binlog.crc32 import all_sound
-from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, SOUND
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, MAX_EVENT, SOUND
 from dumpfilter.binlog.whole_events import UNLIMITED, whole_events
-
-_LARGEST_EVENT = 0x7FFFFFFF
 
 
 class EventProof:
@@ -60,7 +58,7 @@ class EventProof:
             if len(self._header) < HEADER_LENGTH:
                 return at
             size = int.from_bytes(self._header[9:13], "little")
-            if not self._smallest <= size <= _LARGEST_EVENT:
+            if not self._smallest <= size <= MAX_EVENT:
                 raise _impossible_length()
             self._left, self._crc = size - HEADER_LENGTH, zlib.crc32(self._header)
             self._header = b""

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.base.errors import StreamDamaged
-from dumpfilter.binlog.gap_events import GapColumns, source_bytes
+from dumpfilter.binlog.gap_events import source_bytes
+from dumpfilter.binlog.gap_kernels import GapColumns
 from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.dump.stream._kernels import read_lists, write_lists
 from dumpfilter.filter.convert import kind_from_number, kind_number
@@ -74,10 +75,10 @@ def _steps(numbers: Integers, before: Integers | None = None) -> Integers:
 
 
 def gaps_from_proto(message: pb.Gaps) -> GapColumns:
-    """Return the gaps of a chunk from the gRPC message. Fields that this release does not know are removed from
-    ``message``.
+    """Return the gaps of a chunk from the gRPC message, which itself has the GTID sources.
 
-    Raises StreamDamaged for a message whose lists contradict each other.
+    Fields that this release does not know are removed from ``message``. Raises StreamDamaged for a message whose lists
+    contradict each other.
     """
     # The compiled loop trusts the form of the fields, so that it must not meet those that a peer has made up.
     message.DiscardUnknownFields()
@@ -105,7 +106,6 @@ def gaps_from_proto(message: pb.Gaps) -> GapColumns:
     if not is_sound:
         raise StreamDamaged("the gaps of a chunk contradict each other")
     return GapColumns(
-        sources=tuple(message.source),
         offset=np.cumsum(offset),
         end=np.where(end > 0, np.cumsum(end), 0),
         runs_until=np.cumsum(runs),

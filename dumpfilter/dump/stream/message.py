@@ -71,6 +71,23 @@ def chunk_crc32(chunk: pb.Chunk, events: int | None = None, gaps: bytes | None =
     return crc or 1
 
 
+class Kept(NamedTuple):
+    """The bytes of events that a slave has received after its last resume point, from an incomplete transaction.
+
+    The slave's relay log ends with these bytes. After a lost connection the master need not send them again.
+    """
+
+    size: int = 0
+    crc32: int = 0
+
+    def add(self, events: bytes | memoryview) -> Kept:
+        """Return the bytes with further ones."""
+        return Kept(self.size + len(events), zlib.crc32(events, self.crc32))
+
+
+NOTHING_KEPT = Kept()
+
+
 class Received(NamedTuple):
     """A chunk (one message of the stream) as a slave receives it."""
 

@@ -27,7 +27,7 @@ from dumpfilter.dump.packets.synthesis import GtidSynthesis
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Rule
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.slave.threads.gtids import gtid_of
+from dumpfilter.slave.threads.applier import gtid_of
 from tests.dump.plans import scanned
 from tests.dump.stream.test_gaps import relayed
 from tests.dump.test_law import Dumped, dump, of_rules

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogTruncated
-from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F
+from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.index.fileset import FLAGS_OFFSET, BinlogSet
+from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth, evaluate_slaves, measure_and_evaluate
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions, MeasuredSet, measure_set
 from dumpfilter.spark_jobs.bandwidth.output import MEASUREMENTS, read_measurements, write_measurements
