@@ -282,19 +282,25 @@ class Facts(_Narrow):
     follows.
     """
     condition: Ints
-    """For each unit, the number in ``conditions`` of the condition under which a filter sends its events."""
+    """For each unit (row of counts), the index in ``conditions`` of the condition under which a filter sends its
+    events.
+    """
     origin: Ints
-    """For each unit, the index in ``origins`` of the server and domain that its events come from."""
+    """For each unit (row of counts), the index in ``origins`` of the server and domain that its events come from."""
     bucket: Ints
-    """For each unit, the span of time in which its events lie: Unix seconds divided by ``bucket_seconds`` and rounded
-    down."""
+    """For each unit (row of counts), the time bucket of its events: Unix seconds divided by ``bucket_seconds`` and
+    rounded down.
+    """
     bytes: Ints
     events: Ints
     transactions: Ints
     undecided: Ints
-    """For each unit, the number of events about which a filter may be unable to decide, for example statements."""
+    """For each unit (row of counts), the number of events about which a filter may be unable to decide, for example
+    statements.
+    """
     stand_ins: Ints
-    """For each unit, the number of its transactions that need a stand-in if they are dropped; a sent unit needs none.
+    """For each unit (row of counts), the number of its transactions that need a stand-in if they are dropped; a sent
+    unit needs none.
 
     A stand-in is an empty transaction that keeps a GTID (:mod:`~dumpfilter.dump.stand_ins`).
     """
@@ -309,7 +315,7 @@ class Facts(_Narrow):
     def sent(
         self, flags: SubjectFlags | None, origin: OriginFilter | None = None, number: int | None = None
     ) -> Mask:
-        """Tell for each unit whether the master sends its events to a slave.
+        """Return for each unit (row of counts) whether the master sends its events to a slave.
 
         Parameters:
             flags: the verdicts of the slave's filter (:meth:`flags`); None: no rules.
