@@ -1,4 +1,4 @@
-"""The artifacts of a failed test: everything that helps to see what its topology did."""
+"""The artifacts of a failed test: files that help to see what its topology did."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from dumpfilter.testbed import NodeStatus, Testbed, TestbedLink, TestbedNode
 
 SUMMARY = "summary.txt"
-"""The file with the text of the test's report. Its presence says that a directory was made here."""
+"""The name of the file with the text of the test's report. Its presence marks a directory that this module made."""
 
 LOG_LINES = 5
-"""The last lines of the log of a node with a problem, which the report of a test shows."""
+"""The number of last log lines of a node with a problem that the test's report shows."""
 
 MOST_BYTES = 16 << 20
-"""The most bytes of relay logs and binlogs that are copied for each node, the newest files first."""
+"""The limit of relay logs and binlogs that are copied for each node, bytes. The newest files are copied first."""
 
 TAIL_BYTES = 1 << 20
-"""The end of a larger file that is copied."""
+"""The size of the end of a larger file that is copied, bytes."""
 
 _LOG_FILE = re.compile(r"(?!aria_log\.).+\.\d{6,}")
-"""The name of a relay log or binlog file: its number is its suffix. MariaDB's logs of Aria look alike."""
+"""The pattern of a relay log's or binlog's file name, whose suffix is a number. MariaDB's Aria logs look similar."""
 
 _UNSAFE = re.compile(r"[^\w.=+-]+")
 _LONGEST_NAME = 120
@@ -38,8 +38,9 @@ _LONGEST_NAME = 120
 def save(testbed: Testbed, parent: Path, test: str) -> str:
     """Write the artifacts of a running topology, and return a text for the test's report.
 
-    The artifacts are in a new directory below ``parent``, whose name is made from the test's id. The directory of the
-    same test in an earlier run is replaced. A part that cannot be had does not stop the others: the text says why.
+    The artifacts are in a new directory below ``parent``, whose name is made from ``test``, the test's id. The
+    directory of the same test in an earlier run is replaced. A part that cannot be written does not stop the others,
+    and is named in the text.
     """
     directory = _new_directory(parent, test)
     told: list[str] = []
@@ -64,7 +65,7 @@ def save(testbed: Testbed, parent: Path, test: str) -> str:
 
 
 def _new_directory(parent: Path, test: str) -> Path:
-    """Make the directory of a test, in place of an older one."""
+    """Create the directory of a test, replacing an older one."""
     parent.mkdir(parents=True, exist_ok=True)
     ignore = parent / ".gitignore"
     if not ignore.exists():
@@ -77,7 +78,7 @@ def _new_directory(parent: Path, test: str) -> Path:
 
 
 def _save_status(testbed: Testbed, directory: Path) -> Iterator[str]:
-    """Write the status, and yield a line for each node and for each link that is not up."""
+    """Write the status, and yield a line for each node and for each link (network connection) that is not up."""
     status = testbed.status()
     _write_json(directory / "status.json", status.as_dict())
     for node in status.nodes.values():

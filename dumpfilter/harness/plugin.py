@@ -32,15 +32,15 @@ _running = pytest.StashKey[list["Testbed"]]()
 _kept = pytest.StashKey[list[str]]()
 """The directories that stay after the run."""
 _failed = pytest.StashKey[bool]()
-"""Whether the test has failed, so that nobody knows what state its topologies are in."""
+"""Whether the test has failed, so that the state of its topologies is unknown."""
 
 _HIDDEN = ("dumpfilter.topology.links.", "dumpfilter.testbed.servers.", "dumpfilter.testbed.")
-"""The beginning of the names of modules whose frames say nothing to the author of a test."""
+"""The prefixes of modules whose stack frames mean nothing to the author of a test."""
 
 _KEPT_BY_WORKER = "topology_kept"
 
 CASE = "topology_servers"
-"""The fixture that has the servers of a test. Tests run once for each of its values."""
+"""The fixture with the server programs of a test. Tests run once for each of its values."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the mark, and read the options."""
+    """Register the marker, and read the options."""
     config.addinivalue_line(
         "markers",
         f"{MARK}(topology, *, servers=None, timeout=None): the topology of the fixtures topology and "
@@ -61,14 +61,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _tell_of_compilation(config: pytest.Config) -> None:
-    """Say on the terminal why the first topology waits. pytest would otherwise show the text after a failure only."""
+    """Print on the terminal why the first topology waits. pytest would otherwise show the text only after a failure."""
     capture = config.pluginmanager.getplugin("capturemanager")
     with contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled():
         print(f"\ndumpfilter: {notice.TEXT}", file=sys.stderr, flush=True)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Let a worker of pytest-xdist tell the run's process which directories stay."""
+    """Send the names of the kept directories from a worker of pytest-xdist to the main process."""
     output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
         output[_KEPT_BY_WORKER] = session.config.stash[_kept]
@@ -76,12 +76,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take the names of the directories from a worker that has ended. A worker that crashed tells nothing."""
+    """Collect the names of the kept directories from a worker that has ended. A worker that crashed sends none."""
     node.config.stash[_kept].extend(getattr(node, "workeroutput", {}).get(_KEPT_BY_WORKER, []))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Name the directories that stay."""
+    """Print the directories that are kept."""
     if kept := config.stash[_kept]:
         terminalreporter.section("kept topologies")
         for directory in kept:
@@ -103,7 +103,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _cases(spec: Spec | None, settings: Settings, node: pytest.Item) -> list[ServerCase]:
-    """Return the cases of a test. The topology is only loaded when the user names several programs."""
+    """Return the server cases of a test. The topology is loaded only when the user names several programs."""
     if spec is None or not (spec.servers or len(settings.programs) > 1):
         return [_default_case(settings)]
     families = [] if spec.servers else families_of(load(spec.topology, *_directories(node)))
@@ -111,7 +111,7 @@ def _cases(spec: Spec | None, settings: Settings, node: pytest.Item) -> list[Ser
 
 
 def _default_case(settings: Settings) -> ServerCase:
-    """Return the first program of each family."""
+    """Return the case with the first program of each server family."""
     first = {one.family: one for one in reversed(settings.programs)}
     return ServerCase(tuple(first.values()))
 
@@ -198,7 +198,7 @@ def topology_session(
 
 @contextlib.contextmanager
 def _told_briefly() -> Iterator[None]:
-    """Fail the test with an error's text alone. A traceback through dumpfilter would say nothing more."""
+    """Fail the test with an error's text alone, because a traceback through dumpfilter would not help."""
     try:
         yield
     except DumpfilterError as error:
@@ -206,7 +206,7 @@ def _told_briefly() -> Iterator[None]:
 
 
 def _wanted(request: pytest.FixtureRequest) -> Spec:
-    """Return the spec of a test. Raises OptionError for a test without a topology."""
+    """Return the topology and arguments that a test asks for. Raises OptionError for a test without a topology."""
     spec = spec_of(request.node, request.config.stash[_settings].default)
     if spec is None:
         raise OptionError(
@@ -218,7 +218,7 @@ def _wanted(request: pytest.FixtureRequest) -> Spec:
 
 
 def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | None) -> Testbed:
-    """Start a topology. A server that is not installed fails the test, or skips the test if the run says so."""
+    """Start a topology. If a server is not installed, the test fails, or is skipped if the option says so."""
     from dumpfilter.base.errors import ServerMissing
     from dumpfilter.testbed import up
     from dumpfilter.testbed.leftovers import kept_directory
@@ -246,7 +246,7 @@ def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | 
 
 
 def _hide_frames() -> None:
-    """Let the traceback of a DumpfilterError end at the test's own line. Other errors keep the whole traceback."""
+    """Make the traceback of a DumpfilterError end at the test's own line. Other errors keep the whole traceback."""
     hides = operator.methodcaller("errisinstance", DumpfilterError)
     for name, module in list(sys.modules.items()):
         if name.startswith(_HIDDEN):

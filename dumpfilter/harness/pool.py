@@ -1,4 +1,4 @@
-"""The topologies that the tests of a run share. They stay up between tests."""
+"""The pool of topologies that the tests of a run share. They stay up between tests."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from dumpfilter.topology.model import Topology
 
 MOST_SHARED = 3
-"""The most shared topologies that run at once. Each real server takes about 100 MB."""
+"""The limit of shared topologies that run at once. Each real server takes about 100 MB."""
 
 
 class Pool:
-    """Running topologies. A full pool ends the topology that no test has used for the longest time."""
+    """Running topologies. A full pool stops the topology that has been unused for the longest time."""
 
     def __init__(self, most: int = MOST_SHARED) -> None:
         self._most = most
         self._running: dict[Topology, Testbed] = {}
         """The running topologies, the most recently used one last."""
         self._users: dict[Topology, str] = {}
-        """The id of the test that had a topology last."""
+        """The id of the last test that used each topology."""
 
     def take(self, topology: Topology, start: Callable[[], Testbed], test: str) -> Testbed:
-        """Return a running topology without traces of earlier tests, for the test with this id.
+        """Return a running topology that was reset, for the test with the id ``test``. ``start`` starts a new one.
 
-        A topology that cannot be reset is replaced, with a warning that names the test before.
+        A topology that cannot be reset is replaced, with a warning that names the previous test.
         """
         before, self._users[topology] = self._users.get(topology, ""), test
         running = self._running.pop(topology, None)
@@ -50,12 +50,12 @@ class Pool:
         return self._running[topology]
 
     def discard(self, testbed: Testbed) -> None:
-        """End a topology that a failed test may have left in any state. The next test gets a new one."""
+        """Stop a topology that a failed test may have left in any state. The next test gets a new one."""
         for topology in [one for one, running in self._running.items() if running is testbed]:
             self._running.pop(topology).down()
 
     def close(self) -> None:
-        """End all topologies. An error of one does not keep the others up."""
+        """Stop all topologies, even if stopping one of them fails."""
         with contextlib.ExitStack() as ending:
             for running in self._running.values():
                 ending.callback(running.down)

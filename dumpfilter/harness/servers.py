@@ -1,4 +1,4 @@
-"""The servers' programs with which a test's topology runs: one, or one after another."""
+"""The server programs with which a test's topology runs: one, or several one after another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAMILIES: tuple[Family, ...] = ("mariadb", "mysql")
 
 @dataclass(frozen=True)
 class ServerProgram:
-    """A server's program that the user names."""
+    """A server program (``mysqld`` or ``mariadbd``) that the user names."""
 
     name: str
     """The name in the tests' ids, such as ``mysql-8.4``. It begins with the family."""
@@ -38,7 +38,7 @@ class ServerCase:
     """The family of all servers of the topology. None: the families that the topology names."""
 
     def __repr__(self) -> str:
-        """Tell the program of each family: the named one, or the one that this machine has."""
+        """Return the program of each family: the named one, or the one that this machine has."""
         return f"ServerCase({', '.join(f'{name}={path}' for name, path in self._told())})"
 
     def _told(self) -> Iterator[tuple[str, str]]:
@@ -55,7 +55,7 @@ class ServerCase:
 
     @property
     def name(self) -> str:
-        """The case in a test's id."""
+        """The name of the case in a test's id."""
         ours = [one.name for one in self.programs if self.family in (None, one.family)]
         return "+".join(ours) or self.family or "servers"
 
@@ -75,7 +75,7 @@ class ServerCase:
 
 
 def parse_programs(texts: Iterable[str]) -> tuple[ServerProgram, ...]:
-    """Parse ``[NAME=]PROGRAM``. Raises pytest.UsageError."""
+    """Parse texts ``[NAME=]PROGRAM``. Raises pytest.UsageError."""
     found: list[ServerProgram] = []
     for text in texts:
         name, equals, path = text.partition("=")
@@ -101,7 +101,7 @@ def _family_of_program(path: str) -> str:
 def cases(
     programs: Sequence[ServerProgram], used: Sequence[Family], wanted: Sequence[Family] = ()
 ) -> list[ServerCase]:
-    """Return the cases of a test.
+    """Return the server cases of a test, in each of which the test runs once.
 
     ``used`` has the families of the topology's servers. ``wanted`` has the families that the test's mark asks for, one
     after another, for all servers of the topology.

@@ -1,4 +1,4 @@
-"""The plugin's options: the command line decides, then pytest's configuration file, then the default."""
+"""The plugin's options. The command line takes precedence over pytest's configuration file, and that over defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from dumpfilter.harness.servers import ServerProgram, parse_programs
 
 TIMEOUT = 60.0
-"""The default limit for a start and for a wait, seconds. Machines that run tests are often busy."""
+"""The default time limit for a start and for a wait, seconds. Machines that run tests are often busy."""
 
 ARTIFACTS = "topology-artifacts"
 """The default directory for the artifacts of failed tests, below pytest's root directory."""
@@ -26,7 +26,7 @@ class Settings:
     skips_missing: bool
     """Whether a test whose server is not installed is skipped. Otherwise the test fails."""
     keeps: bool
-    """Whether the directories of all topologies stay after the run."""
+    """Whether the directories of all topologies are kept after the run."""
     default: str
     """The topology of tests without a mark, empty for none."""
 
@@ -72,7 +72,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def read_settings(config: pytest.Config) -> Settings:
-    """Return the options of a run. Raises pytest.UsageError for a value that nobody can use."""
+    """Return the options of a run. Raises pytest.UsageError for an invalid value."""
     missing = config.getoption("topology_missing") or config.getini("topology_missing")
     if missing not in ("fail", "skip"):
         raise pytest.UsageError(f"topology_missing = {missing}: give fail or skip")

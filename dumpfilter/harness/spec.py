@@ -1,4 +1,4 @@
-"""The topology that a test asks for, in its mark or in pytest's configuration file."""
+"""The topology that a test asks for, in its marker or in pytest's configuration file."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 MARK = "topology"
 
 FILE_SUFFIX = ".toml"
-"""The end of a string that names a file. Other strings are topologies themselves."""
+"""The suffix of a string that names a file. Other strings are topologies themselves."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """The arguments of a mark ``topology``."""
+    """The arguments of a marker ``topology``."""
 
     topology: str | Path | Topology
-    """A short string, the path of a TOML file, or a model."""
+    """A short string such as ``m >> web``, the path of a TOML file, or a model."""
     servers: tuple[Family, ...] = ()
-    """The families with which the test runs, one after another. Empty: the families that the topology names."""
+    """The server families with which the test runs, one after another. Empty: the families that the topology names."""
     timeout: float | None = None
-    """The limit for a start and for a wait, seconds. None: the limit of the run."""
+    """The time limit for a start and for a wait, seconds. None: the limit of the run."""
 
 
 def spec_of(node: pytest.Item, default: str) -> Spec | None:
-    """Return the spec of a test's mark, else of the configuration file. None: the test has neither.
+    """Return the topology and arguments from a test's marker, else from the configuration file. None: there is neither.
 
-    Raises OptionError for a mark that cannot be understood.
+    Raises OptionError for a marker with wrong arguments.
     """
     mark = node.get_closest_marker(MARK)
     if mark is None:
@@ -62,7 +62,8 @@ def _spec(
 
 
 def load(spec: str | Path | Topology, *directories: Path) -> Topology:
-    """Return the topology of a spec. The path of a file is relative to the first directory that has the file.
+    """Return the topology that ``spec`` describes. A file's path is relative to the first of ``directories`` that has
+    the file.
 
     Raises OptionError for a file that does not exist and for a topology that is wrong.
     """
