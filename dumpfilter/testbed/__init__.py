@@ -1,10 +1,10 @@
-"""A running topology: real processes, shaped links, and what one asks of them.
+"""Running replication topologies for tests: real processes, network links with rate and delay, and their status.
 
-Enters: a topology. Leaves: processes that run, positions, lags, verdicts of the law, and the artifacts of a run. It
-imports everything but harness and commands.
+Enters: a topology. Leaves: running processes, positions, lags, the results of checks against the law (filtering must be
+invisible to a node's data), and the artifacts of a run. The package imports everything but harness and commands.
 
-The modules that run a topology are imported when one of their names is first used. Commands that only ask a running
-topology answer at once.
+The modules that run a topology are imported when one of their names is first used, so that commands that only query a
+running topology answer at once.
 """
 
 from __future__ import annotations

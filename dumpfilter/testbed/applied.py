@@ -1,4 +1,7 @@
-"""The place in an origin's binlog before which a real replica has applied everything, as its GTIDs tell."""
+"""The position in an origin's binlog up to which a real replica has applied everything, found by the replica's GTIDs.
+
+The origin of a node is the node that wrote the binlog which the node applies.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +18,26 @@ from dumpfilter.testbed.values import Place
 
 
 class AppliedPlaces:
-    """The places that one channel of a replica reaches in its origin's binlog.
+    """The positions that one channel of a replica reaches in its origin's binlog.
 
-    The position that a replica tells can lie far before this place. MariaDB goes back to the beginning of a file when
-    its threads start again by GTID, and stays there while the next transaction is delayed. Every server stays before
-    transactions that a filter has dropped at the end of the stream.
+    The position that a replica reports can lie far before the one that it has reached. MariaDB goes back to the
+    beginning of a file when its threads start again by GTID, and stays there while the next transaction is delayed.
+    Every server stays before transactions that a filter has dropped at the end of the stream.
     """
 
     def __init__(self) -> None:
         self._known: tuple[GtidSet, Place] | None = None
-        """The GTIDs and the place of the last answer. The next search begins at this place."""
+        """The GTIDs and the position of the last answer, at which the next search begins; None before the first."""
 
     def find(
         self, paths: Mapping[str, os.PathLike[str]], files: Files, told: Place, gtids: str
     ) -> Place | None:
-        """Return the place of the first transaction that a replica has not applied. It is the end if there is none.
+        """Return the position of the first transaction that a replica has not applied, or the end if it has applied
+        all.
 
-        ``told`` is the place that the replica tells, and ``gtids`` are the GTIDs that it has applied. Return None if
-        the binlog cannot be read, or does not have the place.
+        ``paths`` and ``files`` are the origin's binlog files. ``told`` is the position that the replica reports, and
+        ``gtids`` are the GTIDs that it has applied. Return None if the binlog cannot be read, or does not have the
+        position.
         """
         try:
             applied = parse_gtid_set(gtids)
@@ -76,6 +81,6 @@ def _first_missing(
 
 
 def _has(applied: GtidSet, event: Event) -> bool:
-    """Tell whether a GTID event begins a transaction that is applied. Nobody can tell for one without a GTID."""
+    """Tell whether a GTID event begins a transaction that is applied. The result is False for one without a GTID."""
     gtid: object = decode_gtid(event.header, event.body).gtid
     return bool(applied) and gtid is not None and gtid in applied

@@ -1,4 +1,7 @@
-"""The running topology: its nodes and links, waiting, the check of the law, and the end."""
+"""The running topology: its nodes and links, waiting, the check of the law, and the end.
+
+The law says that filtering on the way must be invisible to a node's data, position and GTID set.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,14 @@ _KINDS: Mapping[Kind, type[TestbedNode]] = {
 
 
 class Testbed(AbstractContextManager["Testbed"]):
-    """A running topology. At the end of the ``with`` block everything that it started ends."""
+    """A running topology. At the end of the ``with`` block all processes that it started are ended.
+
+    Parameters:
+        ground: the directory, processes and secrets that the nodes share.
+        state: the lock and the state file of the directory.
+        links: the process through which all connections between nodes go.
+        keep: whether the files stay after the end.
+    """
 
     __test__ = False
 
@@ -86,7 +96,7 @@ class Testbed(AbstractContextManager["Testbed"]):
     # -- start
 
     def start(self) -> None:
-        """Start all nodes, each as soon as its sources run. Raises StartFailed."""
+        """Start all nodes, each as soon as the nodes that it reads run. Raises StartFailed."""
         started: dict[str, Future[None]] = {}
         with ThreadPoolExecutor(len(self.nodes) or 1, "start") as pool:
             try:
@@ -121,7 +131,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         node.start()
 
     def release(self) -> None:
-        """Let the recordings, workloads and outages of a topology begin that was started with ``hold``."""
+        """Let the recordings, workloads and scheduled outages of a topology begin that was started with ``hold``."""
         self._begin_outages()
         for node in self.nodes.values():
             if isinstance(node, Files):
@@ -130,7 +140,7 @@ class Testbed(AbstractContextManager["Testbed"]):
     # -- nodes and links
 
     def __getitem__(self, name: str) -> TestbedNode:
-        """Return a node. Raises Unknown."""
+        """Return the node ``name``. Raises Unknown."""
         try:
             return self.nodes[name]
         except KeyError:
@@ -162,7 +172,8 @@ class Testbed(AbstractContextManager["Testbed"]):
     # -- waiting
 
     def wait_caught_up(self, timeout: float | None = None, *, running_only: bool = False) -> None:
-        """Wait until every node has applied what its origins have written before the call.
+        """Wait until every node has applied everything that its origins (the nodes that wrote its data) wrote before
+        the call.
 
         With ``running_only`` nodes that do not run are left out. Raises NotCaughtUp, and otherwise NodeIsDown for a
         node that does not run.
@@ -195,11 +206,11 @@ class Testbed(AbstractContextManager["Testbed"]):
                 )
 
     def check(self, timeout: float | None = None, *, running_only: bool = False) -> None:
-        """Wait until all nodes have caught up, and check the law for each.
+        """Wait until all nodes have caught up, and check for each that filtering on the way has not changed its data.
 
-        With ``running_only`` nothing waits for nodes that do not run, and real replicas that do not run are left out.
-        The files of a slave tell what the slave has, so that a slave is checked in any case. Raises LawBroken,
-        NotCaughtUp, and otherwise NodeIsDown for a node that does not run.
+        With ``running_only`` nothing waits for nodes that do not run, and real replicas that do not run are left out. A
+        slave is checked in any case, since its files have its state. Raises LawBroken, NotCaughtUp, and otherwise
+        NodeIsDown for a node that does not run.
         """
         deadline = self._ground.deadline(timeout)
         self._catch_up(deadline, running_only=running_only)
@@ -233,11 +244,11 @@ class Testbed(AbstractContextManager["Testbed"]):
     # -- the end
 
     def reset(self, timeout: float | None = None) -> None:
-        """Return to the state after :func:`up`, for the next test.
+        """Restore the state after :func:`up`, for the next test.
 
-        Links are healed and have the topology's shape. All nodes run. Databases that were made on real servers since
-        are dropped, and the statements of ``init`` run again. The connections of all clients of real servers end. All
-        nodes have caught up. Raises DumpfilterError.
+        Links are healed and have the topology's rate and delay. All nodes run. Databases that were created on real
+        servers since are dropped, and the statements of ``init`` run again. The connections of all clients of real
+        servers end. All nodes have caught up. Raises DumpfilterError.
         """
         deadline = self._ground.deadline(timeout)
         for link in self.links.values():
@@ -267,7 +278,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._catch_up(deadline)
 
     def down(self) -> None:
-        """End all processes, and remove the directory if :func:`up` made it. Calling it twice is harmless.
+        """End all processes, and remove the directory if :func:`up` created it. Further calls do nothing.
 
         If the user named the directory, logs and report stay.
         """

@@ -1,4 +1,4 @@
-"""The binlog files of the nodes that write them: names, sizes, the end, and the times at which the end moved."""
+"""The binlog files of the nodes that write them: names, sizes, the end, and the times at which the end advanced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ Files = list[tuple[str, int]]
 """The names and sizes of a binlog set's files, in order."""
 
 _MOST_ENDS = 200_000
-"""The most remembered ends. Older ends are thinned out, so that the times of old places get less exact."""
+"""The limit of remembered ends. Beyond it older ends are thinned out, so that the times of old positions get less
+exact.
+"""
 
 
 class WatchedSet:
@@ -58,7 +60,7 @@ class WatchedSet:
         return {} if opened is None else {name: opened.path(name) for name in opened.names}
 
     def note(self) -> Files:
-        """Note the present end of the set in its history, and return the files."""
+        """Record the current end of the set in its history, and return the files."""
         files = self.files()
         if files:
             self.history.note(end_of(files), time.monotonic())
@@ -66,12 +68,12 @@ class WatchedSet:
 
 
 def end_of(files: Files) -> Place:
-    """Return the end of a binlog set."""
+    """Return the end of a binlog set: its last file and that file's size."""
     return Place(*files[-1]) if files else NOWHERE
 
 
 def bytes_after(files: Files, place: Place) -> int:
-    """Return the bytes of a binlog set after a place.
+    """Return the number of bytes of a binlog set after a position.
 
     >>> bytes_after([("b.1", 100), ("b.2", 50)], Place("b.1", 90))
     60
@@ -88,7 +90,7 @@ def bytes_after(files: Files, place: Place) -> int:
 
 
 class EndHistory:
-    """The ends that a binlog set had, with their times. It tells the age of everything after a place."""
+    """The ends that a binlog set had, with their times, from which the age of the data after a position follows."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -96,7 +98,7 @@ class EndHistory:
         self._times: list[float] = []
 
     def note(self, end: Place, now: float) -> None:
-        """Note the end of the set at a time."""
+        """Record the end of the set at a time (``time.monotonic``)."""
         with self._lock:
             if self._keys and end.key <= self._keys[-1]:
                 return
@@ -108,7 +110,7 @@ class EndHistory:
                 self._times[:half] = self._times[1:half:2]
 
     def age_after(self, place: Place, now: float) -> float:
-        """Return the time since the set's end went beyond a place. 0 if the place is the end.
+        """Return the time since the set's end advanced beyond a position, seconds; 0 if the position is the end.
 
         >>> history = EndHistory()
         >>> history.note(Place("b.1", 100), 1.0); history.note(Place("b.1", 200), 2.0)
@@ -121,6 +123,6 @@ class EndHistory:
 
 
 def lag_behind(files: Files, history: EndHistory, place: Place, now: float) -> Lag:
-    """Return how far a place is behind the end of a binlog set."""
+    """Return how far a position is behind the end of a binlog set, in seconds and bytes."""
     behind = bytes_after(files, place)
     return Lag(history.age_after(place, now), behind) if behind else NO_LAG

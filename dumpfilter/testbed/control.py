@@ -33,11 +33,13 @@ SOCKET = "control.sock"
 _MOST_REQUEST = 1 << 20
 _BACKLOG = 16
 _LONGEST_END = 10
-"""The longest time that a topology that is starting may take to end, seconds."""
+"""The time limit for the end of a topology that is still starting, seconds."""
 
 
 class ControlFailed(TestbedError):
-    """An error that a running topology answered. The text and the exit code are those of the first error."""
+    """An error that a running topology returned over its control socket, with the text and the exit code of the
+    original one.
+    """
 
     def __init__(self, text: str, exit_code: int) -> None:
         super().__init__(text)
@@ -70,11 +72,13 @@ class ControlServer:
         self.close()
 
     def wait_for_down(self, timeout: float | None = None) -> bool:
-        """Wait until somebody asks for the end of the topology. Return whether somebody did."""
+        """Wait until a client asks for the end of the topology. Return False after ``timeout`` seconds; None:
+        no limit.
+        """
         return self._down.wait(timeout)
 
     def close(self) -> None:
-        """Answer who asked for the end, and remove the socket. The topology must have ended before."""
+        """Answer the client that asked for the end, and remove the socket. The topology must have ended before."""
         self._gone.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -168,7 +172,7 @@ class Control:
         )
 
     def ask(self, verb: str, **arguments: Any) -> Any:
-        """Send a request, and return the value of the answer.
+        """Send a request, and return the value of the response.
 
         Raises NotUp if no topology runs in the directory, and ControlFailed for an error of the topology.
         """
@@ -192,7 +196,7 @@ class Control:
 
 @contextmanager
 def _short(path: Path) -> Iterator[str]:
-    """Yield a short name of a socket's path. The address of a Unix socket holds 107 bytes."""
+    """Yield a short alias of a socket's path, because the address of a Unix socket holds only 107 bytes."""
     directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{directory}/{path.name}"
@@ -201,7 +205,7 @@ def _short(path: Path) -> Iterator[str]:
 
 
 def _signal(process: int, number: signal.Signals) -> None:
-    """Send a signal to the process of a file descriptor, unless the process has ended."""
+    """Send a signal to the process of a pidfd, unless the process has ended."""
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(process, number)
 

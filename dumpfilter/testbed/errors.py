@@ -14,7 +14,9 @@ class TestbedError(DumpfilterError):
 
 
 class NotRunnable(TestbedError, OptionError):
-    """An error about a topology that is valid, and that the testbed cannot run. The text names node and cure."""
+    """An error about a topology that is valid but that the testbed cannot run. The text names the node and the
+    remedy.
+    """
 
 
 class StartFailed(TestbedError):
@@ -46,13 +48,15 @@ class NodesAreDown(NodeIsDown):
 
 
 class NotCaughtUp(TestbedError):
-    """An error about nodes that have not caught up in time. The text tells each node's place, goal and errors."""
+    """An error about nodes that have not caught up in time. The text has each node's position, target position and
+    errors.
+    """
 
     exit_code = 4
 
 
 class LawBroken(TestbedError):
-    """An error about a node whose data, position or GTID set is not what its sources and filters say.
+    """An error about a node whose data, position or GTID set differs from that of a node without filtering on the way.
 
     The text names the node, the table and the difference.
     """

@@ -1,4 +1,4 @@
-"""The nodes that are files: recordings that are replayed, and generated workloads."""
+"""The nodes that consist of files: recordings that are replayed, and generated workloads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dumpfilter.topology.model import DEFAULT_STYLE, Node, Workload
 
 
 class Files(TestbedNode):
-    """A recording or a workload: a binlog set that grows at its own pace, or that is complete at once."""
+    """A recording or a workload: a binlog set that is written over time, or that is complete at once."""
 
     writes_binlog = True
 
@@ -38,7 +38,7 @@ class Files(TestbedNode):
             raise StartFailed(f"{self.name}: {error}") from None
 
     def release(self) -> None:
-        """Write on, or begin to write in a topology that was started with ``hold``."""
+        """Continue to write, or begin to write in a topology that was started with ``hold``."""
         if self._replay is not None:
             self._replay.resume()
 
@@ -85,7 +85,7 @@ class Files(TestbedNode):
         return Goal(self.name, end_of(self.watched.note()), "")
 
     def all_gtids(self) -> str:
-        """Return the GTID set of what has been written."""
+        """Return the GTID set of the transactions written so far."""
         opened = self.watched.opened()
         return "" if opened is None else inspect_set(opened, verify=False).gtids
 
@@ -98,7 +98,7 @@ class Files(TestbedNode):
 def generated_set(model: Workload, directory: Path) -> GeneratedSet:
     """Write the binlog set of a workload.
 
-    The commit times are about those of the replay. A simulation of the saved files then shows what ran.
+    The commit times are approximately those of the replay, so that a simulation of the saved files shows what ran.
     """
     span = None if model.rate is None else Span(START, max(1, model.size * 8 // model.rate))
     return generate(directory, model.size, style=model.style or DEFAULT_STYLE, seed=model.seed, span=span)

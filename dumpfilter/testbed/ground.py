@@ -1,4 +1,6 @@
-"""The ground that all nodes of a running topology share: directory, keeper, links, passwords and server ids."""
+"""The resources that all nodes of a running topology share: directory, keeper process, links, passwords and
+server ids.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ FIRST_SERVER_ID = 101
 _END_TIMEOUT = 30.0
 
 REPLICATION_USER = "repl"
-"""The user with which real replicas log in at replication ports of dumpfilter."""
+"""The user with which real replicas log in at the replication ports of dumpfilter."""
 
 
 class Ground:
@@ -41,13 +43,13 @@ class Ground:
         self.keeper = keeper
         self._children: list[Child] = []
         self.is_ending = threading.Event()
-        """Set when the topology ends."""
+        """Set when the topology is ending."""
         self.holds_files = holds_files
         """Whether recordings and workloads wait for :meth:`dumpfilter.testbed.bed.Testbed.release`."""
         self.start_timeout = start_timeout
-        """The longest time that one node may take to start, seconds."""
+        """The time limit for the start of one node, seconds."""
         self.wait_timeout = wait_timeout
-        """The limit of a wait without a limit of its own, seconds."""
+        """The default time limit of a wait, seconds."""
         (directory / "logs").mkdir(exist_ok=True)
         self.console_password = secrets.token_urlsafe(12)
         self.replication_password = secrets.token_urlsafe(12)
@@ -55,7 +57,7 @@ class Ground:
         write_secret(self.console_password_file, self.console_password)
         # A server's working directory is its data directory.
         self.certificate = directory.resolve() / "certificate.pem"
-        """The certificate of all nodes with ``tls``. It signs itself, so that readers verify it as their CA."""
+        """The certificate of all nodes with ``tls``. It is self-signed, so that readers verify it as their CA."""
         self.key = self.certificate.with_name("key.pem")
         if any(node.tls for node in topology.nodes):
             self._make_certificate()
@@ -71,7 +73,9 @@ class Ground:
         write_secret(self.key, made.key.decode())
 
     def deadline(self, timeout: float | None) -> float:
-        """Return the end of a wait (``time.monotonic``). Without ``timeout`` the limit is that of :func:`up`."""
+        """Return the end of a wait, a time of ``time.monotonic``. ``timeout`` (seconds) None: the limit is that of
+        :func:`up`.
+        """
         return time.monotonic() + (self.wait_timeout if timeout is None else timeout)
 
     def server_id(self, name: str) -> int:
@@ -87,7 +91,9 @@ class Ground:
         *,
         is_executed: bool = False,
     ) -> Child:
-        """Start ``dumpfilter`` with these arguments, or execute another program. Raises StartFailed."""
+        """Start a ``dumpfilter`` process with ``arguments``, or with ``is_executed`` another program. Raises
+        StartFailed.
+        """
         child = self.keeper.start(name, arguments, log, environment=environment, is_executed=is_executed)
         self._children.append(child)
         if self.is_ending.is_set():
@@ -95,11 +101,11 @@ class Ground:
         return child
 
     def spawner(self, name: str, log: Path) -> Spawn:
-        """Return the function that starts a real server under a name, with its output in a log."""
+        """Return the function that starts a real server as the child ``name``, with its output in the file ``log``."""
         return lambda command, environment: self.start(name, command, log, environment, is_executed=True)
 
     def end_all(self) -> None:
-        """Kill all processes that still run. A node that is just being started fails."""
+        """Kill all processes that still run. The start of a node that is starting fails."""
         self.is_ending.set()
         self.keeper.end_if_importing()
         for child in tuple(self._children):

@@ -1,4 +1,4 @@
-"""The keeper: the process that starts a topology's processes, and that ends them when its caller is gone.
+"""The keeper: the process that starts a topology's processes, and that ends them when its caller has ended.
 
 The keeper has imported dumpfilter once. It forks itself for each ``dumpfilter master`` or ``dumpfilter slave``, which
 costs a few milliseconds where a new interpreter costs a second. Real servers are forked and executed.
@@ -34,7 +34,7 @@ from dumpfilter.testbed.keeping import Program
 _RECEIVED = 1 << 16
 _EXEC_FAILED = 127
 _COMMAND = "dumpfilter"
-"""The module that is the command. The layers of the package do not allow an import statement for it here."""
+"""The module of the command line. The package's layers do not allow an import statement for it here."""
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
@@ -44,13 +44,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Keeper:
-    """The keeper's loop: it reads requests, starts and signals children, and tells when one has ended."""
+    """The keeper's loop: it reads requests, starts and signals children, and reports when one has ended."""
 
     def __init__(self, caller: Connection) -> None:
         self._caller = caller
         self._pid = os.getpid()
         self._children: set[int] = set()
-        """The processes that run. Each one leads a process group of its own."""
+        """The ids of the running children. Each leads its own process group."""
         self._directories: list[Path] = []
         self._woken, self._waker = socket.socketpair()
         self._woken.setblocking(False)
@@ -62,7 +62,10 @@ class _Keeper:
             signal.signal(number, signal.SIG_IGN)
 
     def run(self) -> Callable[[], NoReturn] | None:
-        """Serve until the caller is gone. In a child that shall run dumpfilter, return what the child must call."""
+        """Serve requests until the caller has ended, then return None.
+
+        In a child that is to run dumpfilter, return the function that it must call.
+        """
         while True:
             for ready in wait((self._caller, self._woken)):
                 if ready is self._woken:
@@ -91,7 +94,7 @@ class _Keeper:
             shutil.rmtree(directory, ignore_errors=True)
 
     def remove_at_end(self, directory: Path) -> None:
-        """Remove a directory when the caller is gone."""
+        """Remove a directory when the caller has ended."""
         self._directories.append(directory)
 
     def keep(self, directory: Path) -> None:
@@ -99,7 +102,7 @@ class _Keeper:
         self._directories.remove(directory)
 
     def signal(self, pid: int, number: int) -> None:
-        """Send a signal to a child. SIGKILL is for the child's whole group."""
+        """Send a signal to a child. SIGKILL is sent to the child's whole process group."""
         if pid not in self._children:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -108,7 +111,7 @@ class _Keeper:
             os.kill(pid, number)
 
     def start(self, number: int, program: Program) -> Callable[[], NoReturn] | None:
-        """Fork. Return None in the keeper, and the child's program in the child."""
+        """Fork. Return None in the keeper, and in the child the function that runs the program."""
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
@@ -123,7 +126,7 @@ class _Keeper:
         return None
 
     def _become(self, program: Program, failure: int) -> NoReturn:
-        """Turn this child into a program."""
+        """Replace this child by a program. ``failure`` is the pipe for the reason if that fails."""
         try:
             _end_with_parent(self._pid)
             signal.set_wakeup_fd(-1)
@@ -166,13 +169,13 @@ class _Keeper:
             self.tell("exited", pid, os.waitstatus_to_exitcode(status))
 
     def tell(self, *answer: object) -> None:
-        """Send an answer to the caller, if the caller is still there."""
+        """Send an answer to the caller, if the caller still exists."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._caller.send(answer)
 
 
 def _end_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when its parent ends. End now if the parent, by its number, has ended."""
+    """Make the kernel kill this process when its parent ends. Exit now if the process ``parent`` has already ended."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(128 + signal.SIGKILL)
@@ -191,7 +194,7 @@ def _run_dumpfilter(program: Program) -> NoReturn:
 
 
 def _import_dumpfilter() -> None:
-    """Import what masters and slaves need, with their compiled functions."""
+    """Import the modules of masters and slaves, with their compiled functions."""
     import dumpfilter.edge.edge
     import dumpfilter.master.process
     import dumpfilter.slave.process
@@ -201,7 +204,7 @@ def _import_dumpfilter() -> None:
 
 
 def main() -> None:
-    """Run the keeper: ``keeper SOCKET``, with the number of a socket."""
+    """Run the keeper: ``keeper SOCKET``, with the file descriptor of a socket."""
     with Connection(int(sys.argv[1])) as caller:
         keeper = _Keeper(caller)
         _set_name("df keeper")

@@ -1,4 +1,4 @@
-"""The caller's side of the keeper: processes that end with the caller, whatever happens to the caller."""
+"""The caller's side of the keeper: processes that end with the caller, however the caller ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dumpfilter.testbed.errors import StartFailed, TestbedError
 
 _END_TIMEOUT = 10.0
 _ANSWER_TIMEOUT = 1200.0
-"""The longest time for an answer, seconds. After an installation the keeper compiles all kernels, once."""
+"""The time limit of an answer, seconds. After an installation the keeper compiles all kernels, once."""
 
 
 class Program(NamedTuple):
@@ -31,11 +31,11 @@ class Program(NamedTuple):
     arguments: list[str]
     """The arguments of ``dumpfilter``, or the whole command line of a program that is executed."""
     log: Path
-    """The file for its output and its errors."""
+    """The file for its standard output and standard error."""
     environment: Mapping[str, str]
-    """The changes of the environment."""
+    """The environment variables that are added or changed."""
     is_executed: bool
-    """Whether a program is executed, such as a real server. Otherwise the fork runs ``dumpfilter``."""
+    """Whether another program is executed, such as a real server. Otherwise the fork runs ``dumpfilter``."""
 
 
 class Child:
@@ -49,18 +49,20 @@ class Child:
         self._ended = threading.Event()
 
     def poll(self) -> int | None:
-        """Return the exit code, or None while the process runs. A signal's number is negative."""
+        """Return the exit code, or None while the process runs. After a signal it is the negative signal number."""
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end and return the exit code. Raises subprocess.TimeoutExpired."""
+        """Wait for the end and return the exit code. Raises subprocess.TimeoutExpired after ``timeout`` seconds; None:
+        no limit.
+        """
         if not self._ended.wait(timeout):
             raise subprocess.TimeoutExpired(self.name, timeout or 0.0)
         assert self.returncode is not None
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        """Send a signal. SIGKILL reaches all processes that the child has started."""
+        """Send a signal. SIGKILL reaches all processes of the child's process group."""
         if self.returncode is None:
             self._keeper.signal(self.pid, number)
 
@@ -73,15 +75,15 @@ class Child:
         self.send_signal(signal.SIGKILL)
 
     def ended(self, code: int) -> None:
-        """Note the exit code. The keeper's thread calls this."""
+        """Set the exit code. The keeper's thread calls this."""
         self.returncode = code
         self._ended.set()
 
 
 class Keeper:
-    """A keeper process. When this process ends, even by kill -9, the keeper ends all children.
+    """A keeper process, which starts child processes for this process.
 
-    All methods may be called from any thread.
+    When this process ends, even by kill -9, the keeper ends all children. All methods may be called from any thread.
     """
 
     def __init__(self) -> None:
@@ -99,7 +101,9 @@ class Keeper:
         self._sending = threading.Lock()
         self._changed = threading.Condition()
         self._answers: dict[int, tuple[Child, str]] = {}
-        """For each request, the child that was started, and the reason why its program could not be executed."""
+        """For each request, the started child, and the reason why its program could not be executed (empty if it
+        could).
+        """
         self._children: dict[int, Child] = {}
         self._gone = False
         self._has_answered = False
@@ -114,7 +118,7 @@ class Keeper:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the keeper runs, and this process is the one that started it."""
+        """Whether the keeper runs, and this process is the one that started it (and not a fork)."""
         return self._owner == os.getpid() and not self._gone
 
     def start(
@@ -148,7 +152,7 @@ class Keeper:
         self._send("signal", pid, int(number))
 
     def remove_at_end(self, directory: Path) -> None:
-        """Let the keeper remove a directory when this process is gone."""
+        """Make the keeper remove a directory when this process has ended."""
         self._send("remove_at_end", directory)
 
     def keep(self, directory: Path) -> None:
@@ -157,7 +161,7 @@ class Keeper:
             self._send("keep", directory)
 
     def end_if_importing(self) -> None:
-        """Kill a keeper that is still starting, so that calls that wait for the keeper's first answer end."""
+        """Kill a keeper that is still starting, so that calls that wait for its first answer end."""
         if not self._has_answered:
             self._process.kill()
 
@@ -220,7 +224,7 @@ _sharing = threading.Lock()
 
 
 def shared_keeper() -> Keeper:
-    """Return the keeper of this process, and start it at the first call. It ends with this process.
+    """Return the keeper of this process, which is started at the first call. It ends with this process.
 
     The first topology of a process waits for the keeper's imports, and later ones do not.
     """

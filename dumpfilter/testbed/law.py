@@ -1,7 +1,7 @@
-"""The check of the law: what each node must have, from its origins' binlogs and the filters on the way.
+"""The check of the law: filtering between an origin and a node must be invisible to the node's data.
 
-A slave of dumpfilter is compared with a reference that reads everything of the origin, and filters for itself. A real
-replica is compared with a reference replica that does the same.
+An origin is the node that wrote the binlog. A slave of dumpfilter is compared with a reference that reads everything of
+the origin, and filters itself. A real replica is compared with a reference replica that does the same.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from dumpfilter.topology.model import Node, Reading, filter_of
 _USER = "reference"
 
 LEAST_CHECK = 10.0
-"""The least time for the check of one real replica, seconds, since its reference may have to be started."""
+"""The minimum time limit for the check of one real replica, seconds, since its reference may have to be started."""
 
 
 def check_law(nodes: Mapping[str, TestbedNode], server_law: ServerLaw, timeout: float) -> None:
-    """Check the law for all running nodes. Raises LawBroken with all differences, and NotCaughtUp."""
+    """Check all running nodes against their references. Raises LawBroken with all differences, and NotCaughtUp."""
     deadline = time.monotonic() + timeout
     broken: list[str] = []
     for node in nodes.values():
@@ -53,7 +53,7 @@ def check_law(nodes: Mapping[str, TestbedNode], server_law: ServerLaw, timeout: 
 def stopped_channels(node: StartedServer) -> list[str]:
     """Return the channels of a real replica that an error has stopped, as sentences.
 
-    Another channel may have brought the same transactions, so that no data differ.
+    The data may be equal all the same, if another channel has brought the same transactions.
     """
     found = []
     for one in node.channels():
@@ -64,7 +64,9 @@ def stopped_channels(node: StartedServer) -> list[str]:
 
 
 def filters_on_the_way(feed: Feed) -> list[tuple[str, ...]]:
-    """Return the rules of each filter between an origin and a node, in order. The last ones are the node's own."""
+    """Return the rules of each filter between the origin and the node of a feed, in order. The last ones are the node's
+    own.
+    """
     found = [feed.reading.rules]
     node = feed.source
     while not node.writes_binlog:
@@ -74,7 +76,7 @@ def filters_on_the_way(feed: Feed) -> list[tuple[str, ...]]:
 
 
 def differences(node: Slave, feed: Feed) -> list[str]:
-    """Return the differences between a slave's channel and its reference, as sentences."""
+    """Return the differences between a slave's channel and its reference, as sentences. ``feed`` is the channel."""
     found = node.applied(feed)
     if not found.source_file:
         return []
@@ -100,9 +102,10 @@ def differences(node: Slave, feed: Feed) -> list[str]:
 
 
 def reference(binlogs: BinlogSet, end: Place, filters: Sequence[Sequence[str]]) -> tuple[dict[str, Any], str]:
-    """Return what a slave has that read everything of a binlog set up to a place and filtered for itself.
+    """Return the state of a slave that read everything of a binlog set up to the position ``end`` and filtered itself.
 
-    The values are the state of its target, and its GTID set.
+    ``filters`` are the rules of the filters on the way. The result is the state of the slave's target, and its GTID
+    set.
     """
     with binlogs.file(binlogs.names[0]) as first:
         names, family = first.format_description.names, first.format_description.family
@@ -126,7 +129,9 @@ def _shown(value: Any) -> str:
 
 
 class ServerLaw:
-    """The references of a topology's real replicas. They are started at the first check, and end with the topology."""
+    """The reference replicas of a topology's real replicas. They are started at the first check, and end with the
+    topology.
+    """
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -135,12 +140,12 @@ class ServerLaw:
             self._directory, ground.spawner("reference", self._directory / "start.log")
         )
         self._masters: dict[str, UnfilteredMaster] = {}
-        """A master without filters for each origin that is files, by the origin's name."""
+        """A master without filters for each origin that consists of files, by the origin's name."""
 
     def check(
         self, node: StartedServer, filters: Mapping[str, Sequence[tuple[str, ...]]], timeout: float
     ) -> tuple[Difference, ...]:
-        """Return the differences between a real replica and its reference. There are none if the law holds.
+        """Return the differences between a real replica and its reference; empty if there are none.
 
         ``filters`` has, for each channel, the rules of the filters from the origin to the replica, in order. Raises
         NotCaughtUp and StartFailed.
@@ -163,7 +168,7 @@ class ServerLaw:
         self._masters.clear()
 
     def _source(self, origin: TestbedNode) -> SourceAddress:
-        """Return the address at which a reference reads everything of an origin."""
+        """Return the address at which a reference reads the whole binlog of an origin."""
         if isinstance(origin, SqlNode):
             return SourceAddress(origin.host, origin.port, origin.account.user, origin.account.password)
         master = self._masters.get(origin.name)

@@ -1,7 +1,7 @@
 """The directories of topologies, and their removal by the next ``up`` or ``down`` after kill -9.
 
 A directory's state file names the process that runs the topology. A lock on another file says whether the topology
-still runs. The names of temporary directories tell whose they are, so that the next topology can clean.
+still runs. The names of temporary directories contain the process id, so that the next topology can remove them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ STATE = "state.json"
 """The name of the state file."""
 LOCK = "lock"
 KEPT = ("logs", "report.json")
-"""The files of a directory that outlive the topology, if a user named the directory."""
+"""The files of a directory that stay after the topology, if a user named the directory."""
 
 _TEMPORARY = "dumpfilter-topology-"
-"""The begin of the names of temporary directories. The number and the start time of their process follow."""
+"""The prefix of temporary directories. The id and the start time of their process follow."""
 
 _KEPT = "dumpfilter-kept-"
-"""The begin of the names of directories that stay, so that no later topology removes them."""
+"""The prefix of directories that are kept, so that no later topology removes them."""
 
 _START_TIME = 19
 """The index of ``starttime`` in ``/proc/PID/stat``, counted from the field after the name."""
@@ -34,9 +34,9 @@ _STATE = 0
 
 
 def start_time(pid: int) -> int | None:
-    """Return the time at which a process started, in clock ticks since boot. None for a process that is no more.
+    """Return the time at which a process started, in clock ticks since boot. None for a process that has ended.
 
-    A number can stand for another process later. Number and start time together name a process for good.
+    A process id can be reused later. Process id and start time together are unique.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
@@ -46,17 +46,17 @@ def start_time(pid: int) -> int | None:
 
 
 def is_alive(pid: int, started: int) -> bool:
-    """Tell whether the process with this number and start time still runs."""
+    """Tell whether the process with this id and start time still runs."""
     return start_time(pid) == started
 
 
 def kept_directory() -> Path:
-    """Make a directory among the temporary ones that stays."""
+    """Create a temporary directory that is not removed later."""
     return Path(tempfile.mkdtemp(prefix=_KEPT))
 
 
 def temporary_directory() -> Path:
-    """Make a temporary directory of this process."""
+    """Create a temporary directory of this process."""
     return Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{os.getpid()}-{start_time(os.getpid())}-"))
 
 
@@ -73,15 +73,15 @@ class State:
         new.rename(directory / STATE)
 
     def close(self) -> None:
-        """Give the directory free."""
+        """Release the lock of the directory."""
         os.close(self._lock_file)
 
 
 def take(directory: Path | None, *, is_command: bool = False) -> State:
-    """Return the state of a new topology in a directory, after the rest of an earlier one has been removed.
+    """Return the state of a new topology in a directory, after the remains of an earlier one have been removed.
 
-    Without a directory the topology gets a temporary one. ``is_command``: ``dumpfilter topology down`` may end this
-    process. Raises TopologyBusy, and TestbedError for a directory with other files.
+    With ``directory`` None the topology gets a temporary one. ``is_command`` tells that ``dumpfilter topology down``
+    may end this process. Raises TopologyBusy, and TestbedError for a directory with other files.
     """
     clean_temporary()
     if directory is None:
@@ -116,9 +116,9 @@ def owner_of(directory: Path) -> Owner | None:
 
 
 def clean(directory: Path) -> bool:
-    """Remove the files that an earlier topology has left in a directory. Its processes end with their caller.
+    """Remove the files that an earlier topology has left in a directory. Its processes have ended with their caller.
 
-    Return whether there was anything. Raises TopologyBusy if the topology still runs.
+    Return whether there were any. Raises TopologyBusy if the topology still runs.
     """
     if not (directory / STATE).exists():
         return False
@@ -144,7 +144,7 @@ def clean_temporary() -> None:
 
 
 def remove_files(directory: Path, *, keep: tuple[str, ...] = (LOCK,)) -> None:
-    """Remove the files of a topology but for the lock."""
+    """Remove the files of a topology, except those named in ``keep``."""
     # The state file is the last to go. Without it nobody would clean the rest.
     for path in sorted(directory.iterdir(), key=lambda path: path.name == STATE):
         if path.name in keep:

@@ -1,4 +1,4 @@
-"""The links of a running topology, as one asks and changes them."""
+"""The links of a running topology (connections between nodes with rate and delay), which tests can query and change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNCHANGED: Any = object()
 
 
 class TestbedLink(OpenLink):
-    """A link of a running topology."""
+    """A link of a running topology: the connections between two nodes, with a limited rate, a delay, and faults."""
 
     __test__ = False
 
@@ -30,19 +30,21 @@ class TestbedLink(OpenLink):
         self.source = link.source
         self.target = link.target
         self.shape = link.shape
-        """The link's shape now, without the delay of :meth:`hold`."""
+        """The link's current rate, delay, jitter and outages, without the delay of :meth:`hold`."""
         self.throughput = 0.0
-        """The bytes a second towards the target in the last seconds."""
+        """The rate of bytes towards the target in the last seconds, bytes per second."""
         self._link = link
         self._wait_timeout = wait_timeout
         self._held = 0.0
         self._began: float | None = None
-        """The time from which the scheduled outages count. None before the topology is up."""
+        """The time to which the scheduled outages refer (``time.monotonic``). None before the topology is up."""
         self.port = 0
         """The port at which the target connects."""
 
     def open(self, port: int, host: str) -> int:
-        """Open the link to a port of the source, or lead it to another port. Return the port for the target."""
+        """Open the link to a port of the source, or redirect it to another port. Return the port to which the target
+        connects.
+        """
         if self.port:
             self.retarget(port, host=host)
         else:
@@ -51,7 +53,7 @@ class TestbedLink(OpenLink):
         return self.port
 
     def begin_outages(self) -> None:
-        """Let the times of the scheduled outages begin, at 0."""
+        """Start the clock of the scheduled outages."""
         if self.shape.outages:
             self._began = time.monotonic()
             self._set(self.shape)
@@ -84,7 +86,7 @@ class TestbedLink(OpenLink):
     ) -> None:
         """Change the rate (bits a second or ``"2mbit"``), the delay or the jitter (seconds or ``"50ms"``).
 
-        The rate None is no limit. What is not named stays as it is. Raises OptionError.
+        The rate None means no limit. Omitted properties stay unchanged. Raises OptionError.
         """
         changes: dict[str, Any] = {}
         if rate is not _UNCHANGED:
@@ -96,12 +98,12 @@ class TestbedLink(OpenLink):
         self._set(replace(self.shape, **changes))
 
     def hold(self, seconds: float) -> None:
-        """Delay the bytes by so much more, besides the link's own delay. 0 ends this."""
+        """Delay the bytes by ``seconds`` in addition to the link's own delay. 0 ends this."""
         self._held = seconds
         self._set(self.shape)
 
     def restore(self) -> None:
-        """Return to the topology's shape, and heal the link."""
+        """Restore the rate and delay of the topology's definition, and heal the link."""
         self._held = 0.0
         self._set(self._link.shape)
         self.heal()
@@ -111,7 +113,9 @@ class TestbedLink(OpenLink):
         self.shape = shape
 
     def _remaining(self, outages: Sequence[Outage]) -> tuple[Outage, ...]:
-        """Return the outages that are not over, with times from now on. The process counts from each change anew."""
+        """Return the outages that are not over, with times relative to now, since the links' process counts from each
+        change.
+        """
         if self._began is None:
             return ()
         past = time.monotonic() - self._began
@@ -122,7 +126,7 @@ class TestbedLink(OpenLink):
         )
 
     def status(self, counters: Counters | None = None) -> LinkStatus:
-        """Return the link's status. ``counters`` are those that the caller has just asked for."""
+        """Return the link's status. ``counters`` are those that the caller has just read; None: they are read now."""
         found = self.counters if counters is None else counters
         return LinkStatus(
             name=self.name,

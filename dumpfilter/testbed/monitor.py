@@ -17,17 +17,17 @@ from dumpfilter.testbed.values import Place, TestbedStatus, sum_known
 from dumpfilter.topology.links.client import LinkProcess
 
 END_PERIOD = 0.025
-"""The time between two looks at the ends of the origins' binlogs, seconds. The lag is as exact as this."""
+"""The sampling interval of the ends of the origins' binlogs, seconds. It is the resolution of the lag."""
 SAMPLE_PERIOD = 0.5
-"""The time between two samples of nodes and links, seconds."""
+"""The sampling interval of nodes and links, seconds."""
 MOST_SAMPLES = 7200
-"""The most samples of a node that are kept: an hour. Older ones are thinned out."""
+"""The limit of kept samples of a node: an hour. Beyond it older ones are thinned out."""
 _RATE_SPAN = 2.0
 _MOST_PLOTTED = 300
 
 
 class Sample(NamedTuple):
-    """The lag and the place of a node at one moment."""
+    """The lag and the position of a node at one moment."""
 
     time: float
     """Unix time, seconds."""
@@ -37,7 +37,7 @@ class Sample(NamedTuple):
 
 
 class Monitor:
-    """The samples of a running topology."""
+    """A thread that samples a running topology, and the samples."""
 
     def __init__(
         self, nodes: Mapping[str, TestbedNode], links: Mapping[str, TestbedLink], process: LinkProcess
@@ -51,7 +51,7 @@ class Monitor:
         self._down: dict[str, deque[tuple[float, int]]] = {name: deque() for name in links}
 
     def start(self) -> None:
-        """Begin to sample."""
+        """Start sampling."""
         self._thread.start()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A node of a running topology: what all kinds of nodes have in common."""
+"""A node of a running topology: the common part of all types of nodes."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ PAUSED = "is paused (resume() it)"
 
 @dataclass(frozen=True)
 class Goal:
-    """A place that a node shall reach: the end of an origin's binlog at one moment."""
+    """A position that a node is to reach: the end of an origin's binlog at one moment."""
 
     origin: str
     place: Place
     gtids: str
-    """The GTID set of the origin's binlog at that place. Empty if nobody asked for it."""
+    """The GTID set of the origin's binlog at that position. Empty if it was not read."""
 
 
 class Counted(NamedTuple):
-    """The bytes of events that a reader was sent, and those that its filter saved. None: nobody counts them."""
+    """The bytes of events that a reader was sent, and those that its filter saved. None: they are not counted."""
 
     sent: int | None = None
     dropped: int | None = None
@@ -45,18 +45,20 @@ class Counted(NamedTuple):
 
 @dataclass
 class Feed:
-    """One source of a node: the node that is read, the link to it, and the channel that reads."""
+    """One source of a node: the node that is read, the link to it (None: files are read), and the channel that
+    reads.
+    """
 
     reading: Reading
     channel: str
     source: TestbedNode
     link: TestbedLink | None
     port: int = 0
-    """The port of the link at which the node connects."""
+    """The port of the link to which the node connects."""
 
     @property
     def origin(self) -> TestbedNode:
-        """The node that wrote the binlog that comes over this feed."""
+        """The node that wrote the binlog that this feed brings."""
         node = self.source
         while not node.writes_binlog:
             node = node.feeds[0].source
@@ -68,7 +70,7 @@ class TestbedNode(abc.ABC):
 
     __test__ = False
     writes_binlog = False
-    """Whether the node's readers get positions of the node's own binlog."""
+    """Whether the node's readers get positions in the node's own binlog."""
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         self.name = node.name
@@ -88,7 +90,7 @@ class TestbedNode(abc.ABC):
     # -- life
 
     def start(self) -> None:
-        """Start the node, also after :meth:`kill` or :meth:`stop`, then at the same ports. Raises StartFailed."""
+        """Start the node. After :meth:`kill` or :meth:`stop` it gets the same ports again. Raises StartFailed."""
         with self._lock:
             if self.is_running:
                 return
@@ -101,7 +103,7 @@ class TestbedNode(abc.ABC):
             self.state = "running"
 
     def stop(self) -> None:
-        """End the node's process in order. A recording or workload pauses."""
+        """Stop the node's process with its regular shutdown. A recording or workload pauses."""
         self._end_if_running(in_order=True)
 
     def kill(self) -> None:
@@ -128,11 +130,11 @@ class TestbedNode(abc.ABC):
 
     @abc.abstractmethod
     def _begin(self) -> None:
-        """Start what the node runs. Raises StartFailed."""
+        """Start the node's process or thread. Raises StartFailed."""
 
     @abc.abstractmethod
     def _end(self, *, in_order: bool) -> None:
-        """End what the node runs, in order or with SIGKILL. A node that runs nothing has nothing to end."""
+        """End the node's process or thread, by a regular shutdown (``in_order``) or with SIGKILL."""
 
     @property
     def _is_alive(self) -> bool:
@@ -148,14 +150,14 @@ class TestbedNode(abc.ABC):
 
     @property
     def pid(self) -> int | None:
-        """The number of the node's process. None if the node has none."""
+        """The id of the node's process; None if the node has none."""
         return None
 
     # -- SQL
 
     @property
     def server(self) -> SqlServer:
-        """The node for SQL clients: a real server, or the console of a node of dumpfilter."""
+        """The SQL connection to the node: a real server, or the console of a node of dumpfilter."""
         raise SqlFailed(f"{self.name} is a {self.kind}, and takes no SQL: ask the node that reads it")
 
     @property
@@ -195,9 +197,9 @@ class TestbedNode(abc.ABC):
             raise NodeIsDown(str(error)) from None
 
     def execute(self, sql: str, args: Any = None, *, database: str | None = None) -> list[tuple[Any, ...]]:
-        """Run one statement on a connection of its own, and return its rows.
+        """Run one statement on a new connection, and return its rows.
 
-        ``database`` is the connection's current database, which filters such as do-db ask for. Raises NodeIsDown and
+        ``database`` is the connection's default database, by which filters such as do-db decide. Raises NodeIsDown and
         SqlFailed.
         """
         self._check_running()
@@ -248,36 +250,38 @@ class TestbedNode(abc.ABC):
         )
 
     def _how_it_ended(self) -> str:
-        """Return what a user must know of a process that has ended by itself."""
+        """Return a message about a process that has ended unexpectedly."""
         return f"the process has ended; see its log {self.log}"
 
     @abc.abstractmethod
     def _progress(self, problems: list[str]) -> tuple[Place, str, tuple[ChannelState, ...]]:
-        """Return the node's place, its GTID set and its channels. Append what the node does not tell to problems."""
+        """Return the node's position, its GTID set and its channels. What cannot be read is appended to
+        ``problems``.
+        """
 
     def _known_ports(self) -> dict[str, int]:
-        """Return the node's ports by their purpose. A node that has never run has none."""
+        """Return the node's ports by their purpose; empty for a node that has never run."""
         return {}
 
     @property
     def is_done(self) -> bool | None:
-        """Whether a recording or workload has written everything. None for other nodes."""
+        """Whether a recording or workload has been written completely. None for other nodes."""
         return None
 
     def channels(self) -> tuple[ChannelState, ...]:
-        """Return how far the node has come with each source. A node without sources has none."""
+        """Return the state of each of the node's sources; empty for a node without sources."""
         return ()
 
     @property
     def lag(self) -> Lag:
-        """How far the node is behind the origins of its data: the largest lag of its channels.
+        """The largest lag of the node's channels behind the origins of its data.
 
-        A node that does not run stays at its last place, so that its lag grows with each transaction of its origins.
+        A node that does not run stays at its last position, so that its lag grows with each transaction of its origins.
         """
         return most(channel.lag for channel in self.channels())
 
     def wait_caught_up(self, timeout: float | None = None) -> None:
-        """Wait until the node has applied all that its origins have written before the call.
+        """Wait until the node has applied everything that its origins wrote before the call.
 
         Without ``timeout`` the limit is that of :func:`up`. Raises NotCaughtUp, and NodeIsDown for a node that does not
         run.
@@ -285,13 +289,15 @@ class TestbedNode(abc.ABC):
         self.catch_up(self._ground.deadline(timeout))
 
     def catch_up(self, deadline: float) -> None:
-        """Wait as :meth:`wait_caught_up` does, until a time of ``time.monotonic``."""
+        """Wait as :meth:`wait_caught_up` does, but until the time ``deadline`` of ``time.monotonic``."""
         self._check_running()
         for goal in self.goals(deadline):
             self.wait_for(goal, deadline)
 
     def goals(self, deadline: float) -> list[Goal]:
-        """Return the places that the node reaches when it has caught up. Origins that are replicas catch up first."""
+        """Return the positions that the node has reached when it has caught up. Origins that are replicas catch up
+        first.
+        """
         found = {}
         for feed in self.feeds:
             origin = feed.origin
@@ -302,7 +308,7 @@ class TestbedNode(abc.ABC):
         return list(found.values())
 
     def wait_for(self, goal: Goal, deadline: float) -> None:
-        """Wait until the node has applied its origin's binlog up to a goal. Raises NotCaughtUp."""
+        """Wait until the node has applied its origin's binlog up to the position ``goal``. Raises NotCaughtUp."""
         del goal, deadline
 
     # -- for readers
@@ -324,16 +330,20 @@ class TestbedNode(abc.ABC):
 
     @property
     def slave_port(self) -> int:
-        """The port at which slaves of dumpfilter connect. Only for masters and slaves."""
+        """The port at which slaves of dumpfilter read this node. Only masters and slaves have one."""
         raise NotImplementedError
 
     @property
     def replica_port(self) -> int:
-        """The port at which real replicas, and masters of dumpfilter, connect. Not for recordings and workloads."""
+        """The port at which real replicas, and masters of dumpfilter, read this node. Recordings and workloads have
+        none.
+        """
         raise NotImplementedError
 
     def counted_for(self, server_id: int) -> Counted:
-        """Return the counters of a real replica that reads this node. A real source counts nothing for a replica."""
+        """Return the byte counters of a real replica that reads this node. A real server has no counters for a
+        replica.
+        """
         del server_id
         return Counted()
 
@@ -345,9 +355,9 @@ class TestbedNode(abc.ABC):
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def hold_behind(self, seconds: float) -> None:
-        """Hold the node's data so many seconds behind its sources. 0 ends the delay.
+        """Keep the node's data ``seconds`` behind its sources. 0 ends the delay.
 
-        The links to the node get the delay on top of their own.
+        The delay is added to that of the links to the node.
         """
         for feed in self.feeds:
             if feed.link is None:
@@ -356,7 +366,9 @@ class TestbedNode(abc.ABC):
         self._held_behind = seconds
 
     def pause(self) -> None:
-        """Stop to apply, and go on to receive, until :meth:`resume`. A restart of the node does not end the pause."""
+        """Stop applying, but continue to receive, until :meth:`resume`. A restart of the node does not end the
+        pause.
+        """
         raise TestbedError(f"{self.name}: a {self.kind} applies nothing that could pause")
 
     def resume(self) -> None:
@@ -365,7 +377,7 @@ class TestbedNode(abc.ABC):
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Hold the node's data still inside the context."""
+        """Pause the node (:meth:`pause`) inside the context."""
         self.pause()
         try:
             yield

@@ -33,13 +33,13 @@ _POLL = 0.005
 _LOG_SHOWN = 2000
 _MOST_STARTS = 5
 _LOOK_FOR_ERRORS = 1.0
-"""The time between two looks at the threads of a slave that is waited for, seconds."""
+"""The interval at which the threads of a slave are checked for errors during a wait, seconds."""
 
 _PURPOSES = {"--console-port": "sql", "--port": "grpc", "--serve-port": "grpc", "--replica-port": "replica"}
-"""The purposes of ports by their options, as a node's status names them."""
+"""The purpose of each port option, as a node's status calls it."""
 
 _CONNECT_RETRY = "0.5"
-"""The longest time between two attempts of a slave to connect, seconds. A link that heals is used soon."""
+"""The longest time between two attempts of a slave to connect, seconds, so that a link that heals is used soon."""
 
 
 class OwnNode(TestbedNode):
@@ -49,7 +49,7 @@ class OwnNode(TestbedNode):
         super().__init__(ground, node, feeds)
         self._child: Child | None = None
         self._ports: dict[str, int] = {}
-        """The ports by the name of their option, since the first start."""
+        """The ports, by the name of their option. Empty before the first start."""
         topology = ground.topology
         readers = topology.readers(node.name)
         self._replicas = [reader for reader in readers if reader.kind == "server"]
@@ -80,11 +80,11 @@ class OwnNode(TestbedNode):
         return self._known("--replica-port")
 
     def _port_options(self) -> list[str]:
-        """Return the options of the node's ports, without ``-file`` and numbers."""
+        """Return the names of the options that set the node's ports."""
         raise NotImplementedError
 
     def _arguments(self) -> list[str]:
-        """Return the arguments of the node's command, without those of its ports."""
+        """Return the arguments of the node's command, without the options for ports."""
         raise NotImplementedError
 
     def _begin(self) -> None:
@@ -96,7 +96,7 @@ class OwnNode(TestbedNode):
             raise
 
     def _start(self) -> None:
-        """Start the process, with other ports if another process took the chosen ones first."""
+        """Start the process. If another process took a chosen port first, try other ports."""
         is_new = not self._ports
         for attempt in range(_MOST_STARTS):
             log_size = self.log.stat().st_size if self.log.exists() else 0
@@ -147,7 +147,7 @@ class OwnNode(TestbedNode):
         self._child.wait(STOP_TIMEOUT)
 
     def _tls_options(self) -> list[str]:
-        """Return the options by which readers connect by TLS."""
+        """Return the options with which the node serves TLS; empty without ``tls``."""
         ground = self._ground
         return [f"--tls-cert={ground.certificate}", f"--tls-key={ground.key}"] if self.node.tls else []
 
@@ -188,7 +188,7 @@ class OwnNode(TestbedNode):
         return f"the process has ended with exit code {code}; see its log {self.log}"
 
     def applied_place(self, feed: Feed) -> Place:
-        """Return the place in the origin's binlog up to which the node has it."""
+        """Return the position in the origin's binlog up to which the node has applied it."""
         raise NotImplementedError
 
     def wait_for(self, goal: Goal, deadline: float) -> None:
@@ -213,10 +213,10 @@ class OwnNode(TestbedNode):
         )
 
     def _check_threads(self, waiting: Sequence[Feed], goal: Goal) -> None:
-        """Raise NotCaughtUp if a thread has stopped that shall reach a goal."""
+        """Raise NotCaughtUp if a thread that is to reach ``goal`` has stopped."""
 
     def _behind(self, feed: Feed, goal: Goal) -> str:
-        """Return why a channel has not reached a goal."""
+        """Return why a channel has not reached the position ``goal``."""
         raise NotImplementedError
 
 
@@ -303,7 +303,7 @@ class Slave(OwnNode):
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
         self._next_look = 0.0
-        """The time of the next look at the threads of a slave that is waited for."""
+        """The time of the next check of the threads during a wait (``time.monotonic``)."""
         for feed in self.feeds:
             if isinstance(feed.source, Slave) and len(feed.source.feeds) > 1:
                 raise NotRunnable(
@@ -360,7 +360,7 @@ class Slave(OwnNode):
         return relay / CHANNELS / feed.channel if feed.channel else relay
 
     def applied(self, feed: Feed) -> RelayLogInfo:
-        """Return how far a channel has applied, with the state of its target."""
+        """Return the position up to which a channel has applied, with the state of its target."""
         return RelayLogInfo.read(self.relay_directory(feed))
 
     def applied_place(self, feed: Feed) -> Place:
@@ -478,5 +478,5 @@ def rule_options(feeds: Sequence[Feed]) -> list[str]:
 
 
 def options_of(node: Node) -> list[str]:
-    """Return a node's further options, each with its dashes."""
+    """Return a node's further options, each with leading dashes."""
     return [option if option.startswith("-") else f"--{option}" for option in node.options]

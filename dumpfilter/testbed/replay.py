@@ -1,7 +1,7 @@
-"""The replay of a binlog set: its transactions with the times at which they are due, and the files that grow.
+"""The replay of a binlog set: its transactions are written again, each at the time at which it is due.
 
-A replayed set is written as a server writes its binlog. Transactions appear whole. The format description event
-says "in use" until the file is complete. The index file names a file once the file exists.
+A replayed set is written as a server writes its binlog. Transactions appear whole. The format description event says
+"in use" until the file is complete. The index file names a file once the file exists.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _LONGEST_NAP = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Timetable:
-    """The transactions of one binlog file: where each one ends, and when it is due."""
+    """The transactions of one binlog file: the byte offset at which each ends, and the time at which it is due."""
 
     file: Path
     head: int
-    """The offset of the first transaction. The bytes before are written when the file is made."""
+    """The byte offset of the first transaction. The bytes before it are written when the file is created."""
     end: Ints
-    """The offset at which each transaction ends, bytes. The last one takes the events at the end of the file along."""
+    """The byte offset at which each transaction ends. The last one includes the events at the end of the file."""
     due: Ints
-    """The time from the begin of the replay to the moment at which the transaction is due, microseconds."""
+    """The time from the start of the replay until the transaction is due, microseconds."""
 
 
 def timetables(source: BinlogSet, *, speed: float) -> list[Timetable]:
@@ -66,7 +66,9 @@ def _traffic(source: BinlogSet) -> SetTraffic:
 
 
 def _tables(source: BinlogSet, traffic: SetTraffic, due: Ints) -> list[Timetable]:
-    """Return the timetables of the files, from the times at which all transactions are due."""
+    """Return the timetables of the files. ``due`` has the time at which each transaction of the set is due,
+    microseconds.
+    """
     found = []
     for number, name in enumerate(source.names):
         here = np.flatnonzero(traffic.file == number)
@@ -78,7 +80,7 @@ def _tables(source: BinlogSet, traffic: SetTraffic, due: Ints) -> list[Timetable
 
 
 def _head(source: BinlogSet, name: str) -> int:
-    """Return the offset of the first transaction of a file."""
+    """Return the byte offset of the first transaction of a file."""
     with source.path(name).open("rb") as file:
         events = iter_events(file, file=name, verify=False)
         return next((event.offset for event in events if event.type not in OF_FILES), source.size(name))
@@ -87,8 +89,8 @@ def _head(source: BinlogSet, name: str) -> int:
 class Replay:
     """A thread that writes a binlog set into a directory, each transaction when it is due.
 
-    The set is the files of the timetables, under their own names. :meth:`pause` and :meth:`resume` stop and go on with
-    the clock.
+    The set consists of the files of the timetables, under their own names. :meth:`pause` and :meth:`resume` stop and
+    restart the clock.
     """
 
     def __init__(self, tables: Sequence[Timetable], directory: Path, index: str) -> None:
@@ -105,7 +107,7 @@ class Replay:
         self._thread = threading.Thread(target=self._run, name=f"replay {directory.name}", daemon=True)
 
     def start(self, *, is_paused: bool = False) -> None:
-        """Begin to write. The first file and the index exist when the method returns.
+        """Start writing. The first file and the index exist when the method returns.
 
         A replay that begins paused writes its first transaction after :meth:`resume`.
         """
@@ -137,7 +139,7 @@ class Replay:
                 self._changed.notify_all()
 
     def resume(self) -> None:
-        """Go on where :meth:`pause` stopped."""
+        """Restart the clock that :meth:`pause` stopped."""
         with self._changed:
             if self._paused_at is not None:
                 self._began += time.monotonic() - self._paused_at
@@ -193,7 +195,9 @@ class Replay:
         return True
 
     def _wait_until(self, due: int) -> bool:
-        """Wait until a time of the replay. Return False if the replay was closed meanwhile."""
+        """Wait until the replay's clock reaches ``due`` microseconds. Return False if the replay was closed
+        meanwhile.
+        """
         with self._changed:
             while not self._is_closed:
                 left = (

@@ -34,10 +34,10 @@ from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Lag, Place
 from dumpfilter.topology.model import Node
 
 _THREADS_OF_THE_SERVER = ("system user", "event_scheduler", "unauthenticated user")
-"""The users that a list of processes names for the server's own threads, and for replicas that log in just now."""
+"""The users under which SHOW PROCESSLIST lists the server's own threads, and replicas that are just logging in."""
 
 _LAST_LOOK = 5.0
-"""The longest wait for the places of a server that is about to end, seconds."""
+"""The time limit for reading the positions of a server that is about to end, seconds."""
 
 _OF_THE_SERVER = ("information_schema", "mysql", "performance_schema", "sys")
 
@@ -53,7 +53,7 @@ class SqlNode(TestbedNode):
         raise NotImplementedError
 
     def address_for_master(self, port: int) -> str:
-        """Return the address of the server, for a master of dumpfilter that connects to a link's port."""
+        """Return the address at which a master of dumpfilter connects to the server, over a link's port."""
         raise NotImplementedError
 
     @property
@@ -67,7 +67,7 @@ class SqlNode(TestbedNode):
         return Goal(self.name, self.server.binlog_end(), self.server.binlog_gtids())
 
     def _end_of_binlog(self, problems: list[str]) -> tuple[Place, str]:
-        """Return the end of the binlog of a server that runs, and the server's GTID set."""
+        """Return the end of the binlog of a running server, and the server's GTID set."""
         if self.is_running:
             try:
                 goal = self.goal()
@@ -85,7 +85,7 @@ class StartedServer(SqlNode):
         super().__init__(ground, node, feeds)
         self._server: Server | None = None
         self._last: dict[str, ChannelState] = {}
-        """The channels at the last look, by name."""
+        """The state of the channels when it was last read, by name."""
         self._places = {feed.channel: AppliedPlaces() for feed in self.feeds}
         for feed in self.feeds:
             if feed.origin.node.workload and not node.init:
@@ -198,7 +198,7 @@ class StartedServer(SqlNode):
             super()._end_if_running(in_order=in_order)
 
     def _note_channels(self) -> None:
-        """Note how far the server has come that is about to end, since its files do not tell it."""
+        """Record the positions of the channels of a server that is about to end, since its files do not have them."""
 
         def look() -> None:
             with contextlib.suppress(DumpfilterError, OSError):
@@ -210,7 +210,7 @@ class StartedServer(SqlNode):
         looking.join(_LAST_LOOK)
 
     def channels(self) -> tuple[ChannelState, ...]:
-        """Return the channels. A server that does not answer is at its last places, with the present lag of these."""
+        """Return the channels. A server that does not answer has its last positions, with the current lag of these."""
         if self.feeds and self.is_running:
             with contextlib.suppress(ServerError, ConnectionLost):
                 applied = self.server.applied_gtids()
@@ -256,9 +256,9 @@ class StartedServer(SqlNode):
         return replace(channel, bytes_received=counted.sent, bytes_dropped=counted.dropped)
 
     def _place_and_lag(self, feed: Feed, told: Place, gtids: str) -> tuple[Place, Lag]:
-        """Return the place in the origin's binlog up to which the replica has applied it, and the lag.
+        """Return the position in the origin's binlog up to which the replica has applied it, and the lag.
 
-        ``told`` is the place that the replica tells. It may lie before transactions that have been applied.
+        ``told`` is the position that the replica reports. It may lie before transactions that have been applied.
         """
         origin = feed.origin.watched
         files = origin.note()
@@ -308,7 +308,7 @@ class StartedServer(SqlNode):
         return next(feed.origin for feed in self.feeds if feed.origin.name == goal.origin)
 
     def hold_behind(self, seconds: float) -> None:
-        """Hold the replica's data so many seconds behind its sources, by the servers' delayed replication."""
+        """Keep the replica's data ``seconds`` behind its sources, by the servers' delayed replication."""
         self._check_running()
         for feed in self.feeds:
             self.server.channel(feed.channel).set_delay(round(seconds), applies=not self._is_paused)
@@ -381,7 +381,7 @@ class RunningServerNode(SqlNode):
 
     @property
     def watched(self) -> WatchedSet:
-        """The files that the first master has received. The server's own files may be on another machine."""
+        """The binlog files that the first master has received. The server's own files may be on another machine."""
         if self._watched is None:
             reader = next(
                 (one.name for one in self._ground.topology.readers(self.name) if one.kind != "server"),

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from dumpfilter.topology.model import Topology
 
 START_TIMEOUT = 60.0
-"""The longest time that one node may take to start, seconds, if the caller says nothing."""
+"""The default time limit for the start of one node, seconds."""
 
 WAIT_TIMEOUT = 30.0
-"""The longest wait for nodes, seconds, if the caller says nothing."""
+"""The default time limit of a wait for nodes, seconds."""
 
 
 def up(
@@ -40,13 +40,12 @@ def up(
     Parameters:
         topology: an object, the path of a TOML file, or the short string.
         directory: the directory for all files. It must be empty, new, or that of an earlier topology, which has ended.
-            Without it the files are in a temporary directory.
-        keep: whether the files stay when the topology ends. A temporary directory has another name then, and no later
-            topology removes the directory. Without ``keep`` a temporary directory goes away, and only the logs stay in
-            a named one.
-        hold: whether recordings, workloads and scheduled outages begin with :meth:`Testbed.release`.
-        timeout: the longest time that one node may take to start, seconds.
-        wait_timeout: the limit of the testbed's waits without a limit of their own, seconds.
+            With None the files are in a temporary directory.
+        keep: whether the files stay when the topology ends. A temporary directory then has a name that no later
+            topology removes. Without ``keep`` a temporary directory is removed, and only the logs stay in a named one.
+        hold: whether recordings, workloads and scheduled outages begin only with :meth:`Testbed.release`.
+        timeout: the time limit for the start of one node, seconds.
+        wait_timeout: the default time limit of the testbed's waits, seconds.
         is_command: whether ``dumpfilter topology down`` may end this process while the topology starts.
 
     Raises OptionError for a topology that is not valid, NotRunnable for one that the testbed cannot run, ServerMissing,

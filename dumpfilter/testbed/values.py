@@ -1,4 +1,4 @@
-"""The values that a running topology tells about its nodes and links."""
+"""The values that a running topology reports about its nodes and links."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from dumpfilter.topology.model import Kind
 
 State = Literal["starting", "running", "stopped", "failed"]
-"""The state of a node. ``failed`` says that its process ended by itself, ``stopped`` that a user ended it."""
+"""The state of a node. ``failed`` means that its process ended by itself, ``stopped`` that a user ended it."""
 
 
 class Place(NamedTuple):
-    """A file of an origin's binlog set, and a position in it. Places of one origin compare in the binlog's order.
+    """A position in an origin's binlog set: a file and a byte offset. Positions of one origin compare in binlog order.
 
     >>> Place("bin.999999", 900) < Place("bin.1000000", 4)
     True
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
     @property
     def key(self) -> tuple[int, int]:
-        """The number of the file, and the position. A place without a file is before all others."""
+        """The sort key: the number of the file, and the offset. A position without a file sorts before all others."""
         number = self.file.rpartition(".")[2]
         return (int(number) if number.isdigit() else 0, self.position)
 
@@ -49,16 +49,18 @@ class Place(NamedTuple):
 
 
 NOWHERE = Place("", 0)
-"""The place of a node that has received nothing."""
+"""The position of a node that has received nothing."""
 
 
 class Lag(NamedTuple):
-    """How far a node is behind the origins of its data."""
+    """The distance of a node behind the origins of its data."""
 
     seconds: float
-    """The age of the oldest transaction of an origin that the node has not applied. 0 if the node has all."""
+    """The age of the oldest transaction of an origin that the node has not applied, seconds; 0 if it has
+    applied all.
+    """
     bytes: int
-    """The bytes of the origin's binlog after the node's place."""
+    """The number of bytes of the origin's binlog after the node's position."""
 
 
 NO_LAG = Lag(0.0, 0)
@@ -66,16 +68,16 @@ NO_LAG = Lag(0.0, 0)
 
 @dataclass(frozen=True)
 class ChannelState:
-    """One source of a node, and how far the node has come with it."""
+    """One source of a node, and the node's progress with it."""
 
     channel: str
-    """The channel's name. It is empty for a node with one source."""
+    """The channel's name; empty for a node with one source."""
     source: str
     """The name of the node that is read."""
     received: Place
-    """The place in the origin's binlog up to which the node has received it."""
+    """The position in the origin's binlog up to which the node has received it."""
     applied: Place
-    """The place in the origin's binlog up to which the node has applied it."""
+    """The position in the origin's binlog up to which the node has applied it."""
     gtids: str
     """The GTID set that the channel has applied."""
     lag: Lag
@@ -84,13 +86,13 @@ class ChannelState:
     sql: str = ""
     errors: tuple[str, ...] = ()
     bytes_received: int | None = None
-    """The bytes of events that the node has received. None: nobody counts them, as at a real source."""
+    """The bytes of events that the node has received. None: they are not counted, as at a real source."""
     bytes_dropped: int | None = None
-    """The bytes of events that a filter on the way to the node has saved it. None: nobody counts them."""
+    """The bytes of events that filters on the way dropped for the node. None: they are not counted."""
 
     @property
     def problem(self) -> str:
-        """The states of the threads and their errors, if a thread does not run. Empty if both run or none exists."""
+        """The states of the threads and their errors, if a thread does not run; otherwise empty."""
         if (self.io, self.sql) in (("Yes", "Yes"), ("", "")):
             return ""
         named = f"channel {self.channel}: " if self.channel else ""
@@ -124,17 +126,17 @@ class NodeStatus(_Status):
     user: str = ""
     password: str = ""
     place: Place = NOWHERE
-    """The end of the node's own binlog, or the applied place of a node that has none."""
+    """The end of the node's own binlog, or the applied position of a node that has none."""
     gtids: str = ""
     lag: Lag = NO_LAG
     """The largest lag of the node's channels."""
     rate: float = 0.0
-    """The bytes a second that came over the node's links in the last seconds."""
+    """The rate at which bytes came over the node's links in the last seconds, bytes per second."""
     saved: int | None = 0
-    """The bytes of events that filters on the way to the node have saved. None: nobody counts them."""
+    """The bytes of events that filters on the way dropped for the node. None: they are not counted."""
     channels: tuple[ChannelState, ...] = ()
     is_done: bool | None = None
-    """Whether a recording or workload has written everything. None for other nodes."""
+    """Whether a recording or workload has been written completely. None for other nodes."""
     problems: tuple[str, ...] = ()
 
 
@@ -148,16 +150,16 @@ class LinkStatus(_Status):
     state: str
     """``up``, ``cut`` or ``silent``."""
     rate: int | None
-    """Bits a second, or None for no limit."""
+    """The rate limit, bits per second; None for no limit."""
     delay: float
     jitter: float
     bytes_to_target: int
-    """The bytes that went from the source to the target, with all of the protocol's overhead."""
+    """The bytes that passed from the source to the target, with the protocol's overhead."""
     bytes_to_source: int
     connections: int
-    """The connections that were ever made."""
+    """The number of connections that were ever made."""
     throughput: float = 0.0
-    """The bytes a second towards the target in the last seconds."""
+    """The rate of bytes towards the target in the last seconds, bytes per second."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ class TestbedStatus(_Status):
 
 
 def sum_known(numbers: Iterable[int | None]) -> int | None:
-    """Return the sum of those numbers that are known. None: there is none.
+    """Return the sum of the numbers that are not None, or None if all are.
 
     >>> sum_known([1, None, 2]), sum_known([None])
     (3, None)
@@ -194,7 +196,7 @@ def sum_known(numbers: Iterable[int | None]) -> int | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value with lists for tuples, and None for numbers that JSON does not have."""
+    """Return a value with lists instead of tuples, and None instead of numbers that JSON does not have."""
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, Place | Lag):

@@ -46,7 +46,7 @@ _ITEMS = ("anvil", "rope", "lantern", "kettle", "compass", "tent", "map", "boots
 
 
 class ReplicaResult(NamedTuple):
-    """The end of one replica."""
+    """The final state of one replica."""
 
     reads_from: str
     received: int
@@ -54,13 +54,13 @@ class ReplicaResult(NamedTuple):
     gtids: str
     """The GTID position after the last applied transaction."""
     checksums: dict[str, str]
-    """The checksum of each table that people have made."""
+    """The checksum of each table outside the system databases."""
 
 
 def demonstrate(console: Console, program: Program, output: Path) -> None:
-    """Run the servers and dumpfilter, and print what the replicas received.
+    """Run the servers and dumpfilter, and print how much the replicas received.
 
-    ``output`` gets the logs of the servers and of dumpfilter. Raises DumpfilterError, also when the law does not hold.
+    ``output`` gets the logs of the servers and of dumpfilter. Raises DumpfilterError, also when the replicas differ.
     """
     topology = make_topology(
         server("source", program=program.path, init=_SCHEMA, options=("binlog-format=ROW",)),
@@ -99,7 +99,7 @@ def _result(bed: Testbed, reads_from: str) -> ReplicaResult:
 
 
 def _print_commands(console: Console, bed: Testbed) -> None:
-    """Print what people would write to get this topology."""
+    """Print the commands and configuration by which a user would set up this topology."""
     source, own = _server(bed, "source"), bed["dumpfilter"]
     assert isinstance(own, Master)
     port = own.replica_port
@@ -142,7 +142,9 @@ def _orders(chance: random.Random) -> Iterator[tuple[str, str]]:
 
 
 def check(found: list[ReplicaResult], expected: dict[str, str]) -> None:
-    """Check that the replicas have these tables and checksums, and one GTID position. Raises DumpfilterError."""
+    """Check that the replicas have the expected tables and checksums, and the same GTID position. Raises
+    DumpfilterError.
+    """
     broken = [
         f"the replica of {one.reads_from} has {one.checksums or 'no table'} at {one.gtids}, and should have {expected} "
         f"at {found[0].gtids}"
@@ -154,7 +156,7 @@ def check(found: list[ReplicaResult], expected: dict[str, str]) -> None:
 
 
 def print_replicas(console: Console, found: list[ReplicaResult]) -> None:
-    """Print what the replicas received, and what they have."""
+    """Print how much each replica received, and its checksums."""
     title = f"What two real replicas with --{' --'.join(_RULES)} received"
     rows = [
         (

@@ -28,7 +28,7 @@ SLAVES = {
 
 
 class SlaveResult(NamedTuple):
-    """The end of one slave."""
+    """The final state of one slave."""
 
     name: str
     sent: int
@@ -37,7 +37,7 @@ class SlaveResult(NamedTuple):
     position: str
     gtids: str
     differences: tuple[str, ...]
-    """The differences from a slave that received everything and filtered for itself, as sentences."""
+    """The differences from a slave that received everything and filtered itself, as sentences."""
 
 
 @contextlib.contextmanager
@@ -55,7 +55,7 @@ def replicated(source: Path) -> Iterator[Testbed]:
 
 
 def results(bed: Testbed) -> list[SlaveResult]:
-    """Return what each slave was sent and has."""
+    """Return how much each slave was sent, and its final state."""
     found = []
     for name, status in bed.status().nodes.items():
         node = bed[name]
@@ -75,7 +75,9 @@ def results(bed: Testbed) -> list[SlaveResult]:
 
 
 def print_results(console: Console, found: list[SlaveResult]) -> None:
-    """Print what the master's filter saved each slave. Raises DumpfilterError when a slave breaks the law."""
+    """Print how much the master's filter saved each slave. Raises DumpfilterError if a slave's state is not as
+    expected.
+    """
     # The filters stand above the table, so that the table has room on a terminal of 80 columns.
     for name, rules in SLAVES.items():
         shown = " ".join(f"--{rule}" for rule in rules)

@@ -1,7 +1,7 @@
 """The demonstration of ``dumpfilter demo``: a master and four slaves on recorded binlogs, then real MariaDB servers.
 
 At the end the demonstration checks the law of dumpfilter. A slave of a filtered stream must have the same data,
-position and GTID set as a slave that received everything and filtered for itself.
+position and GTID set as a slave that received everything and filtered itself.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool)
 
 
 def _with_servers(console: Console, output: Path, *, step: int) -> None:
-    """Run the part with real servers. Without MariaDB a sentence says what to do."""
+    """Run the part with real servers. Without MariaDB, print what to install."""
     try:
         program = find_program("mariadb")
     except ServerMissing as missing:
@@ -80,7 +80,7 @@ def _with_servers(console: Console, output: Path, *, step: int) -> None:
 
 
 def _engine() -> tuple[str, str]:
-    """Return the engine of the split and of the bandwidth report, and its name in words."""
+    """Return the engine of the split and of the bandwidth report, and a description of it."""
     try:
         check_java()
     except SparkMissing:
@@ -91,7 +91,7 @@ def _engine() -> tuple[str, str]:
 
 
 def _make_room(output: Path) -> None:
-    """Make an empty output directory. Raises OutputError for files that no earlier demonstration wrote."""
+    """Make the output directory empty. Raises OutputError for files that no earlier demonstration wrote."""
     if output.exists() and any(output.iterdir()):
         if not (output / _MARKER).exists():
             raise OutputError(f"{output}: not empty, and not made by an earlier demo; name another --output")
@@ -107,7 +107,7 @@ def _size(files: BinlogSet) -> int:
 def _work_out(console: Console, source: Path, output: Path, sent: list[SlaveResult], engine: str) -> None:
     """Run the bandwidth job, which computes from the binlog alone how many bytes a master sends to each slave.
 
-    Raises DumpfilterError when the job's figures differ from the bytes that the master has just sent.
+    Raises DumpfilterError when the computed bytes differ from the bytes that the master has just sent.
     """
     slaves = output / "slaves.toml"
     slaves.write_text(
@@ -138,7 +138,7 @@ def _work_out(console: Console, source: Path, output: Path, sent: list[SlaveResu
 
 
 def run(*arguments: str) -> None:
-    """Run ``dumpfilter`` to its end. Raises DumpfilterError when it fails."""
+    """Run a ``dumpfilter`` command to its end. Raises DumpfilterError when it fails."""
     done = subprocess.run([sys.executable, "-m", "dumpfilter", *arguments], check=False)
     if done.returncode:
         raise DumpfilterError(f"dumpfilter {' '.join(arguments)}: exit code {done.returncode}")

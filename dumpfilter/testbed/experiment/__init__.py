@@ -1,1 +1,1 @@
-"""Experiments that are run for real: a workload, phases and variants, measured through shaped links."""
+"""Experiments with real processes: a workload, phases with faults and variants, measured over slowed-down links."""

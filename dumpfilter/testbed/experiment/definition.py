@@ -20,7 +20,7 @@ from dumpfilter.topology.model import Rate, Texts, Time, Topology
 MICROSECONDS = 1_000_000
 
 VARIANTS = (Variant.MASTER, Variant.SLAVE, Variant.NONE, Variant.REPLICA, Variant.PLAIN)
-"""The variants that can be run for real. A simulation has more."""
+"""The variants (ways to bring the binlog to the slaves) that can be run for real. A simulation has more."""
 
 
 STRICT = ConfigDict(extra="forbid")
@@ -31,9 +31,9 @@ class Load:
     """The table ``[load.NODE]``: statements that run on a server, one by one, from the first phase to the last."""
 
     sql: Texts
-    """The statements, which take turns. ``{n}`` stands for the number of the statement, from 1."""
+    """The statements, which are run in turn. ``{n}`` stands for the number of the statement, from 1."""
     every: Time
-    """The time from the begin of one statement to the begin of the next, seconds."""
+    """The interval between the starts of two statements, seconds."""
 
 
 @written(frozen=True, config=STRICT)
@@ -47,28 +47,28 @@ class Change:
 
 @written(frozen=True, config=STRICT)
 class Phase:
-    """The table ``[[phase]]``: a span of time of an experiment, with the faults that last for it."""
+    """The table ``[[phase]]``: a period of an experiment, with the faults that last for it."""
 
     name: str
     seconds: Annotated[Time, Field(alias="for")]
     cut: Texts = ()
     """The links that are cut."""
     silent: Texts = ()
-    """The links over which no byte passes, and whose connections stay open."""
+    """The links that pass no byte although their connections stay open."""
     killed: Texts = ()
-    """The nodes that are killed at the begin, and started again at the end."""
+    """The nodes that are killed at the beginning, and started again at the end."""
     links: dict[str, Change] = Field(default_factory=dict)
-    """Other properties of links."""
+    """Other rates and delays, by link."""
 
     @property
     def only_cuts(self) -> bool:
-        """Whether the phase has no faults but cut links, which a simulation knows, too."""
+        """Whether the phase has no faults other than cut links, which a simulation supports, too."""
         return not self.silent and not self.killed and not self.links
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A topology, what happens to it, and the variants that are compared."""
+    """A topology, the phases and statements that are run on it, and the variants that are compared."""
 
     name: str
     topology: Topology
@@ -78,9 +78,9 @@ class Experiment:
     variants: tuple[Variant, ...] = (Variant.MASTER,)
     repetitions: int = 1
     limit: int = MICROSECONDS
-    """The limit of the lag, microseconds."""
+    """The limit of the lag, above which a transaction counts as late, microseconds."""
     patience: float = 300.0
-    """The longest time after the last phase until all nodes have caught up, seconds."""
+    """The time limit, after the last phase, for all nodes to catch up, seconds."""
 
 
 def _named(phases: object) -> object:

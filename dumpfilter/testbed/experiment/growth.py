@@ -1,4 +1,4 @@
-"""The growth of log files over time: which file had how many bytes at which moment.
+"""Recording the growth of log files over time.
 
 A node's relay log grows when an event arrives. The times at which files grow are therefore the times at which
 transactions arrived, for nodes of dumpfilter and real servers alike.
@@ -17,10 +17,10 @@ import numpy as np
 from dumpfilter.simulation.traffic import Ints
 
 INTERVAL = 0.001
-"""The time between two looks at the files, seconds. It is the resolution of measured times."""
+"""The sampling interval of file sizes, seconds. It is the resolution of measured times."""
 
 LIST_INTERVAL = 0.02
-"""The time between two looks for the first file of a log, seconds."""
+"""The polling interval for the first file of a log, seconds."""
 
 
 LogName = str | tuple[str, str]
@@ -29,11 +29,11 @@ LogName = str | tuple[str, str]
 
 @dataclass(frozen=True)
 class Watched:
-    """A log, which is the files in a directory whose names begin alike and end in a number."""
+    """A log: the files in a directory whose names have the same prefix and end in a number."""
 
     directory: Path
     prefix: str = ""
-    """The beginning of the files' names, up to the period before the number. Empty: any name."""
+    """The prefix of the files' names, up to the period before the number. Empty: any name."""
 
     def files(self) -> list[Path]:
         """Return the files of the log, in their order."""
@@ -53,11 +53,11 @@ class Growth:
     """The sizes of one file over time."""
 
     time: Ints
-    """Microseconds of the clock that never jumps."""
+    """The times of the samples, microseconds (``time.monotonic``)."""
     size: Ints
 
     def reached(self, ends: Ints) -> Ints:
-        """Return the times from which on the file had at least the given sizes. A file may have been cut meanwhile.
+        """Return the times from which on the file had at least the given sizes, even if it was truncated in between.
 
         The time of a size that the file never had is -1.
 
@@ -74,7 +74,7 @@ class Growth:
 
 
 class _Log:
-    """A log that a recorder looks at."""
+    """A log whose growth a recorder samples."""
 
     def __init__(self, watched: Watched) -> None:
         self.watched = watched
@@ -118,24 +118,24 @@ class _Log:
 
 
 class Recorder:
-    """The growth of logs by name, which a thread records. The logs need not exist yet."""
+    """A recorder of the growth of logs, by name. The logs need not exist yet. One thread calls :meth:`run`."""
 
     def __init__(self) -> None:
         self._logs: dict[LogName, _Log] = {}
         self._changed = threading.Lock()
 
     def watch(self, name: LogName, watched: Watched) -> None:
-        """Record a log from now on."""
+        """Record the growth of a log from now on."""
         with self._changed:
             self._logs[name] = _Log(watched)
 
     def run(self, over: threading.Event) -> None:
-        """Look at all logs again and again, until the event is set."""
+        """Sample all logs periodically until the event is set."""
         while not over.wait(INTERVAL):
             self.look()
 
     def look(self) -> None:
-        """Look at all logs once."""
+        """Sample all logs once."""
         now = time.monotonic()
         with self._changed:
             for log in self._logs.values():

@@ -22,10 +22,10 @@ Key = tuple[str, int] | str
 """The identity of a transaction: its GTID, or the origin's file and the position after the transaction."""
 
 _BETWEEN = OF_FILES | {EventType.HEARTBEAT, EventType.HEARTBEAT_V2}
-"""Types of events that stand between transactions."""
+"""The event types that occur between transactions."""
 
 _MADE_FOR_A_READER = LOG_EVENT_RELAY_LOG_F | LOG_EVENT_ARTIFICIAL_F
-"""The flags of events that the binlog of the source does not have."""
+"""The flags of events that were made for a reader and are not in the source's binlog."""
 
 
 class Logged(NamedTuple):
@@ -34,9 +34,9 @@ class Logged(NamedTuple):
     key: Key
     path: Path
     end: int
-    """The offset in the file after the transaction."""
+    """The byte offset in the file after the transaction."""
     bytes: int
-    """The bytes of the transaction's events, and of the events between this transaction and the next one."""
+    """The bytes of the transaction's events, and of the events between it and the next transaction."""
     events: int
 
 
@@ -50,11 +50,11 @@ class Log:
     events_before: int = 0
 
     def keys(self) -> dict[Key, int]:
-        """Return the number of each transaction."""
+        """Return the index of each transaction, by its identity."""
         return {transaction.key: number for number, transaction in enumerate(self.transactions)}
 
     def reached(self, growth: Mapping[Path, Growth]) -> Ints:
-        """Return the time at which each transaction was complete in its file. -1: it never was."""
+        """Return the time at which each transaction was complete in its file; -1 if it never was."""
         found = np.full(len(self.transactions), -1, np.int64)
         ends = np.array([one.end for one in self.transactions], np.int64)
         paths = [one.path for one in self.transactions]
@@ -75,15 +75,15 @@ def read_log(paths: Iterable[Path]) -> Log:
 
 
 class _Reading:
-    """The reading of a log. A transaction is complete when the next one begins."""
+    """The state while a log is read. A transaction is complete when the next one begins."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
         self._key: Key | None = None
         self._place: tuple[Path, int] | None = None
-        """The file and the offset of the end of the present transaction."""
+        """The file, and the byte offset of the end, of the current transaction."""
         self._origin: tuple[str, int] = ("", 0)
-        """The origin's file and position after the present transaction."""
+        """The origin's file and the position after the current transaction."""
         self._bytes = 0
         self._events = 0
 
@@ -123,7 +123,7 @@ class _Reading:
         return is_repeated or bool(event.header.flags & _MADE_FOR_A_READER)
 
     def finish(self) -> None:
-        """Add the present transaction to the log."""
+        """Append the current transaction to the log."""
         if self._place is None:
             self.log.bytes_before += self._bytes
             self.log.events_before += self._events
@@ -139,7 +139,7 @@ class _Reading:
 
 
 def _whole_events(file: object, path: Path) -> Iterator[Event]:
-    """Yield the events of a file up to the first one that is not complete."""
+    """Yield the events of a file up to the first incomplete one."""
     try:
         yield from iter_events(file, file=str(path), verify=False)  # type: ignore[arg-type]
     except BinlogTruncated:

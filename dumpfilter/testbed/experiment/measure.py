@@ -1,4 +1,4 @@
-"""The figures of a run, from the logs that the nodes wrote and the times at which the logs grew."""
+"""Evaluation of a run: lags and bytes, from the logs that the nodes wrote and the times at which the logs grew."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from dumpfilter.topology.links.shape import Outage
 
 @dataclass(frozen=True, eq=False)
 class Committed:
-    """The transactions of one origin, with measured times of commits."""
+    """The transactions of one origin (the server that wrote the binlog), with measured commit times."""
 
     traffic: SetTraffic
     keys: Mapping[Key, int]
-    """The number of each transaction."""
+    """The index of each transaction, by its identity."""
     is_whole: bool = True
-    """Whether the transactions are all of the binlog set. Those before the run are left out."""
+    """Whether these are all transactions of the binlog set. Otherwise those before the run are left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,38 +48,38 @@ class Received:
 
     log: Log
     time: Ints
-    """The time at which each transaction of the log was complete, on the clock of the commits. -1: never."""
+    """The time at which each transaction of the log was complete, on the clock of the commits; -1: never."""
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """The counters of a link after a run, and its outages."""
+    """The byte counters of a link (a connection between two nodes) after a run, and its outages."""
 
     counters: Counters
     outages: tuple[Outage, ...] = ()
-    """The times are seconds since the first commit."""
+    """The outages. The times are seconds since the first commit."""
     spans: tuple[Span, ...] = ()
     """The bytes that passed the link over time. The times are seconds since the first commit."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Everything that one run left to be evaluated."""
+    """All data of one run that are evaluated."""
 
     plan: Plan
     setting: Setting
     committed: Mapping[str, Committed]
-    """By the name of the origin."""
+    """The transactions of each origin, by its name."""
     received: Mapping[tuple[str, str], Received]
-    """By the names of the node and of the source that it reads."""
+    """The received log of each channel, by the names of the node and of the source that it reads."""
     crossings: Mapping[str, Crossing]
-    """By the name of the link."""
+    """The counters of each link, by its name."""
     limit: int
     repetition: int = 1
 
 
 def figures(measured: Measured) -> Run:
-    """Return the figures of a run."""
+    """Return the results of a run: lags of the nodes and bytes of the links."""
     router = Router({key: number for number, key in enumerate(measured.plan.filters)})
     groups = [Group(router.routes(node, measured.setting), (node,)) for node in measured.plan.nodes]
     flows = [_flows(measured, group) for group in groups]
@@ -147,7 +147,7 @@ def _flow(measured: Measured, node: PlannedNode, channel: Channel, route: Route)
 
 
 def _carried(found: Sequence[Span], delay: float) -> tuple[Ints, Ints, Ints]:
-    """Return the bytes that left the source over a link, with those of the protocol."""
+    """Return the bytes that left the source over a link, with the protocol's overhead: end times, sizes and lengths."""
     ends = np.array([_microseconds(one.start + one.seconds - delay) for one in found], np.int64)
     sizes = np.array([one.down for one in found], np.int64)
     lengths = np.array([_microseconds(one.seconds) for one in found], np.int64)
@@ -175,7 +175,7 @@ def _arrived(measured: Measured, node: PlannedNode, channel: Channel, crossing: 
 
 
 def _crossed(measured: Measured, node: PlannedNode, channel: Channel) -> tuple[int, int]:
-    """Return the bytes and the number of the events that crossed a link in a run."""
+    """Return the bytes and the number of the source's events that crossed a link in a run."""
     origins = [
         measured.committed[one.origin] for one in node.channels if one.legs[-1].link == channel.legs[-1].link
     ]

@@ -1,4 +1,4 @@
-"""Running experiments: each variant for real, and its simulation beside it."""
+"""The execution of experiments: each variant with real processes, and its simulation for comparison."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from dumpfilter.topology.links.records import History
 from dumpfilter.topology.links.shape import Outage
 
 RELAY_LOG = "relay-bin"
-"""The beginning of the names of relay logs, of dumpfilter and of servers that a topology starts."""
+"""The prefix of the names of relay logs, of dumpfilter and of servers that a topology starts."""
 
 MICROSECONDS = 1_000_000
 NANOSECONDS = 1_000
-"""The nanoseconds of a microsecond."""
+"""The number of nanoseconds in a microsecond."""
 
 Tell = Callable[[str], None]
-"""A function that is told what the experiment does now."""
+"""A function that is called with a message about the progress of the experiment."""
 
 
 def _tell_with(tell: Tell, title: str, text: str) -> None:
@@ -49,9 +49,9 @@ def _tell_with(tell: Tell, title: str, text: str) -> None:
 
 
 def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Results:
-    """Run each variant of an experiment, as often as it says, and simulate each run.
+    """Run each variant of an experiment as often as it demands, and simulate each run.
 
-    Raises DumpfilterError. Whatever happens, nothing is left running.
+    Raises DumpfilterError. In any case all processes are ended.
     """
     runs: list[Run] = []
     sources: tuple[SourceFigures, ...] = ()
@@ -80,7 +80,7 @@ def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Resul
 
 
 def _simulated(experiment: Experiment, measured: Measured) -> Results:
-    """Simulate a run with the times of commits and the outages that it had."""
+    """Simulate a run, with the commit times and the outages that it really had."""
     outages = {name: crossing.outages for name, crossing in measured.crossings.items()}
     plan = plan_topology(simulated(planned(experiment.topology, measured.setting.variant), outages))
     traffics = {name: one.traffic for name, one in measured.committed.items()}
@@ -136,7 +136,9 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell: Tell) 
 def _crossings(
     bed: Testbed, committed: Mapping[str, Committed], before: Mapping[str, int]
 ) -> dict[str, Crossing]:
-    """Return the counters and outages of all links. ``before`` has the bytes that each had passed at the begin."""
+    """Return the counters and outages of all links. ``before`` has the bytes that each link had passed when the run
+    began.
+    """
     first = min((int(one.traffic.time[0]) for one in committed.values() if len(one.traffic)), default=0)
     shift = time.time() - time.monotonic() + first / MICROSECONDS
     crossings = {}
@@ -156,7 +158,7 @@ def _binlog(node: TestbedNode) -> Watched:
 
 
 def _received_log(node: TestbedNode, feed: Feed) -> Watched:
-    """Return the log to which a channel of a node writes what it receives."""
+    """Return the log to which a channel of a node writes the received events."""
     if isinstance(node, Slave):
         return Watched(node.relay_directory(feed), RELAY_LOG)
     if isinstance(node, Master):
@@ -166,7 +168,7 @@ def _received_log(node: TestbedNode, feed: Feed) -> Watched:
 
 
 def _pass(bed: Testbed, phase: Phase) -> None:
-    """Let a phase pass, with its faults."""
+    """Run a phase: inject its faults, wait for its time, and remove the faults."""
     begin = time.monotonic()
     shapes = {name: bed.link(name).shape for name in phase.links}
     for name in phase.cut:
@@ -188,7 +190,7 @@ def _pass(bed: Testbed, phase: Phase) -> None:
 
 @contextlib.contextmanager
 def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[None]:
-    """Run SQL statements for the time of the context. Raises the error of the first statement that failed."""
+    """Run SQL statements during the context. Raises the error of the first statement that failed."""
     end = threading.Event()
     errors: list[DumpfilterError] = []
 
@@ -217,7 +219,9 @@ def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[None]:
 
 
 def _committed(node: TestbedNode, plan: Plan, grown: Mapping[Path, Growth], begin: int) -> Committed:
-    """Return the transactions of an origin since the begin of a run, with the times at which its binlog had them."""
+    """Return the transactions of an origin since the beginning of a run, with the times at which its binlog had
+    them.
+    """
     traffic: SetTraffic = read_traffic(node.watched.source, plan.filters, ThreadRunner())
     log = read_log(grown)
     by_place = {(one.path.name, one.end): number for number, one in enumerate(log.transactions)}
@@ -239,7 +243,7 @@ def _committed(node: TestbedNode, plan: Plan, grown: Mapping[Path, Growth], begi
 
 
 def _since(traffic: SetTraffic, first: int) -> SetTraffic:
-    """Return the traffic from one transaction on."""
+    """Return the traffic from the transaction ``first`` on, renumbered from 0."""
     if not first:
         return traffic
 
@@ -259,7 +263,7 @@ def _since(traffic: SetTraffic, first: int) -> SetTraffic:
 
 
 def _outages(history: History, shift: float) -> tuple[Outage, ...]:
-    """Return the outages of a link, seconds since the first commit."""
+    """Return the outages of a link, in seconds since the first commit."""
     found: list[Outage] = []
     for one in history.happenings:
         last, at = found[-1] if found else None, one.time - shift

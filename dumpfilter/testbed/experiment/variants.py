@@ -1,4 +1,4 @@
-"""The topologies by which the variants of an experiment are run."""
+"""The topologies with which the variants of an experiment are run."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from dumpfilter.topology.links.shape import Outage
 from dumpfilter.topology.model import Node, Reading, Topology
 
 KEEP_RELAY_LOGS = "--relay-log-purge=0"
-"""The option by which a real replica keeps the relay logs that it has applied. They tell what it received."""
+"""The option by which a real replica keeps applied relay logs, from which its received transactions are read."""
 
 CONNECT_RETRY = "--connect-retry"
 SHORT_RETRY = f"{CONNECT_RETRY}=0.1"
-"""The option by which a slave of dumpfilter often tries to connect after an outage. Its waits are random."""
+"""The option by which a slave of dumpfilter reconnects soon after an outage. Its waits are random."""
 
 FILTER_ON_SLAVE = "--filter-on=slave"
 
 
 def topology_for(topology: Topology, variant: Variant) -> Topology:
-    """Return the topology by which a variant is run. Raises OptionError for a variant that it cannot have."""
+    """Return the topology with which a variant is run. Raises OptionError for a variant that the topology does not
+    support.
+    """
     masters = _masters(topology) if variant is Variant.PLAIN else {}
     nodes = tuple(
         _keeping(_node(topology, node, variant)) for node in topology.nodes if node.name not in masters
@@ -36,15 +38,17 @@ def topology_for(topology: Topology, variant: Variant) -> Topology:
 def planned(topology: Topology, variant: Variant) -> Topology:
     """Return the topology from which a variant is simulated.
 
-    A slave that filters, or does not filter, by its options has the plan of the original topology. A server in place
-    of a slave sends its readers what it applied, and needs a plan of its own.
+    A slave that filters, or does not filter, by its options is simulated from the original topology. A server that
+    replaces a slave sends its own readers what it applied, so that the changed topology is simulated.
     """
     replaces = variant in (Variant.REPLICA, Variant.PLAIN)
     return topology_for(topology, variant) if replaces else topology
 
 
 def phases_for(topology: Topology, phases: Sequence[Phase], variant: Variant) -> tuple[Phase, ...]:
-    """Return the phases of a variant. Plain replication has no masters, and no faults of masters and their links."""
+    """Return the phases of a variant. In plain replication there are no masters, nor faults of masters and
+    their links.
+    """
     if variant is not Variant.PLAIN:
         return tuple(phases)
     masters = _masters(topology)
@@ -71,12 +75,12 @@ def phases_for(topology: Topology, phases: Sequence[Phase], variant: Variant) ->
 
 
 def _masters(topology: Topology) -> dict[str, str]:
-    """Return the source of each master of dumpfilter."""
+    """Return the name of the source of each master of dumpfilter, by the master's name."""
     return {node.name: node.reads[0].source for node in topology.nodes if node.kind == "master"}
 
 
 def simulated(topology: Topology, outages: Mapping[str, tuple[Outage, ...]]) -> Topology:
-    """Return the topology by which a run is simulated. Each link has the outages that it had in the run."""
+    """Return the topology for the simulation of a run. Each link has the outages that it had in the run."""
 
     def reading(node: Node, one: Reading) -> Reading:
         found = outages.get(f"{one.source}:{node.name}", ())
@@ -110,7 +114,7 @@ def _reads_dumpfilter(topology: Topology, node: Node) -> bool:
 
 
 def _filtering_alone(node: Node) -> Node:
-    """Return a real replica that has its rules on its command line, so that no master knows them."""
+    """Return a real replica that has its rules on its own command line, so that no master knows them."""
     if len(node.reads) > 1:
         raise OptionError(
             f"variants: {Variant.SLAVE}: {node.name} has several sources, and its rules belong to channels; "
@@ -121,7 +125,7 @@ def _filtering_alone(node: Node) -> Node:
 
 
 def _at_the_source(topology: Topology, node: Node) -> Node:
-    """Return a real replica that reads the sources of masters in place of the masters, and filters alone."""
+    """Return a real replica that reads the sources of its masters directly, and filters itself."""
     masters = _masters(topology)
     replica = _as_replica(topology, node, Variant.PLAIN) if node.kind == "slave" else node
     reads = {masters.get(one.source, one.source): one for one in replica.reads}
@@ -135,7 +139,7 @@ def _at_the_source(topology: Topology, node: Node) -> Node:
 
 
 def _as_replica(topology: Topology, node: Node, variant: Variant) -> Node:
-    """Return a real replica in place of a slave of dumpfilter."""
+    """Return a real replica that replaces a slave of dumpfilter."""
     origins = [topology[name] for name in _origins(topology, node)]
     for origin in origins:
         if not origin.server:
@@ -154,7 +158,7 @@ def _origins(topology: Topology, node: Node) -> list[str]:
 
 
 def _keeping(node: Node) -> Node:
-    """Return a node that keeps its relay logs, and that soon finds out that a link is up again."""
+    """Return a node that keeps its relay logs, or that reconnects soon after an outage."""
     if node.kind == "slave" and not any(one.startswith(CONNECT_RETRY) for one in node.options):
         return node.with_options(SHORT_RETRY)
     if node.server and node.reads:

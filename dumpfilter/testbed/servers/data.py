@@ -1,4 +1,4 @@
-"""The data of a server, as far as two servers can be compared: GTID set, tables with checksums, and definitions."""
+"""The comparable data of a server: GTID set, tables with checksums, and definitions of objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OWN = "'mysql', 'sys', 'information_schema', 'performance_schema'"
 
 _ABSENT = "absent"
 _NEXT_NUMBER = re.compile(r" AUTO_INCREMENT=\d+")
-"""The next number of a table, which a server may count on without any change of data."""
+"""The pattern of a table's next AUTO_INCREMENT value, which a server may increase without any change of data."""
 
 _OBJECTS = {
     "view": "SELECT table_schema, table_name, view_definition FROM information_schema.views WHERE table_schema",
@@ -30,7 +30,7 @@ _OBJECTS = {
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference between a node and what the law says of it."""
+    """A difference between a node and its reference (a node that read the unfiltered source)."""
 
     node: str
     what: str
@@ -93,7 +93,7 @@ def _checksums(server: SqlServer, names: list[tuple[str, str]]) -> dict[str, str
 
 
 def equal_gtids(one: str, other: str) -> bool:
-    """Tell whether two texts stand for the same GTID set."""
+    """Tell whether two texts denote the same GTID set."""
     try:
         return parse_gtid_set(one) == parse_gtid_set(other)
     except GtidError:

@@ -1,4 +1,4 @@
-"""The words of MariaDB and MySQL: options, replication statements, and what their answers mean."""
+"""The SQL dialects of MariaDB and MySQL: options, replication statements, and the interpretation of their results."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from dumpfilter.testbed.values import Place
 
 @dataclass(frozen=True)
 class SourceAddress:
-    """The source of a channel, as a replica is told: a server, or a replication port of dumpfilter."""
+    """The address and credentials of a channel's source: a server, or a replication port of dumpfilter."""
 
     host: str
     port: int
     user: str
     password: str
     tls: bool = False
-    """Whether the replica encrypts the connection without a ``ca``, and does not verify the certificate."""
+    """Whether the replica uses TLS even without ``ca``. The certificate is then not verified."""
     ca: Path | None = None
     """The CA that must have signed the certificate, which must name the host. None: nothing is verified."""
 
     def ssl_clauses(self, prefix: str) -> str:
-        """Return the clauses on TLS of the statement that points a replica at the source."""
+        """Return the TLS clauses of the statement that sets a channel's source. ``prefix`` is MASTER or SOURCE."""
         ca = f"{prefix}_SSL_CA={quoted(str(self.ca))}, " if self.ca else ""
         return (
             f"{prefix}_SSL={int(self.tls or self.ca is not None)}, {ca}"
@@ -39,56 +39,58 @@ Rules = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """The words of one family of servers."""
+    """The options and statements of one family of servers."""
 
     binlog_status: str
     """The statement for the end of the binlog."""
     binlog_gtids: str
     applied_gtids: str
     small: tuple[str, ...]
-    """Options that keep a server small and its data directory alike in all servers of one template."""
+    """Options that keep a server small, and the data directories of all servers of one template equal."""
     options: tuple[str, ...]
-    """Options of each server: a binlog with GTIDs, also of what the server applies as a replica."""
+    """Options of each server: a binlog with GTIDs, also of the transactions that the server applies as a replica."""
     without_replication: str
-    """The option of a start that does not start the threads of a replica."""
+    """The option for a start without the replication threads."""
     domain: str = ""
-    """The option for a GTID domain of the server's own. Empty: the family has no domains."""
+    """The option that sets the server's GTID domain. Empty: the family has no domains."""
     channel_rule: str
-    """The form of an option for a channel's rule."""
+    """The format of an option for a channel's filter rule."""
     has_channels_at_start: bool
-    """Whether the rules of channels on the command line count for channels that are made later."""
+    """Whether rules of channels on the command line apply to channels that are created later."""
     privileges: str
     """The privileges of an account that reads the binlog."""
     source: str
-    """The prefix of a source's settings."""
+    """The prefix of the names of a source's settings."""
     change: str
-    """The form of the statement that changes these settings. Each form has the places for a channel's name."""
+    """The format of the statement that changes these settings. Each format has a placeholder for the channel's
+    clause.
+    """
     control: str
-    """The form of START, STOP or RESET of a channel, or of one thread of a channel."""
+    """The format of START, STOP or RESET for a channel, or for one thread of a channel."""
     channel: str
-    """The form of a channel's name in statements."""
+    """The format of the clause with a channel's name."""
     retry: str
     by_gtid: str
     by_place: str
     delayed: str
-    """The thread that must stand still while the delay changes. Empty: both."""
+    """The thread that must be stopped while the delay changes. Empty: both."""
     undelayed: str
-    """The thread that starts again when the SQL thread shall stand still. Empty: none."""
+    """The thread that is started again when the SQL thread is to stay stopped. Empty: none."""
     status: str
     """The statement for the status of all channels."""
     channel_column: str
-    """The column of the status with the name of the channel."""
+    """The column of the status that has the channel's name."""
     wait_form: str
     shortest_wait: float = 0.0
     without_binlog: str = "SET SESSION sql_log_bin = 0"
     """The statement that keeps the session's further statements out of the binlog."""
 
     def identity(self, domain: int) -> list[str]:
-        """Return the options for a GTID domain of the server's own. 0 is the domain of all."""
+        """Return the options that set the server's GTID domain. 0 is the common domain."""
         return [f"{self.domain}={domain}"] if domain and self.domain else []
 
     def rule_options(self, rules: Rules) -> list[str]:
-        """Return the options of the command line for the filters of channels."""
+        """Return the command line options for the filters of channels."""
         found = []
         for channel, given in rules.items():
             for rule in given:
@@ -98,7 +100,7 @@ class Dialect:
         return found
 
     def new_channel_rules(self, channel: str, rules: Sequence[str]) -> list[str]:
-        """Return the statements that give a new channel its rules, if options alone do not."""
+        """Return the statements that give a new channel its rules; empty if options suffice."""
         if self.has_channels_at_start or not channel or not rules:
             return []
         values: dict[BaseRuleKind, list[str]] = {}
@@ -109,7 +111,7 @@ class Dialect:
         return [f"CHANGE REPLICATION FILTER {clauses}{self._named(channel)}"]
 
     def follow(self, channel: str, source: SourceAddress, place: Place | None) -> str:
-        """Return the statement that points a channel at its source: by GTID, or by file and position."""
+        """Return the statement that sets a channel's source: from the position ``place``, or by GTID if it is None."""
         prefix, how = self.source, self.by_gtid
         if place is not None:
             how = (
@@ -124,9 +126,9 @@ class Dialect:
         )
 
     def delay(self, channel: str, seconds: int, *, applies: bool = True) -> list[str]:
-        """Return the statements that let a channel apply each transaction so many seconds late.
+        """Return the statements that make a channel apply each transaction ``seconds`` late.
 
-        Without ``applies`` the channel's SQL thread stands still afterwards.
+        Without ``applies`` the channel's SQL thread stays stopped afterwards.
         """
         statements = [
             self.controlled("STOP", channel, self.delayed),
@@ -138,12 +140,12 @@ class Dialect:
         return statements
 
     def controlled(self, verb: str, channel: str, thread: str = "") -> str:
-        """Return START, STOP or RESET of a channel, or of one thread of a channel."""
+        """Return the statement START, STOP or RESET for a channel, or for one thread of a channel."""
         thread = thread and f" {thread}"
         return self.control.format(verb=verb, thread=thread, channel=self._named(channel))
 
     def wait(self, gtids: str, seconds: float) -> str:
-        """Return the statement that waits for a GTID set. Its value is 0 when the set is applied."""
+        """Return the statement that waits for a GTID set. Its result is 0 when the set is applied."""
         return self.wait_form.format(gtids=quoted(gtids), seconds=max(seconds, self.shortest_wait))
 
     def _change(self, channel: str, settings: str) -> str:
@@ -156,10 +158,10 @@ class Dialect:
 
 _RETRIES = 100_000
 _NET_TIMEOUT = 10
-"""The seconds of silence after which a replica connects again. The servers' default is a minute."""
+"""The time without data after which a replica reconnects, seconds. The servers' default is a minute."""
 
 _HEARTBEAT = 1
-"""The seconds of silence after which a source sends a heartbeat, with its position."""
+"""The idle time after which a source sends a heartbeat, with its position, seconds."""
 
 _OF_BOTH = (
     "--log-bin=bin",
@@ -242,7 +244,7 @@ DIALECTS: Mapping[Family, Dialect] = {"mariadb": _MARIADB, "mysql": _MYSQL}
 
 
 def quoted(text: str) -> str:
-    """Return a string literal that both families read alike."""
+    """Return a string literal that both families read in the same way."""
     escaped = text.replace("\\", "\\\\").replace("'", "''")
     return f"'{escaped}'"
 

@@ -32,7 +32,7 @@ _ARCHIVE: Mapping[Family, str] = {
 }
 _INSTALL = "mariadb-install-db"
 _BESIDE = (".", "../bin", "../scripts")
-"""The directories in which ``mariadb-install-db`` is looked for, from the directory of ``mariadbd``."""
+"""The directories, relative to that of ``mariadbd``, in which ``mariadb-install-db`` is searched for."""
 
 _VERSION_TIMEOUT = 60.0
 
@@ -48,7 +48,9 @@ class Program:
     install: str = ""
     """The program that makes a data directory. Empty if the server itself makes its data directory."""
     root: str = ""
-    """The root of another system, whose libraries and files the program uses. Empty: those of this machine."""
+    """The root directory of another system, whose libraries and files the program uses. Empty: those of this
+    machine.
+    """
 
     @property
     def command(self) -> list[str]:
@@ -84,7 +86,7 @@ def command_in(root: str, program: str) -> list[str]:
 
 
 def find_program(family: Family, named: str | None = None, root: str = "") -> Program:
-    """Return the program of a family: the named one, that of the environment variable, or the one on the PATH.
+    """Return the server program of a family: the named one, that of the environment variable, or the one on the PATH.
 
     With ``root`` the program is ``usr/sbin/mysqld`` of another system, such as one that debootstrap has made. Raises
     ServerMissing.
@@ -115,7 +117,7 @@ def find_program(family: Family, named: str | None = None, root: str = "") -> Pr
 
 
 def _how_to_install(family: Family) -> str:
-    """Return the way to get the server of a family without losing the other family's, whose packages exclude it."""
+    """Return how to install a family's server without removing the other family's, whose packages exclude it."""
     other: Family = "mariadb" if family == "mysql" else "mysql"
     if _which(_NAME[other]) is not None:
         return (
@@ -131,9 +133,9 @@ def _which(program: str) -> str | None:
 
 @functools.cache
 def _version(family: Family, command: tuple[str, ...], modified: int, size: int) -> str | None:
-    """Return the version that a program tells, or None if the program is no server of this family.
+    """Return the version that a program reports, or None if the program is not a server of this family.
 
-    A program with another time of change or another size is asked again.
+    The result is cached by the file's modification time and size.
     """
     del modified, size
     try:

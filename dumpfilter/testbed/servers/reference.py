@@ -1,11 +1,11 @@
-"""Reference replicas: what a real replica must have, told by a server that reads the unfiltered source.
+"""Reference replicas: servers that read the unfiltered source, with which real replicas are compared.
 
 The law says that filtering before a replica is invisible to the replica's data. A reference is a server of the same
 program with the same rules. It reads the source itself, and filters alone. Replica and reference must have the same
 data and GTID set.
 
-A filter between source and replica that differs from the replica's own filter is a reference of its own, from which
-the replica's reference reads.
+A filter between source and replica that differs from the replica's own filter gets its own reference, from which the
+replica's reference reads.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REWRITE = "replicate-rewrite-db"
 
 @dataclass(frozen=True)
 class Route:
-    """The way of one channel's data: the unfiltered source, and the filters on the way to the replica, in order."""
+    """The path of one channel's data: the unfiltered source, and the filters on the way to the replica, in order."""
 
     source: SourceAddress
     filters: tuple[tuple[str, ...], ...]
@@ -38,7 +38,7 @@ class Route:
 
     @property
     def distinct(self) -> tuple[tuple[str, ...], ...]:
-        """The filters without those that change nothing. There is at least one, which may have no rules."""
+        """The filters without those that have no effect. There is at least one, which may have no rules."""
         found: list[tuple[str, ...]] = []
         for rules in self.filters:
             if rules and (rules not in found[-1:] or _rewrites(rules)):
@@ -47,12 +47,12 @@ class Route:
 
 
 def _rewrites(rules: Sequence[str]) -> bool:
-    """Tell whether rules rename databases, so that a filter in force twice is another one."""
+    """Tell whether rules rename databases, so that applying the filter twice differs from applying it once."""
     return any(rule.removeprefix("--").startswith(_REWRITE) for rule in rules)
 
 
 def _once(routes: Mapping[str, Route]) -> dict[str, Route]:
-    """Return the routes without those that bring the same transactions again.
+    """Return the routes without those that bring the same transactions as another one.
 
     MariaDB refuses two channels that read the same server.
     """
@@ -63,24 +63,24 @@ def _once(routes: Mapping[str, Route]) -> dict[str, Route]:
 
 
 class _Reference:
-    """A reference with the servers from which it reads, if other filters come before its own."""
+    """A reference with the servers from which it reads, if other filters precede its own."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self.between: dict[str, list[Server]] = {}
-        """The servers of each channel, the nearest to the source first."""
+        """The intermediate servers of each channel, the nearest to the source first."""
         self.sources: dict[str, SourceAddress] = {}
 
     @property
     def has_all_gtids(self) -> bool:
-        """Whether the server's GTID set has what a filter before it dropped.
+        """Whether the server's GTID set includes transactions that a filter before it dropped.
 
         A MySQL server writes an empty transaction into its binlog for each one that it drops. MariaDB writes nothing.
         """
         return self.server.family == "mysql" or not any(self.between.values())
 
     def reach(self, gtids: str, deadline: float) -> None:
-        """Wait until the reference has what the replica has. Raises ReplicaBehind."""
+        """Wait until the reference has applied the GTID set of the replica. Raises ReplicaBehind."""
         if self.has_all_gtids:
             wait_for_gtids(self.server, gtids, _left(deadline))
             return
@@ -115,7 +115,7 @@ def _left(deadline: float) -> float:
 
 
 class References:
-    """The references of a topology's replicas. They are started when they are needed, and stay until the end."""
+    """The reference replicas of a topology. They are started when they are needed, and run until the end."""
 
     def __init__(self, directory: Path, spawn: Spawn = spawn_here) -> None:
         self._directory = directory
@@ -130,11 +130,11 @@ class References:
         timeout: float,
         options: Sequence[str] = (),
     ) -> tuple[Difference, ...]:
-        """Return the differences between a replica and its reference. There are none if the law holds.
+        """Return the differences between a replica and its reference; empty if there are none.
 
-        ``routes`` has the way of each channel, and ``options`` the replica's own options. The replica and the reference
-        are compared when both have the same GTID set and neither goes on. Raises ReplicaBehind if the replica is not
-        where the reference is within ``timeout`` seconds, and ServerError.
+        ``routes`` has the route of each channel, and ``options`` the replica's own options. The replica and the
+        reference are compared when both have the same GTID set and neither advances. Raises ReplicaBehind if the
+        replica has not reached the reference's GTID set within ``timeout`` seconds, and ServerError.
         """
         reference = self._reference(replica, routes, options)
         deadline = time.monotonic() + timeout

@@ -14,7 +14,7 @@ from dumpfilter.testbed.servers.session import SqlServer
 from dumpfilter.testbed.values import Place
 
 _TURN = 1.0
-"""The seconds of one wait for GTIDs. After each wait the threads' errors are looked at."""
+"""The length of one wait for GTIDs, seconds. After each wait the threads' errors are checked."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class ThreadError:
 
 @dataclass(frozen=True)
 class ReplicaStatus:
-    """The status of one channel, in the same words for both families."""
+    """The status of one channel, in common terms for both families."""
 
     channel: str
     io_state: str
-    """``Yes``, ``No``, ``Connecting`` or ``Preparing``."""
+    """The state of the I/O thread: ``Yes``, ``No``, ``Connecting`` or ``Preparing``."""
     sql_running: bool
     received: Place
     applied: Place
@@ -46,7 +46,7 @@ class ReplicaStatus:
 
     @property
     def errors(self) -> str:
-        """The errors of both threads as a text. Empty if there are none."""
+        """The errors of both threads as a text; empty if there are none."""
         found = []
         if self.io_error is not None:
             found.append(f"I/O thread: {self.io_error}")
@@ -56,7 +56,7 @@ class ReplicaStatus:
 
     @property
     def sql_state(self) -> str:
-        """``Yes`` or ``No``."""
+        """Whether the SQL thread runs, as ``Yes`` or ``No``."""
         return "Yes" if self.sql_running else "No"
 
     @property
@@ -69,7 +69,7 @@ class ReplicaStatus:
 
     @property
     def has_stopped(self) -> bool:
-        """Whether a thread has stopped for good, so that waiting is in vain."""
+        """Whether a thread has stopped permanently, so that waiting is useless."""
         return self.io_state == "No" or not self.sql_running
 
 
@@ -83,9 +83,9 @@ class Channel:
         self._rules = rules
 
     def follow(self, source: SourceAddress, *, place: Place | None = None, start: bool = True) -> None:
-        """Point the channel at a source, and start its threads.
+        """Set the channel's source, and start its threads unless ``start`` is False.
 
-        Without ``place`` the channel follows by GTID, from what the server has applied. Raises ServerError.
+        Without ``place`` the channel replicates by GTID, from what the server has applied. Raises ServerError.
         """
         words = self.server.dialect
         if self.status() is not None:
@@ -108,19 +108,19 @@ class Channel:
         self.server.sql(self.server.dialect.controlled(verb, self.name, thread))
 
     def set_delay(self, seconds: int, *, applies: bool = True) -> None:
-        """Let the channel apply each transaction so many seconds after its time at the source. 0: at once.
+        """Make the channel apply each transaction ``seconds`` after its time at the source. 0: at once.
 
-        Without ``applies`` the SQL thread, which stands still, is not started.
+        Without ``applies`` the SQL thread, which is stopped, is not started.
         """
         self.server.sql(*self.server.dialect.delay(self.name, seconds, applies=applies))
 
     def status(self) -> ReplicaStatus | None:
-        """Return the channel's status, or None of a channel that has no source."""
+        """Return the channel's status; None if the channel has no source."""
         return next((status for status in replica_status(self.server) if status.channel == self.name), None)
 
 
 def replica_status(server: SqlServer) -> tuple[ReplicaStatus, ...]:
-    """Return the status of all channels of a server. A server that is no replica has none."""
+    """Return the status of all channels of a server; empty if it is not a replica."""
     words = server.dialect
     return tuple(_status(str(row[words.channel_column]), row) for row in server.rows(words.status))
 
@@ -149,9 +149,9 @@ def wait_for_gtids(
 ) -> None:
     """Wait until a replica has applied a GTID set.
 
-    ``held`` returns why somebody holds the replica's threads still, or nothing. The threads of a held replica may
-    start again, so that the wait goes on to its limit. Raises ReplicaBehind when the time is over, or when a thread
-    of the replica has stopped.
+    ``held`` returns why the replica's threads are paused on purpose, or an empty text. The threads of a paused replica
+    may start again, so that the wait continues to its limit. Raises ReplicaBehind after ``timeout`` seconds, or when a
+    thread of the replica has stopped.
     """
     if not gtids:
         return

@@ -1,4 +1,4 @@
-"""A real MariaDB or MySQL server as a process of its own: its files, its accounts, its start and its end."""
+"""A real MariaDB or MySQL server as a child process: its files, its accounts, its start and its end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ADDRESS = "127.0.0.1"
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 60.0
 _ANSWER_TIMEOUT = 3
-"""The longest wait for one answer, seconds. A process that is no server may listen on the port, and never answer."""
+"""The time limit of one answer, seconds. Another process may listen on the port, and never answer."""
 
 _POLL = 0.01
 _LOG_SHOWN = 2000
@@ -46,19 +46,19 @@ _MOST_TRIES = 1000
 
 
 class Process(Protocol):
-    """A process that a :data:`Spawn` has started. ``subprocess.Popen`` is one."""
+    """A process that a :data:`Spawn` function has started. ``subprocess.Popen`` is one."""
 
     pid: int
 
     def poll(self) -> int | None:
-        """Return the exit code, or None of a process that runs."""
+        """Return the exit code, or None while the process runs."""
 
     def send_signal(self, sig: int, /) -> None:
         """Send a signal."""
 
 
 Spawn = Callable[[Sequence[str], Mapping[str, str]], Process]
-"""A function that starts a process with a command line and an environment, without its output."""
+"""A function that starts a process with a command line and an environment. Its output is not returned."""
 
 
 def spawn_here(command: Sequence[str], environment: Mapping[str, str]) -> Process:
@@ -74,11 +74,11 @@ def spawn_here(command: Sequence[str], environment: Mapping[str, str]) -> Proces
 
 
 class Server(SqlServer):
-    """A server with its data in a directory of its own, which can be stopped, killed and started again.
+    """A server with its own data directory, which can be stopped, killed and started again.
 
-    The server listens on a port of 127.0.0.1. It has two accounts with random passwords: ``account`` may do
-    everything, and ``replication`` may read the binlog. Neither is in the binlog. The server also listens on
-    ``data/socket``, where root needs no password.
+    The server listens on a port of 127.0.0.1. It has two accounts with random passwords: ``account`` may do everything,
+    and ``replication`` may read the binlog. Neither is in the binlog. The server also listens on ``data/socket``, where
+    root needs no password.
     """
 
     def __init__(
@@ -102,10 +102,10 @@ class Server(SqlServer):
         Parameters:
             program: the server's program.
             directory: the directory for the server's files. A directory that has the data of an earlier run is used
-                again, with the accounts that it has.
+                again, with its accounts.
             name: the server's name in errors.
             server_id: its server id.
-            options: further options of the command line. They win over the others.
+            options: further options of the command line. They take precedence over the others.
             rules: its own filter rules, by channel.
             init: statements that run once, when the server is new. Those of a source are in its binlog, and those of
                 a replica are not.
@@ -128,7 +128,7 @@ class Server(SqlServer):
         self._is_replica = is_replica
         self._starts = 0
         self._start_options: list[str] = []
-        """The options of the present start alone."""
+        """Options of the current start only."""
         self._log_start = 0
         """The size of the error log at the last start."""
         self._options = [
@@ -145,7 +145,7 @@ class Server(SqlServer):
 
     @property
     def replication_password_file(self) -> Path:
-        """The file with the password of ``replication`` alone, for ``mysql://…?password-file=FILE``."""
+        """The file with only the password of ``replication``, for ``mysql://…?password-file=FILE``."""
         return self.directory / "replication.password"
 
     @property
@@ -172,7 +172,7 @@ class Server(SqlServer):
         return self._first_statements.exists()
 
     def prepare(self) -> None:
-        """Make the data directory and the passwords, if the server has none. Raises ServerFailed."""
+        """Create the data directory and the passwords, if the server has none. Raises ServerFailed."""
         if not self.data.exists():
             self.directory.mkdir(parents=True, exist_ok=True)
             (self.directory / "tmp").mkdir(exist_ok=True)
@@ -214,7 +214,7 @@ class Server(SqlServer):
     def launch(self, *, replicates: bool = True) -> None:
         """Start the server's process. :meth:`wait_until_ready` waits for it. Raises ServerFailed.
 
-        Without ``replicates`` the threads of a replica stand still until they are started.
+        Without ``replicates`` the replication threads stay stopped until they are started.
         """
         if self.is_running:
             return
@@ -258,7 +258,7 @@ class Server(SqlServer):
         ]
 
     def wait_until_ready(self, timeout: float = START_TIMEOUT) -> None:
-        """Wait until the server answers, and let a new server run its first statements.
+        """Wait until the server answers. A new server then runs its first statements.
 
         Raises ServerFailed with the end of the error log.
         """
@@ -322,16 +322,16 @@ class Server(SqlServer):
 
     @property
     def pid(self) -> int | None:
-        """The number of the server's process, or None of a server that does not run."""
+        """The id of the server's process; None if the server does not run."""
         return self.process.pid if self.process is not None and self.is_running else None
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
-        """Stop the server in order, and wait for its end. A server that does not end is killed."""
+        """Stop the server by a regular shutdown, and wait for its end. A server that does not end in time is killed."""
         self.ask_to_stop()
         self._wait_for_end(timeout)
 
     def ask_to_stop(self) -> None:
-        """Tell the server to stop. :meth:`stop` also waits for its end."""
+        """Ask the server to shut down, without waiting. :meth:`stop` also waits for its end."""
         if self.process is None or not self.is_running:
             return
         if self._is_new:
@@ -342,7 +342,7 @@ class Server(SqlServer):
         self.process.send_signal(signal.SIGTERM)
 
     def _end_dumps(self) -> None:
-        """End MySQL's dump threads, which would hold up the server's end for about ten seconds."""
+        """End MySQL's dump threads, which would delay the server's end by about ten seconds."""
         if self.family != "mysql":
             return
         with contextlib.suppress(ServerError, ConnectionLost):
@@ -358,7 +358,7 @@ class Server(SqlServer):
         self._wait_for_end(STOP_TIMEOUT)
 
     def ask_to_die(self) -> None:
-        """Kill the server without a wait for its end."""
+        """Kill the server, without waiting for its end."""
         if self.process is not None and self.is_running:
             self.process.send_signal(signal.SIGKILL)
 
@@ -383,7 +383,7 @@ class Server(SqlServer):
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def _told(self) -> str:
-        """Return the error log since the last start."""
+        """Return the part of the error log since the last start."""
         return self.log.read_bytes()[self._log_start :].decode(errors="replace") if self.log.exists() else ""
 
     def channel(self, name: str = "") -> Channel:
@@ -397,7 +397,7 @@ class Server(SqlServer):
 
 
 def end_servers(servers: Sequence[Server]) -> None:
-    """End servers whose data nobody needs any more, all at once."""
+    """Kill all servers at once, whose data are not needed any more."""
     for server in servers:
         server.ask_to_die()
     for server in servers:
@@ -405,9 +405,9 @@ def end_servers(servers: Sequence[Server]) -> None:
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that no process listens on now.
+    """Return a port of 127.0.0.1 on which no process listens now.
 
-    The port is below the ones that the system gives to outgoing connections. So none of them takes it while a server
+    The port is below the range that the system uses for outgoing connections. So none of them takes it while a server
     is stopped.
     """
     highest = 32_768

@@ -1,4 +1,4 @@
-"""SQL on a real server: connections, statements, and what a server tells about its binlog."""
+"""SQL on a real server: connections, statements, and the state of its binlog."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Account:
 
 
 class SqlServer:
-    """A server that statements can be sent to over TCP."""
+    """A server to which SQL statements can be sent over TCP."""
 
     wants_tls = False
-    """Whether connections use TLS if the server has it. For TLS, PyMySQL reads all authorities' certificates."""
+    """Whether connections use TLS if the server offers it. For TLS, PyMySQL loads all CA certificates of the system."""
 
     def __init__(self, name: str, family: Family, host: str, port: int, account: Account) -> None:
         self.name = name
@@ -44,7 +44,7 @@ class SqlServer:
 
     @property
     def dialect(self) -> Dialect:
-        """The words of the server's family."""
+        """The options and statements of the server's family."""
         return DIALECTS[self.family]
 
     @property
@@ -74,9 +74,9 @@ class SqlServer:
     def sql(
         self, *statements: str, arguments: Any = None, database: str | None = None
     ) -> list[tuple[Any, ...]]:
-        """Run statements over a new connection, and return the rows of the last one.
+        """Run statements on a new connection, and return the rows of the last one.
 
-        ``arguments`` are those of PyMySQL's ``Cursor.execute``, and ``database`` is the current database. Raises
+        ``arguments`` are those of PyMySQL's ``Cursor.execute``, and ``database`` is the default database. Raises
         ConnectionLost and StatementRefused.
         """
         return self._run(statements, arguments, database=database)
@@ -107,7 +107,7 @@ class SqlServer:
         return refused
 
     def value(self, expression: str) -> str:
-        """Return the value of an SQL expression as text, and an empty text for NULL."""
+        """Return the value of an SQL expression as text; an empty text for NULL."""
         ((found,),) = self.sql(f"SELECT {expression}")
         return "" if found is None else str(found).replace("\n", "")
 
@@ -119,7 +119,7 @@ class SqlServer:
         return Place(str(rows[0][0]), int(rows[0][1]))
 
     def binlog_gtids(self) -> str:
-        """Return the GTID set of everything in the server's binlog."""
+        """Return the GTID set of all transactions in the server's binlog."""
         return self.value(self.dialect.binlog_gtids)
 
     def applied_gtids(self) -> str:
@@ -128,7 +128,7 @@ class SqlServer:
 
 
 class RunningServer(SqlServer):
-    """A server that runs already, which nobody here starts or stops."""
+    """A server that is already running, and that is neither started nor stopped here."""
 
     wants_tls = True
 

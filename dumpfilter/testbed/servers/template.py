@@ -1,6 +1,6 @@
 """Data directories of new servers, copied from a template that is made once for each program.
 
-The template is in the user's cache directory. Processes that need the template at the same time wait for one another.
+The template is in the user's cache directory. Concurrent processes that need the same template wait for one another.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ CACHE_VARIABLE = "DUMPFILTER_CACHE"
 """The environment variable that names another cache directory."""
 
 _FORM = 1
-"""The form of a template. A change of what a template holds needs a new number."""
+"""The version of templates. It must change when the content of templates changes."""
 
 _TIMEOUT = 300.0
 _LOG_SHOWN = 2000
 _KEPT_SECONDS = 30 * 86_400.0
-"""The age at which a template that nobody used is removed."""
+"""The time without use after which a template is removed, seconds."""
 
 _FICLONE = 0x40049409
 """The request of ``ioctl`` that lets two files share their blocks, on Btrfs, XFS and other file systems."""
@@ -39,11 +39,11 @@ _FIXED_AT_FIRST = (
     "innodb-undo-tablespaces",
     "innodb-data-file-path",
 )
-"""Options that a data directory keeps from its making on."""
+"""Options that are fixed when a data directory is created."""
 
 
 def cache_directory() -> Path:
-    """Return the directory for files that dumpfilter can make again."""
+    """Return the directory for files that dumpfilter can regenerate."""
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named)
@@ -52,10 +52,11 @@ def cache_directory() -> Path:
 
 
 def make_data(program: Program, directory: Path, small: Sequence[str], options: Sequence[str] = ()) -> None:
-    """Make the data directory ``directory`` of a new server.
+    """Create the data directory ``directory`` of a new server.
 
-    ``small`` has the options of the program's family with which each server runs. Of ``options``, those that a data
-    directory keeps from its making on are used. Raises ServerFailed if the program cannot make a data directory.
+    ``small`` has the options of the program's family with which each server runs. Of ``options``, only those that are
+    fixed at the creation of a data directory are used. Raises ServerFailed if the program cannot create a data
+    directory.
     """
     fixed = [*small, *(option for option in options if _name(option) in _FIXED_AT_FIRST)]
     try:
@@ -88,7 +89,7 @@ def _name(option: str) -> str:
 
 @contextlib.contextmanager
 def _template(program: Program, fixed: Sequence[str]) -> Iterator[Path]:
-    """Yield the template's data directory, and keep other processes from its removal inside the context."""
+    """Yield the template's data directory. Inside the context no other process removes it."""
     cache = cache_directory() / "servers"
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
     home = cache / _key(program, fixed)
@@ -127,7 +128,7 @@ def _key(program: Program, fixed: Sequence[str]) -> str:
 
 
 def _remove_old(cache: Path) -> None:
-    """Remove templates that nobody used for a long time, and that nobody is copying."""
+    """Remove templates that have not been used for a long time, and that no process is copying."""
     for lock_path in cache.glob("*.lock"):
         home = lock_path.with_suffix("")
         with contextlib.suppress(OSError), open(lock_path, "w") as lock:
@@ -138,7 +139,7 @@ def _remove_old(cache: Path) -> None:
 
 
 def _make(program: Program, data: Path, fixed: Sequence[str]) -> None:
-    """Let the program make a data directory. Its only account is root, over the socket."""
+    """Let the program create a data directory. Its only account is root, over the socket."""
     temporary = data.with_name(f"{data.name}.tmp")
     temporary.mkdir(parents=True)
     common = [f"--datadir={data}", f"--tmpdir={temporary}", *as_root(), *fixed]
@@ -157,7 +158,7 @@ def _make(program: Program, data: Path, fixed: Sequence[str]) -> None:
 
 
 _WITHOUT_ROOT_OVER_TCP = b"DELETE FROM mysql.global_priv WHERE User = 'root' AND Host <> 'localhost';\n"
-"""The statement for ``mariadbd --bootstrap``, since ``mariadb-install-db`` makes accounts without a password."""
+"""The statement for ``mariadbd --bootstrap``, since ``mariadb-install-db`` creates accounts without a password."""
 
 
 def _run(command: list[str], environment: dict[str, str], statements: bytes = b"") -> None:
@@ -187,5 +188,5 @@ def _run(command: list[str], environment: dict[str, str], statements: bytes = b"
 
 
 def as_root() -> list[str]:
-    """Return the option without which a server refuses to run as root."""
+    """Return the option without which a server refuses to run as root; empty for other users."""
     return ["--user=root"] if os.geteuid() == 0 else []
