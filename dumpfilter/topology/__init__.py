@@ -1,4 +1,5 @@
-"""Topologies: nodes and links, from a file, a short string or Python.
+"""Topologies: nodes (servers, masters, slaves, recordings) and the links between them, from a file, a short string or
+Python.
 
 Enters: TOML, a short string or Python calls. Leaves: one checked model of nodes and links, and links that delay and
 cut. It imports filter, binlog and base.

@@ -20,7 +20,9 @@ from dumpfilter.topology.model import Node, Reading, Topology, parse_outage
 from dumpfilter.topology.resolve import node_of, resolve
 
 Source = str | Node | Reading
-"""A source of a node: its name, the node itself, or :func:`read` with a link and rules of the channel."""
+"""A source that a node reads: its name, the node itself, or the result of :func:`read`, with a link and rules of its
+own.
+"""
 
 
 def link(
@@ -30,7 +32,8 @@ def link(
     jitter: str | float = 0.0,
     down: str | Sequence[str] = (),
 ) -> LinkShape:
-    """Return the shape of a link. Numbers are bits per second, and seconds. Raises OptionError.
+    """Return the shape of a link: its rate (a number is bits per second), delay and jitter (numbers are seconds), and
+    outages.
 
     >>> link("2mbit", delay="50ms", down="60s-120s")
     LinkShape(rate=2000000, delay=0.05, jitter=0.0, outages=(Outage(start=60.0, end=120.0),))
@@ -44,7 +47,7 @@ def link(
 
 
 def read(source: str | Node, *, rules: Sequence[str] = (), link: LinkShape = PLAIN) -> Reading:
-    """Return one source of a node with several sources, with the rules and the link of its channel."""
+    """Return one source of a node that has several, with filter rules and a link for this source's channel only."""
     name = source if isinstance(source, str) else source.name
     (reading,) = _node(name, {"from": {"node": name, "rules": tuple(rules), "link": link}}).reads
     return reading
@@ -64,7 +67,12 @@ def server(
     gtid: bool = True,
     tls: bool = False,
 ) -> Node:
-    """Return a real server that is started for the topology. With ``reads`` the server is a replica."""
+    """Return the node of a database server that is started for the topology. With ``reads`` the server is a replica.
+
+    ``program`` is the server's executable (None: the one on the PATH), and ``root`` a root directory that contains it.
+    ``init`` are SQL statements that run once, when the server is new. With ``gtid`` False a replica continues by file
+    and position.
+    """
     table = {
         "server": family,
         "program": program,
@@ -82,7 +90,9 @@ def running(name: str, url: str) -> Node:
 
 
 def recording(name: str, binlogs: str | PathLike[str], *, speed: float | None = 1.0) -> Node:
-    """Return a recorded binlog set. ``speed`` None means that the whole set is there from the beginning."""
+    """Return the node of a recorded binlog set, which is replayed ``speed`` times as fast as it was written. ``speed``
+    None: the whole set is there from the beginning.
+    """
     return _node(name, {"binlogs": Path(binlogs), "speed": speed})
 
 
@@ -94,7 +104,11 @@ def workload(
     seed: int = 1,
     style: Family | None = None,
 ) -> Node:
-    """Return a generated workload with its master. The master has the name; the files are called ``NAME-workload``."""
+    """Return the node of a generated binlog set of ``size`` bytes, with a master that serves the set.
+
+    The set grows by ``rate`` bits per second (None: all at once), in the ``style`` of a server family (None: the family
+    of the first server that reads it). The master has the name ``name``; the files are called ``NAME-workload``.
+    """
     return _node(
         name, {"workload": {"size": size, "rate": rate, "seed": seed, "style": style}, "role": "master"}
     )
@@ -103,7 +117,9 @@ def workload(
 def master(
     name: str, reads: Source, *, link: LinkShape = PLAIN, options: Sequence[str] = (), tls: bool = False
 ) -> Node:
-    """Return a master of dumpfilter that reads a server, a recording or a workload."""
+    """Return the node of a master of dumpfilter, which reads a server, a recording or a workload and serves it to
+    slaves.
+    """
     return _node(name, {"role": "master", "tls": tls}, reads, (), link, options)
 
 
@@ -116,12 +132,16 @@ def slave(
     options: Sequence[str] = (),
     tls: bool = False,
 ) -> Node:
-    """Return a slave of dumpfilter. ``rules`` and ``link`` count for each source that is not a :func:`read`."""
+    """Return the node of a slave of dumpfilter. ``rules`` (filter rules) and ``link`` hold for each source that is not
+    a :func:`read`.
+    """
     return _node(name, {"role": "slave", "tls": tls}, reads, rules, link, options)
 
 
 def make_topology(*nodes: Node, name: str = "topology") -> Topology:
-    """Return the checked topology of some nodes. Raises OptionError that names the node, and says the cure."""
+    """Check nodes and return the topology that they form. Raises OptionError, whose text names the node and says how to
+    mend it.
+    """
     return resolve(nodes, name)
 
 

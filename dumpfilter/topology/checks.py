@@ -1,4 +1,4 @@
-"""The rules that a topology must obey, whichever notation made it."""
+"""The rules that a topology must obey, whether it was written in TOML, as a short string or in Python."""
 
 from __future__ import annotations
 
@@ -11,16 +11,22 @@ from dumpfilter.topology.links.shape import PLAIN
 from dumpfilter.topology.model import KINDS, Node, Reading, Topology, filter_of, semantics_of
 
 Where = Callable[[str, str], str]
-"""A function that returns the place of a node's key for an error, from the names of the node and the key."""
+"""A function that returns where the key of a node was written, for error texts. It takes the names of the node and the
+key.
+"""
 
 
 def of_node(node: str, key: str) -> str:
-    """Return the place of a node's key in a topology that no notation has made."""
+    """Return where a node's key stands, for errors about a topology that was made in Python."""
     return f"node {node}: {key}".rstrip(": ")
 
 
 def check_topology(topology: Topology, where: Where = of_node) -> None:
-    """Check that each node can read its sources. Raises OptionError that names the node and the key."""
+    """Check that each node of a topology can read its sources. Raises OptionError, whose text names the node and the
+    key.
+
+    ``where`` makes the begin of the error's text.
+    """
     for node in topology.nodes:
         match node.kind:
             case "master":
@@ -102,7 +108,9 @@ def _check_server(topology: Topology, node: Node, where: Where) -> None:
 
 
 def _families(topology: Topology, name: str) -> list[tuple[str, Family]]:
-    """Return the nodes that wrote the events of a node, as far as their families are known."""
+    """Return the nodes whose servers (or workloads) wrote the events that a node gets, with their families. Nodes of
+    unknown family are left out.
+    """
     found: list[tuple[str, Family]] = []
     seen, waiting = {name}, [name]
     while waiting:

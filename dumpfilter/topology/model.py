@@ -1,4 +1,4 @@
-"""The model of a topology: its nodes, who reads from whom, and the links between them.
+"""The model of a topology: its nodes, which node reads from which, and the links between them.
 
 Each notation (TOML, the short string, Python) writes the same tables: the fields of :class:`Node` and of the models
 within it. :func:`dumpfilter.topology.resolve.resolve` makes a :class:`Topology` of them. :mod:`dumpfilter.testbed` runs
@@ -37,16 +37,18 @@ Kind = Literal["server", "running", "recording", "workload", "master", "slave"]
 
 
 class KindOfNode(NamedTuple):
-    """The facts about one kind of nodes that all notations and checks need."""
+    """The properties of one kind of nodes that notations and checks need."""
 
     key: str = ""
-    """The key of a node that says its kind. Empty: a node of dumpfilter, whose role says it."""
+    """The key of a node's table that determines this kind. Empty: a node of dumpfilter, whose role determines it."""
     keys: tuple[str, ...] = ()
-    """The further keys that go with this kind only."""
+    """The further keys that only nodes of this kind may have."""
     is_files: bool = False
     """Whether the node is a binlog set, which its master reads without a network."""
     only_serves: str = ""
-    """The kind in words, if the topology gives it neither sources, nor a command line, nor a certificate."""
+    """A name of the kind for errors, such as "a recording", if such a node can have no sources, options and
+    certificate. Else empty.
+    """
 
 
 KINDS: Mapping[Kind, KindOfNode] = {
@@ -59,14 +61,14 @@ KINDS: Mapping[Kind, KindOfNode] = {
 }
 
 DEFAULT_STYLE: Family = "mysql"
-"""The style of a workload that reaches no real server."""
+"""The server family whose style a workload has if its events reach no real server."""
 
 AT_ONCE = "at-once"
-"""The speed of a recording that is there as a whole from the beginning."""
+"""The word for a speed at which a whole recording is there from the beginning."""
 
 
 def parse_outage(text: str) -> Outage:
-    """Return the outage that a text such as ``60s-120s`` means. ``60s-`` has no end. Raises OptionError.
+    """Return the outage that a text such as ``60s-120s`` describes. ``60s-`` has no end. Raises OptionError.
 
     >>> parse_outage("60s-2m")
     Outage(start=60.0, end=120.0)
@@ -81,7 +83,7 @@ def parse_outage(text: str) -> Outage:
 
 
 def format_outage(outage: Outage) -> str:
-    """Return an outage as a text.
+    """Return an outage as text that :func:`parse_outage` reads.
 
     >>> format_outage(Outage(60, 120)), format_outage(Outage(5, None))
     ('60s-120s', '5s-')
@@ -90,7 +92,7 @@ def format_outage(outage: Outage) -> str:
 
 
 def parse_speed(text: str) -> float | None:
-    """Return the speed of a recording: a factor, or None for ``at-once``. Raises OptionError.
+    """Return the speed of a recording's replay: a factor, or None for ``at-once``. Raises OptionError.
 
     >>> parse_speed("10"), parse_speed("at-once")
     (10.0, None)
@@ -109,7 +111,10 @@ def parse_speed(text: str) -> float | None:
 
 
 def _unit(parse: Callable[[str], Any], example: str) -> BeforeValidator:
-    """Return a validator that reads a text with a unit. Pydantic adds the key to the errors of a ValueError."""
+    """Return a pydantic validator that parses a text with a unit by ``parse``. ``example`` is a right text, for errors.
+
+    Numbers without a unit are accepted in Python, but not in a notation that a person wrote.
+    """
 
     def validate(value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, str):
@@ -148,7 +153,7 @@ def _sources(value: object) -> object:
 
 
 def full_rule(text: str) -> str:
-    """Return a rule with the full name of its option. Raises OptionError for a rule that no filter takes.
+    """Return a filter rule with the full name of its option. Raises OptionError for a name that is no rule.
 
     >>> full_rule("do-db=shop"), full_rule("--replicate_do_db=shop"), full_rule("do=shop.%")
     ('replicate-do-db=shop', 'replicate-do-db=shop', 'do=shop.%')
@@ -171,7 +176,8 @@ def full_rule(text: str) -> str:
 
 
 def semantics_of(rules: Iterable[str]) -> FilterSemantics:
-    """Return the semantics of a channel's rules. No rules are classic.
+    """Return the semantics of a channel's rules: EFFECTIVE for DO, IGNORE and REWRITE rules, else CLASSIC (also without
+    rules).
 
     >>> str(semantics_of(("do=shop.%",)))
     'effective'
@@ -183,9 +189,9 @@ def semantics_of(rules: Iterable[str]) -> FilterSemantics:
 def filter_of(
     rules: Sequence[str], names: NameRules, semantics: FilterSemantics | None = None
 ) -> ReplicationFilter:
-    """Return the filter of a channel's rules, which may begin with dashes. Raises OptionError.
+    """Return the replication filter of a channel's rules, written with or without ``--``. Raises OptionError.
 
-    Without ``semantics`` the rules' names tell them. ``names`` are the rules by which the server compares names.
+    ``semantics`` None: it follows from the rules' names. ``names`` says how the server compares schema and table names.
     """
     semantics = semantics or semantics_of(rules)
     options = [parse_option(f"--{rule.removeprefix('--')}", semantics) for rule in rules]
@@ -211,7 +217,9 @@ Speed = Annotated[
 
 
 class LinkTable(Model):
-    """The table ``link`` of a node, of one of its sources, or of a slave in a slaves file."""
+    """The table ``link`` of a node, of one of its sources, or of a slave in a slaves file, with texts such as
+    ``2mbit``.
+    """
 
     rate: Rate | None = None
     delay: Time = 0.0
@@ -220,12 +228,12 @@ class LinkTable(Model):
 
     @classmethod
     def of(cls, shape: LinkShape) -> dict[str, Any]:
-        """Return the table of a shape, without the keys that have their defaults."""
+        """Return the table of a link's shape, without keys that have their default values."""
         table = cls(rate=shape.rate, delay=shape.delay, jitter=shape.jitter, down=shape.outages)
         return table.model_dump(exclude_defaults=True)
 
     def shape(self) -> LinkShape:
-        """Return the shape of the link."""
+        """Return the table as the shape of a link."""
         return LinkShape(self.rate, self.delay, self.jitter, self.down)
 
 
@@ -240,12 +248,12 @@ else:
 
 
 class Reading(Model):
-    """One source of a node: a channel of the node, the link to the source, and the filter of the channel."""
+    """One source that a node reads: the channel's filter rules, and the link to the source."""
 
     source: Annotated[str, Field(alias="node")]
     """The name of the node that is read."""
     rules: Rules = ()
-    """Filter rules of this channel, as options such as ``replicate-do-db=shop``."""
+    """Filter rules of this channel, as options without dashes, such as ``replicate-do-db=shop``."""
     link: Shape = PLAIN
 
 
@@ -253,38 +261,39 @@ class Workload(Model):
     """A generated binlog set that grows at a steady rate."""
 
     size: Size = 1 << 20
-    """The bytes that are generated in all."""
+    """The size of the whole generated set, bytes."""
     rate: Rate | None = None
-    """The bits per second at which the set grows. None: all at once."""
+    """The bits per second by which the set grows. None: all of it is there at once."""
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
     style: Family | None = None
-    """In a topology never None. A notation may leave out the family of the first real server that is reached, or
-    else ``mysql``."""
+    """The server family whose style the events have. None (only before the topology is resolved): the family of the
+    first real server that is reached, or else ``mysql``.
+    """
 
 
 class Node(Model):
-    """A node of a topology. Which keys are set says what kind of node it is.
+    """A node of a topology. Its kind (server, recording, master …) follows from the keys that are set.
 
     A node of a :class:`Topology` has its role, and each of its sources has its own rules and link.
     """
 
     name: Annotated[str, Field(exclude=True)] = ""
     server: Family | None = None
-    """A real server of this family that is started for the topology. One that reads a node is a real replica."""
+    """The family of a database server that is started for the topology. A server that reads a node is a replica."""
     program: str | None = None
-    """The server's program. None: the program of the family on the PATH."""
+    """The path of the server's executable. None: the family's executable on the PATH."""
     root: str | None = None
-    """The root of another system that has MySQL, so that a machine with MariaDB can start MySQL's server."""
+    """The root directory of another system with MySQL, so that a machine with MariaDB can start MySQL's server."""
     init: Texts = ()
     """SQL statements that run once, when the server is new."""
     gtid: bool = True
-    """Whether a replica continues by GTIDs. False: by file and position."""
+    """Whether a replica continues by GTIDs. False: by binlog file and position."""
     connect: str | None = None
-    """The address of a server that runs already. The topology reads from it, and never stops it."""
+    """The URL of a server that runs already. The topology reads from it, and never stops it."""
     binlogs: Annotated[Path, PlainSerializer(str)] | None = None
-    """A binlog set that is replayed as if a server were writing it."""
+    """The path of a binlog set that is replayed as if a server were writing it."""
     speed: Speed = 1.0
-    """1: at the pace of the events' times. n: n times faster. None: all at once."""
+    """The speed of the replay. 1: at the pace of the events' timestamps. n: n times as fast. None: all at once."""
     workload: (
         Annotated[
             Workload, BeforeValidator(lambda value: {"size": value} if isinstance(value, str) else value)
@@ -292,28 +301,30 @@ class Node(Model):
         | None
     ) = None
     role: Role | None = None
-    """The role of a node of dumpfilter. A master with a workload stands for both: the workload gets another name."""
+    """Whether a node of dumpfilter is a master or a slave. A workload with the role ``master`` becomes two nodes, and
+    the workload gets another name.
+    """
     reads: Annotated[tuple[Reading, ...], BeforeValidator(_sources), Field(alias="from")] = ()
-    """The sources of the node. With more than one source, each channel has the name of its source."""
+    """The sources that the node reads. With several sources, the channel of each has the source's name."""
     rules: Rules = ()
-    """The rules of each source that has none of its own."""
+    """The filter rules of each source that has none of its own."""
     link: Shape = PLAIN
     """The link to each source that has none of its own."""
     options: Texts = ()
-    """Further options of the node's command line, such as ``--binlog-format=ROW``."""
+    """Further options for the command line of the node's process, such as ``--binlog-format=ROW``."""
     tls: bool = False
-    """Whether the readers of the node connect by TLS, and verify the certificate of the topology."""
+    """Whether the readers of the node connect by TLS, and verify the topology's certificate."""
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds of which the node has the key. At most one is right."""
+        """The kinds whose keys the node has. More than one is an error."""
         return tuple(
             kind for kind, facts in KINDS.items() if facts.key and getattr(self, facts.key) is not None
         )
 
     @property
     def kind(self) -> Kind:
-        """The kind of the node. A node of dumpfilter without a role is a slave."""
+        """The kind of the node. A node without a key of a kind has its role's kind, or is a slave."""
         return next(iter(self.kinds), self.role or "slave")
 
     @property
@@ -323,21 +334,21 @@ class Node(Model):
 
     @property
     def is_own(self) -> bool:
-        """Whether the node is a master or a slave of dumpfilter."""
+        """Whether the node is a master or a slave of dumpfilter, and not a server or files."""
         return not KINDS[self.kind].key
 
     @property
     def family(self) -> Family:
-        """The family of a real server that the topology starts."""
+        """The server family of a server that the topology starts. Other nodes have none and must not be asked."""
         assert self.server is not None
         return self.server
 
     def with_(self, **changes: object) -> Node:
-        """Return the node with other values of some fields."""
+        """Return a copy of the node in which the given fields have other values."""
         return self.model_copy(update=changes)
 
     def with_own_sources(self) -> Node:
-        """Return the node with rules and a link at each source, instead of those that the sources share."""
+        """Return a copy in which each source without rules or a link of its own has those of the node."""
         if not self.reads:
             return self
         shared = {"rules": self.rules, "link": self.link}
@@ -350,13 +361,13 @@ class Node(Model):
         return self.with_(reads=reads, rules=(), link=PLAIN)
 
     def with_options(self, *options: str) -> Node:
-        """Return the node with further options."""
+        """Return a copy with further command line options at the end."""
         return self.with_(options=(*self.options, *options))
 
 
 @dataclass(frozen=True)
 class Link:
-    """The network connection between a node and one of its sources."""
+    """The network connection from a node (``target``) to one of its sources."""
 
     source: str
     target: str
@@ -370,7 +381,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Topology:
-    """Nodes that read from one another, without circles. Sources stand before their readers."""
+    """Nodes that read from one another, without cycles. In ``nodes`` each source stands before its readers."""
 
     nodes: tuple[Node, ...]
     name: str = "topology"
@@ -395,12 +406,14 @@ class Topology:
         return name in self._by_name
 
     def readers(self, name: str) -> tuple[Node, ...]:
-        """Return the nodes that read from a node."""
+        """Return the nodes that read directly from the node with this name."""
         return tuple(self._readers.get(name, ()))
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """The network connections. A master reads a recording or a workload from files, without a link."""
+        """The network connections between the nodes. A master that reads a recording or a workload has none, since it
+        reads files.
+        """
         return tuple(
             Link(reading.source, node.name, reading.link)
             for node in self.nodes

@@ -26,13 +26,13 @@ from dumpfilter.topology.checks import Where, check_topology, of_node
 from dumpfilter.topology.model import DEFAULT_STYLE, KINDS, Node, Role, Topology
 
 MOST_NODES = 1000
-"""The most nodes of a topology. Each one becomes a process."""
+"""The limit of a topology's nodes. Each one becomes a process."""
 
 MOST_SOURCES = 64
-"""The most nodes on the way from the first source to a node. A simulation computes each way anew."""
+"""The limit of the nodes in a chain before a node. A simulation computes each chain anew."""
 
 LONGEST_NAME = 64
-"""The longest name of a node, characters, since a channel has the name of its source."""
+"""The limit of a node name's length, characters, since a channel has the name of its source."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 
@@ -44,11 +44,12 @@ _PLACE_OF_KEY = {
     "size": 'the size of the workload: workload = { size = "1M" }',
     "do-db": 'a filter rule: rules = ["replicate-do-db=…"]',
 }
-"""The right place of keys that people write directly into a node."""
+"""For keys that people write directly into a node: where they belong, for the error's text."""
 
 
 def node_of(name: str, table: Mapping[str, Any], where: Where, *, written: bool = True) -> Node:
-    """Return a node of a table as a notation has it. ``written`` says that sizes and times need units.
+    """Return the node that a table of a notation describes. ``written``: a person wrote the table, so sizes and times
+    need units.
 
     Raises OptionError that names the node and the key.
     """
@@ -69,9 +70,10 @@ def resolve(
     name: str = "topology",
     where: Where = of_node,
 ) -> Topology:
-    """Return the topology that the nodes describe, with sources before their readers.
+    """Return the topology that nodes as written describe: with roles, masters in between, and sources before their
+    readers.
 
-    Raises OptionError that names the node and the key, and says the cure.
+    Raises OptionError, whose text names the node and the key, and says how to mend it.
     """
     written = _by_name([node.with_own_sources() for node in nodes], where)
     for node in written.values():
@@ -97,7 +99,7 @@ def resolve(
 
 
 def check_name(name: str, where: str) -> None:
-    """Check the name of a node. Raises OptionError at ``where``."""
+    """Check the name of a node. Raises OptionError, whose text begins with ``where``."""
     if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         raise OptionError(
             f"{where}: {name!r} is no name of a node: use at most {LONGEST_NAME} letters, digits, - and _"
@@ -130,7 +132,9 @@ def _by_name(nodes: list[Node], where: Where) -> dict[str, Node]:
 
 
 def _check_keys(node: Node, nodes: Mapping[str, Node], where: Where) -> None:
-    """Check that the keys of a node go together, and that its sources are nodes. Raises OptionError."""
+    """Check that the keys of a node may stand together, and that all its sources exist in ``nodes``. Raises
+    OptionError.
+    """
     kinds, given = node.kinds, node.model_fields_set
     if len(kinds) > 1:
         raise OptionError(
@@ -180,7 +184,7 @@ def _check_keys(node: Node, nodes: Mapping[str, Node], where: Where) -> None:
 
 
 def _sources_first(nodes: Mapping[str, Node], where: Where) -> list[Node]:
-    """Return the nodes in an order in which each stands after its sources. Raises OptionError for a circle."""
+    """Return the nodes in an order in which each stands after its sources. Raises OptionError for a cycle."""
     position = {name: at for at, name in enumerate(nodes)}
     sorter = TopologicalSorter(
         {name: [reading.source for reading in node.reads] for name, node in nodes.items()}
@@ -206,7 +210,10 @@ def _sources_first(nodes: Mapping[str, Node], where: Where) -> list[Node]:
 
 
 def _check_depth(ordered: list[Node], where: Where) -> None:
-    """Check the length of the way to each node. ``ordered`` has sources before their readers. Raises OptionError."""
+    """Check that no node has more than ``MOST_SOURCES`` nodes before it in a chain. Raises OptionError.
+
+    ``ordered`` has sources before their readers.
+    """
     sources: dict[str, int] = {}
     for node in ordered:
         sources[node.name] = max((sources[reading.source] + 1 for reading in node.reads), default=0)
@@ -218,13 +225,15 @@ def _check_depth(ordered: list[Node], where: Where) -> None:
 
 
 def _with_masters(ordered: list[Node]) -> list[Node]:
-    """Return the nodes with the masters that the notation leaves out, and with roles."""
+    """Return the nodes with their roles, and with the masters that a person may leave out between a source and its
+    readers.
+    """
     taken = {node.name.casefold() for node in ordered}
     roles: dict[str, Role | None] = {}
     files: dict[str, str] = {}
-    """The new names of recordings and workloads whose masters took their names."""
+    """The new names of recordings and workloads, by their old names, which their masters took."""
     between: dict[str, str] = {}
-    """The masters in between, by the name of the source as the notation has it."""
+    """The name of the master that stands between a source and its readers, by the source's name as written."""
     made: list[Node] = []
     readers: dict[str, list[Node]] = {}
     tls = {node.name: node.tls for node in ordered}
@@ -262,7 +271,9 @@ def _master(name: str, source: str, *, tls: bool) -> Node:
 
 
 def _gets_own_master(node: Node, readers: Mapping[str, list[Node]]) -> bool:
-    """Tell whether a master takes the name of a recording or workload. ``readers`` has the readers of each node."""
+    """Return whether a recording or workload gets a master of its own, which takes its name. ``readers`` has the
+    readers of each node by name.
+    """
     mine = readers.get(node.name, [])
     if node.role:
         return not mine or any(each.role != "master" for each in mine)
@@ -270,7 +281,9 @@ def _gets_own_master(node: Node, readers: Mapping[str, list[Node]]) -> bool:
 
 
 def _role(node: Node, roles: Mapping[str, Role | None], has_readers: bool) -> Role | None:
-    """Return the role of a node. ``roles`` has its sources' roles, and None for servers, recordings and workloads."""
+    """Return the role of a node, or None if it is no node of dumpfilter. ``roles`` has the roles of its sources by
+    name.
+    """
     if node.kinds or node.role:
         return node.role
     has_rules = any(reading.rules for reading in node.reads)
@@ -292,7 +305,9 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def _families_reached(ordered: list[Node]) -> dict[str, Family]:
-    """Return the family of the first real server that a node's events reach, for each node that reaches a server."""
+    """Return the family of the first real server that a node's events reach, by the node's name. Others are
+    left out.
+    """
     nodes = {node.name: node for node in ordered}
     found: dict[str, Family] = {}
     for server in ordered:

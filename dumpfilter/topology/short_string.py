@@ -78,14 +78,18 @@ class _Attribute(NamedTuple):
 
 @dataclass
 class _Mention:
-    """One place of the string at which a node stands."""
+    """One occurrence of a node in the short string, with its attributes, and its sources (the nodes before the
+    arrow).
+    """
 
     name: str
     attributes: list[_Attribute] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
 
     def table(self, keys: tuple[str, ...]) -> dict[str, Any]:
-        """Return the values of some keys. A key that may be repeated has a list."""
+        """Return the values of those attributes that are in ``keys``. A key that may be repeated has a list of
+        values.
+        """
         found: dict[str, Any] = {}
         for key, value in self.attributes:
             if key in keys and key in _REPEATABLE:
@@ -96,9 +100,9 @@ class _Mention:
 
 
 def parse_string(text: str, *, name: str = "topology", directory: Path = Path()) -> Topology:
-    """Return the topology of a short string. Relative paths begin at ``directory``.
+    """Return the topology that a short string describes. Relative paths in it begin at ``directory``.
 
-    Raises OptionError that names the node and the key, or the column.
+    Raises OptionError, whose text names the node and the key, or the column of the string.
 
     >>> [link.name for link in parse_string("m >> web[do-db=shop, rate=2mbit]; m >> hr >> hr2").links]
     ['m:web', 'm:hr', 'hr:hr2']
@@ -111,7 +115,7 @@ def parse_string(text: str, *, name: str = "topology", directory: Path = Path())
 
 
 def topology_from(text: str | os.PathLike[str] | Topology) -> Topology:
-    """Return the topology of a TOML file or a short string.
+    """Return the topology of a TOML file's path or of a short string. A :class:`Topology` is returned as it is.
 
     A text with an arrow or a bracket is a short string. Another text is a file if it ends in ``.toml``, has a slash,
     or names an existing file. Raises OptionError.
@@ -132,13 +136,17 @@ def topology_from(text: str | os.PathLike[str] | Topology) -> Topology:
 
 
 def _where(name: str, key: str) -> str:
-    """Return the place of a node's key, which is the last part of a table's key such as ``from[1].link.rate``."""
+    """Return where a node's key stands, for errors. The string has only the last part of a key such as
+    ``from[1].link.rate``.
+    """
     key = re.sub(r"\[\d+\]", "", key).rpartition(".")[2]
     return f"topology string: {name}[{key}]" if key and key != "from" else f"topology string: {name}"
 
 
 def _mentions(text: str) -> Iterator[_Mention]:
-    """Yield the mentions of a string in order, with the sources that the arrows give to them."""
+    """Yield the occurrences of nodes in a short string in order, each with the nodes before its arrow as sources.
+    Raises OptionError.
+    """
     at = 0
     sources: list[str] = []
     nodes: list[_Mention] = []
@@ -182,7 +190,9 @@ def _refuse(text: str, at: int, what: str) -> NoReturn:
 
 
 def _attributes(text: str, at: int, mention: _Mention) -> int:
-    """Add the attributes in the brackets that open before ``at``. Return the offset after the brackets."""
+    """Parse the attributes in brackets that begin at offset ``at``, and add them to the mention. Return the offset
+    after the brackets.
+    """
     closed = _CLOSED.match(text, at)
     if closed:
         return closed.end()
@@ -233,7 +243,9 @@ def _add(mention: _Mention, key: str, value: str) -> None:
 
 
 def _table(mentions: list[_Mention]) -> dict[str, Any]:
-    """Return the table of a node from all its mentions. Raises OptionError for keys at a wrong mention."""
+    """Return the table of a node from all its occurrences. Raises OptionError for a key at a later occurrence than the
+    one it belongs to.
+    """
     first, *later = mentions
     name = first.name
     reads = any(mention.sources for mention in mentions)

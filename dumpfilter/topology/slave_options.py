@@ -1,4 +1,4 @@
-"""Slaves that are described by options: on the command line, or in a replica's own option file (``my.cnf``)."""
+"""Slaves that are described by filter options: on the command line, or in a replica's own option file (``my.cnf``)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _FILE_OPTIONS = OptionNames(
 )
 _OPTION_IN_NAME = re.compile(r"\s-")
 _NO_NAME = ("", "my")
-"""The stems of option files that do not tell replicas apart. The directory's name is then the slave's name."""
+"""The stems of option files whose names do not distinguish replicas. The directory's name is then the slave's name."""
 
 
 def slaves_of(files: Iterable[Path], texts: Iterable[str]) -> list[SlaveDefinition]:
-    """Return the slaves of several files, and those that are written as ``NAME:OPTIONS``.
+    """Return the slaves that files describe, and those that texts such as ``NAME:OPTIONS`` describe.
 
     A file is a slaves file (TOML), or a replica's option file, whose name ends in ``.cnf`` or ``.ini``. Raises
     OptionError.
@@ -49,10 +49,9 @@ def slaves_of(files: Iterable[Path], texts: Iterable[str]) -> list[SlaveDefiniti
 
 
 def slaves_of_text(text: str) -> list[SlaveDefinition]:
-    """Return the slave that a text such as ``web:--replicate-do-db=shop`` describes.
+    """Return the slaves that a text such as ``web:--replicate-do-db=shop`` describes: one, or one for each channel.
 
-    The options are quoted as in a shell. They may name channels, and each channel is a slave of its own. Raises
-    OptionError.
+    The options are quoted as in a shell. Raises OptionError.
 
     >>> [slave] = slaves_of_text("web:--replicate-do-db=shop --replicate-ignore-table shop.log")
     >>> slave.name, slave.rules
@@ -76,7 +75,7 @@ def slaves_of_text(text: str) -> list[SlaveDefinition]:
 
 
 def slaves_of_my_cnf(path: Path) -> list[SlaveDefinition]:
-    """Return the slave that a replica's own option file describes, with the filter of its server sections.
+    """Return the slaves that a replica's own option file describes, with the filter options of its server sections.
 
     The slave's name is the option ``report_host``, or else the file's name without its ending. A file ``my.cnf`` has
     the name of its directory. Options for channels make a slave of each channel. Raises OptionError with file and line.
@@ -96,20 +95,22 @@ def slaves_of_my_cnf(path: Path) -> list[SlaveDefinition]:
 
 @dataclass
 class _Replica:
-    """The options of one replica, as far as they have been read."""
+    """The options of one replica that have been read so far."""
 
     filters: ChannelFilters = field(default_factory=ChannelFilters)
     channels: dict[str, None] = field(default_factory=dict)
-    """The channels that options name, in the order of the options. The default channel's name is empty."""
+    """The channels that options name, in the order of the options (a dict as an ordered set). The default channel's
+    name is empty.
+    """
     ids: dict[str, frozenset[int]] = field(default_factory=lambda: dict.fromkeys(_IDS, frozenset()))
-    """The server ids or domain ids of each option that lists ids."""
+    """For each option that lists server ids or domain ids, the listed ids."""
     server_id: int | None = None
     keeps_own: bool = False
     lower_case_table_names: int = 0
     report_host: str = ""
 
     def set(self, named: Named) -> None:
-        """Take an option. Raises OptionError for a wrong value."""
+        """Apply one option to the replica. Raises OptionError for a wrong value."""
         value = str(named.value)
         if named.name in _KINDS:
             channel, rule = split_channel(value)
@@ -129,7 +130,7 @@ class _Replica:
             self.report_host = value
 
     def slaves(self, name: str) -> list[SlaveDefinition]:
-        """Return the slaves, one for each channel with rules. Raises OptionError."""
+        """Return one slave for each channel that options name, or one for the default channel. Raises OptionError."""
         channels = list(self.channels) or [""]
         self.filters.finish_startup(channels)
         found = []

@@ -42,9 +42,10 @@ class _File(Model):
 
 @dataclass(frozen=True)
 class SlaveDefinition:
-    """A slave of the slaves file, with its filter rules and the link to its master.
+    """A slave of one master, with its filter rules and the link to the master.
 
     If ``server_id`` is given, the slave does not receive transactions with this server id, as in real replication.
+    ``origin`` is its filter of server ids and domain ids; None: it has none.
     """
 
     name: str
@@ -61,10 +62,10 @@ class SlaveDefinition:
         *,
         without: int | None = None,
     ) -> ReplicationFilter:
-        """Return the slave's filter, or the filter without the rule number ``without``.
+        """Return the slave's replication filter. ``without`` is the index of a rule that is left out; None: all rules
+        count.
 
-        ``names`` are the rules by which the server compares names. Raises OptionError that names
-        the slave.
+        ``names`` says how the server compares schema and table names. Raises OptionError, whose text names the slave.
         """
         try:
             return make_filter(
@@ -93,7 +94,7 @@ def load_slaves(path: Path) -> list[SlaveDefinition]:
 
 
 def check_names(slaves: Iterable[SlaveDefinition], place: str = "") -> None:
-    """Raise OptionError if two slaves have the same name. ``place`` begins the error's text."""
+    """Raise OptionError if two slaves have the same name. ``place`` is put before the error's text."""
     for name, times in Counter(one.name for one in slaves).items():
         if times > 1:
             raise OptionError(f"{place}{name!r}: two slaves have this name; give each its own")

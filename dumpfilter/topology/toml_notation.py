@@ -16,7 +16,7 @@ from dumpfilter.topology.resolve import node_of, resolve
 
 
 def load_toml_topology(path: Path) -> Topology:
-    """Read a topology from a TOML file. Relative paths in the file begin at the file's directory.
+    """Return the topology that a TOML file describes. Relative paths in the file begin at the file's directory.
 
     Raises OptionError that names the file and the key.
     """
@@ -30,7 +30,7 @@ def load_toml_topology(path: Path) -> Topology:
 def parse_toml_topology(
     text: str, *, file: str = "topology", directory: Path = Path(), name: str = "topology"
 ) -> Topology:
-    """Return the topology of a text in TOML.
+    """Return the topology that a text in TOML describes.
 
     ``file`` is the file's name for errors. Relative paths begin at ``directory``. ``name`` is the name of a topology
     whose text has none. Raises OptionError that names the file and the key.
@@ -41,7 +41,9 @@ def parse_toml_topology(
 def topology_of_tables(
     tables: Mapping[str, Any], *, file: str = "topology", directory: Path = Path(), name: str = "topology"
 ) -> Topology:
-    """Return the topology of parsed TOML tables. The arguments and errors are those of :func:`parse_toml_topology`."""
+    """Return the topology that parsed TOML tables describe. The arguments and errors are those of
+    :func:`parse_toml_topology`.
+    """
 
     def where(node: str, key: str) -> str:
         return f"{file}: node.{node}{'.' if key else ''}{key}"
@@ -63,12 +65,12 @@ def topology_of_tables(
 
 
 def below(directory: Path, node: Node) -> Node:
-    """Return a node whose binlogs, if their path is relative, are within a directory."""
+    """Return a node whose ``binlogs``, if it is a relative path, begins at ``directory``."""
     return node if node.binlogs is None else node.with_(binlogs=directory / node.binlogs)
 
 
 def to_toml(topology: Topology) -> str:
-    """Return a topology in TOML. The text names every node, also the masters that a notation may leave out."""
+    """Return a topology as TOML text. It has all nodes, also the masters that a person may leave out."""
     parts = [] if topology.name == "topology" else [f"name = {_toml(topology.name)}\n"]
     for node in topology.nodes:
         lines = [f"[node.{node.name}]", *(f"{key} = {_toml(value)}" for key, value in _table(node).items())]
@@ -77,7 +79,7 @@ def to_toml(topology: Topology) -> str:
 
 
 def _table(node: Node) -> dict[str, Any]:
-    """Return the table of a node. Rules and links that all sources share belong to the node."""
+    """Return a node as a TOML table. Rules and links that all sources share stand at the node, others at the source."""
     table = node.model_dump(by_alias=True, exclude_defaults=True)
     sources = table.pop("from", ())
     shared = [{key: value for key, value in source.items() if key != "node"} for source in sources]

@@ -1,1 +1,3 @@
-"""Links: connections between two nodes with a rate, a delay and faults, through a shaping proxy."""
+"""Links: connections between two nodes with a rate, a delay and faults. A proxy between the nodes shapes the
+traffic.
+"""

@@ -1,4 +1,5 @@
-"""``python -m dumpfilter.topology.links SOCKET``: carry links, as requests on the socket with this number say.
+"""``python -m dumpfilter.topology.links NUMBER``: carry links, as the requests on the socket with this file descriptor
+say.
 
 A request is a pickled tuple of a method's name, the link's name and the method's arguments. The answer is the method's
 result, or a LinkError. The process ends when the socket's other end closes, or when the process that started it has
@@ -21,17 +22,21 @@ from dumpfilter.topology.links.records import Counters, History
 from dumpfilter.topology.links.shape import LinkShape
 
 PARENT_INTERVAL = 1.0
-"""The time between two looks at the parent process, seconds. A fork of it may keep the socket open."""
+"""The interval at which the process checks that its parent runs, seconds. A closed socket is not enough: a fork of the
+parent may keep it open.
+"""
 
 
 class Links:
-    """The links of the process, by name."""
+    """The links that the process carries, by name."""
 
     def __init__(self) -> None:
         self._links: dict[str, Link] = {}
 
     def answer(self, method: str, name: str | None, arguments: tuple[Any, ...]) -> Any:
-        """Call a method of the link with this name, or of this object for a new link or all links. Raises LinkError."""
+        """Call the method of the link ``name``, or with None a method of this object, such as ``open``. Raises
+        LinkError.
+        """
         if name is None:
             return getattr(self, method)(*arguments)
         if name not in self._links:
@@ -41,18 +46,20 @@ class Links:
         return getattr(self._links[name], method)(*arguments)
 
     def open(self, name: str, address: tuple[str, int], shape: LinkShape, port: int) -> int:
-        """Open a link and return its port. Raises LinkError."""
+        """Open a link to the address of a source, and return the port at which the link listens. ``port`` 0: any free
+        one. Raises LinkError.
+        """
         if name in self._links:
             raise LinkError(f"there is a link {name} already; give the new one another name")
         self._links[name] = link = Link(name, address, shape, port=port)
         return link.port
 
     def counters(self) -> dict[str, Counters]:
-        """Return the counters of all links."""
+        """Return the counters (bytes and connections) of each link, by the link's name."""
         return {name: link.counters() for name, link in self._links.items()}
 
     def history(self) -> dict[str, History]:
-        """Return the histories of all links."""
+        """Return the history (changes, faults, bytes over time) of each link, by the link's name."""
         return {name: link.history() for name, link in self._links.items()}
 
     def close(self) -> None:
@@ -62,7 +69,7 @@ class Links:
 
 
 async def serve(caller: Connection) -> None:
-    """Answer the requests of a caller until it closes the connection."""
+    """Answer the requests that come over ``caller`` until the other side closes it or the parent process has ended."""
     loop = asyncio.get_running_loop()
     links, ended = Links(), asyncio.Event()
 
@@ -94,7 +101,9 @@ async def _follow_parent(parent: int) -> None:
 
 
 def main() -> None:
-    """Run the process. An interrupt from the keyboard is for its caller, which closes the connection then."""
+    """Run the process of the links. It ignores SIGINT, since its caller gets the interrupt, too, and then closes the
+    connection.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with Connection(int(sys.argv[1])) as caller:
         asyncio.run(serve(caller))

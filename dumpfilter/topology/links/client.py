@@ -1,4 +1,4 @@
-"""The process of a topology's links, as its caller sees it."""
+"""The caller's side of the process that carries the links of a topology."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dumpfilter.topology.links.records import Counters, History
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
 
 ANSWER_TIMEOUT = 60.0
-"""The longest time for an answer of the process, seconds. A busy machine answers within milliseconds."""
+"""The time after which a request to the process fails, seconds. Even on a busy machine an answer takes milliseconds."""
 
 END_TIMEOUT = 10.0
-"""The longest time that the process may take to end by itself, seconds."""
+"""The time that the process has to end by itself before it is killed, seconds."""
 
 
 class LinkProcess:
@@ -29,7 +29,7 @@ class LinkProcess:
     """
 
     def __init__(self, log: Path | None = None) -> None:
-        """Start the process. ``log`` is the file for its complaints."""
+        """Start the process. ``log`` is the file to which its standard error is appended; None: it is discarded."""
         self._log = log
         self._lock = threading.Lock()
         self._connection, theirs = Pipe()
@@ -44,7 +44,7 @@ class LinkProcess:
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
+        """The process id."""
         return self._process.pid
 
     @property
@@ -64,16 +64,18 @@ class LinkProcess:
         return opened
 
     def __getitem__(self, name: str) -> OpenLink:
-        """Return a link. An error of the process tells whether the link exists."""
+        """Return a link by its name. A link that does not exist is only noticed at the first call of a method, as a
+        LinkError.
+        """
         return OpenLink(self, name)
 
     def counters(self) -> dict[str, Counters]:
-        """Return the counters of all links by name."""
+        """Return the counters (bytes and connections) of all links, by the link's name."""
         found: dict[str, Counters] = self.ask(None, "counters")
         return found
 
     def history(self) -> dict[str, History]:
-        """Return the histories of all links by name."""
+        """Return the histories (changes, faults, bytes over time) of all links, by the link's name."""
         found: dict[str, History] = self.ask(None, "history")
         return found
 
@@ -94,7 +96,9 @@ class LinkProcess:
         self.close()
 
     def ask(self, name: str | None, method: str, *arguments: Any) -> Any:
-        """Call a method of a link in the process, or with None a method of all links."""
+        """Call a method of the link ``name`` in the process, or, if ``name`` is None, a method of all links. Return its
+        result.
+        """
         with self._lock:
             if self._connection.closed:
                 raise LinkError("the process of the links was closed")
@@ -112,7 +116,7 @@ class LinkProcess:
         return answer
 
     def _ended(self) -> LinkError:
-        """Return the error for a process that has ended."""
+        """Return the error to raise when the process has ended, with its exit status and the end of its log."""
         try:
             status = str(self._process.wait(END_TIMEOUT))
         except subprocess.TimeoutExpired:
@@ -122,37 +126,39 @@ class LinkProcess:
 
 
 class OpenLink:
-    """A link of the process."""
+    """One link of a :class:`LinkProcess`, by its name. The methods raise LinkError, as those of the process."""
 
     def __init__(self, process: LinkProcess, name: str) -> None:
         self.name = name
         self._process = process
 
     def retarget(self, target_port: int, *, host: str = "127.0.0.1") -> None:
-        """Lead new connections to another port of the source. Open connections stay as they are."""
+        """Connect new connections to another port (and host) of the source. Open connections stay as they are."""
         self._process.ask(self.name, "retarget", (host, target_port))
 
     def reshape(self, shape: LinkShape) -> None:
-        """Change the link's shape. The times of scheduled outages begin anew, at 0.
+        """Change the link's rate, delay, jitter and scheduled outages. The outages' times count from now on.
 
         A shorter delay applies to the bytes under way, too.
         """
         self._process.ask(self.name, "set", shape)
 
     def cut(self, seconds: float | None = None) -> None:
-        """Reset all connections and refuse new ones, for a time or until :meth:`heal`."""
+        """Reset all connections and refuse new ones, for ``seconds``; None: until :meth:`heal`."""
         self._process.ask(self.name, "cut", seconds)
 
     def cut_after(self, nbytes: int, seconds: float | None = None) -> None:
-        """Cut the link when so many more bytes have reached the target, for a time or until :meth:`heal`."""
+        """Cut the link when ``nbytes`` more bytes have reached the target, for ``seconds``; None: until
+        :meth:`heal`.
+        """
         self._process.ask(self.name, "cut_after", nbytes, seconds)
 
     def silence(self, seconds: float | None = None) -> None:
-        """Let no byte pass, and reset no connection, for a time or until :meth:`heal`."""
+        """Hold back all bytes but keep the connections open, for ``seconds``; None: until :meth:`heal`."""
         self._process.ask(self.name, "silence", seconds)
 
     def drop_connections(self) -> None:
-        """Reset all connections. New ones are accepted at once."""
+        """Reset all connections. New connections are accepted at once."""
         self._process.ask(self.name, "reset")
 
     def heal(self) -> None:
@@ -161,7 +167,7 @@ class OpenLink:
 
     @property
     def counters(self) -> Counters:
-        """The bytes each way, and the connections."""
+        """The bytes that the link has passed in each direction, and its connections."""
         return self._process.counters()[self.name]
 
     @property

@@ -1,4 +1,6 @@
-"""One connection through a link: two sockets, and the bytes that pass between them."""
+"""One TCP connection through a link: two sockets (to the source and to the target), and the bytes that pass between
+them.
+"""
 
 from __future__ import annotations
 
@@ -19,40 +21,46 @@ else:
     BufferedProtocol, Transport = asyncio.BufferedProtocol, asyncio.Transport
 
 MOST_READ = 256 << 10
-"""The most bytes that one call of the system reads."""
+"""The limit of the bytes that one ``recv`` reads."""
 
 WRITE_BUFFER = 256 << 10
-"""The bytes that may wait for a socket that accepts nothing, before the other socket is read no more."""
+"""The bytes that may wait for a socket whose peer reads nothing. With more of them the other socket is no
+longer read.
+"""
 
 SEGMENT = 1448
-"""The payload of a TCP segment on an Ethernet. Loopback's segments of 64 KiB do not fit a slow link's small buffer."""
+"""The TCP segment size of the link's sockets, bytes, as on an Ethernet. Loopback's segments of 64 KiB do not fit a slow
+link's small buffer.
+"""
 
 SMALLEST_BUFFER, LARGEST_BUFFER = 16 << 10, 4 << 20
-"""The bounds of the receive buffer of a socket whose link has a rate, bytes."""
+"""The bounds of the TCP receive buffer of a socket whose link has a rate, bytes."""
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """``struct linger`` that makes the system reset a connection when its socket is closed."""
 
 _buffer = memoryview(bytearray(MOST_READ))
-"""The place of bytes just read. All sockets of the process share it, since each read is copied at once."""
+"""The memory into which all sockets of the process are read. They can share it, since each read is copied at once."""
 
 
 class Way(Protocol):
-    """The direction of a link into which an end's bytes go."""
+    """One direction of a link, as a socket sees it that puts bytes into it."""
 
     @property
     def is_open(self) -> bool:
-        """Whether the direction accepts bytes now."""
+        """Whether the direction accepts bytes now, which it does not while it is full or the link is silenced."""
 
     def room(self) -> int:
         """Return the number of bytes that the direction accepts now."""
 
     def take(self, receiver: End, data: bytes, mark: Mark = Mark.BYTES) -> None:
-        """Accept bytes, or a mark (such as the end of the stream), that the link is to deliver to ``receiver``."""
+        """Accept bytes that the link is to deliver to ``receiver``. ``mark`` is BYTES, or tells that the stream ends or
+        is reset.
+        """
 
 
 class End(BufferedProtocol):
-    """One of the two sockets of a connection."""
+    """One of the two sockets of a connection: the one to the source or the one to the target."""
 
     def __init__(self, connection: Connection, way: Way) -> None:
         self._connection = connection
@@ -112,7 +120,9 @@ class End(BufferedProtocol):
         self._connection.end_is_gone()
 
     def update_reading(self) -> None:
-        """Read from the socket only while the bytes have a place to go."""
+        """Start or stop reading from the socket, so that it is read only while the link and the other socket accept its
+        bytes.
+        """
         if self._transport is None or self.is_gone or self._has_ended:
             return
         wanted = self.is_reading_allowed and self.way.is_open and self.peer.is_accepting
@@ -121,7 +131,9 @@ class End(BufferedProtocol):
             (self._transport.resume_reading if wanted else self._transport.pause_reading)()
 
     def deliver(self, delivery: Delivery[End]) -> bool:
-        """Hand bytes, or a mark, to the socket. Return False if the socket is gone."""
+        """Write bytes to the socket, or end or reset it as the mark says. Return False if the socket is closed
+        already.
+        """
         if self.is_gone:
             return False
         if self._transport is None:
@@ -150,13 +162,13 @@ class End(BufferedProtocol):
         return self._transport.get_write_buffer_size() + int(queued)
 
     def set_receive_buffer(self, size: int) -> None:
-        """Bound the bytes that the system accepts for this socket before they are read."""
+        """Set the socket's TCP receive buffer (``SO_RCVBUF``), bytes."""
         if self._transport is not None:
             sock = self._transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
 
     def reset(self) -> None:
-        """End the connection at once, with a reset."""
+        """Close the socket at once with a TCP reset. Bytes that wait are lost."""
         self.is_gone = True
         if self._transport is not None:
             sock = self._transport.get_extra_info("socket")
@@ -164,14 +176,14 @@ class End(BufferedProtocol):
             self._transport.abort()
 
     def close(self) -> None:
-        """End the connection after the bytes that wait for the socket."""
+        """Close the socket after the bytes that wait for it have been sent."""
         self.is_gone = True
         if self._transport is not None:
             self._transport.close()
 
 
 class Connection:
-    """A connection of a link's target to the link's source."""
+    """A connection through a link: the target connected to the link's port, and the link connects to the source."""
 
     def __init__(
         self, accepted: socket.socket, down: Way, up: Way, on_end: Callable[[Connection], None]
@@ -213,23 +225,23 @@ class Connection:
         await loop.create_connection(lambda: self.source, sock=sock)
 
     def update_reading(self) -> None:
-        """Read from each socket only while its bytes have a place to go."""
+        """Start or stop reading from each socket, so that each is read only while its bytes are accepted."""
         for end in self.ends:
             end.update_reading()
 
     def end_is_gone(self) -> None:
-        """Tell the link when both sockets are gone."""
+        """Call the link's ``on_end`` function if both sockets are closed."""
         if all(end.is_gone for end in self.ends):
             self._on_end(self)
 
     def close(self) -> None:
-        """End both sockets in peace."""
+        """Close both sockets after the bytes that wait for them have been sent."""
         for end in self.ends:
             end.close()
         self.end_is_gone()
 
     def reset(self) -> None:
-        """Reset both sockets."""
+        """Close both sockets with a TCP reset."""
         for end in self.ends:
             end.reset()
         if not self.target.is_made and self._accepted.fileno() >= 0:
@@ -239,7 +251,9 @@ class Connection:
 
 
 def receive_buffer(shape: LinkShape) -> int | None:
-    """Return the size of receive buffers of a link: about what the wire passes in a round trip. None: the system's."""
+    """Return the TCP receive buffer for the sockets of a link, bytes: about what the link carries in a round trip.
+    None: keep the system's default.
+    """
     if shape.rate is None:
         return None
     size = int(shape.rate / BITS * (2 * shape.delay + 2 * WINDOW))

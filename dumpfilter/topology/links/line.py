@@ -20,16 +20,20 @@ from typing import Generic, TypeVar
 from dumpfilter.topology.links.shape import LinkShape
 
 WINDOW = 0.1
-"""The longest time for which accepted bytes wait for a slow wire, seconds. Further bytes wait at their sender."""
+"""The limit of the time for which accepted bytes wait for a slow line, seconds. Further bytes are not read from the
+sender's socket.
+"""
 
 MOST_HELD = 64 << 20
-"""The most bytes that a line holds. A fast line with a long delay is slower than its rate when it would need more."""
+"""The limit of the bytes in a line. A line whose rate times delay is more is slower than its rate."""
 
 FULL = 0.75
-"""The share of ``WINDOW`` from which on a line is full. A line that is read for each byte costs a whole processor."""
+"""The part of ``WINDOW`` at which a line counts as full, so that its socket is no longer read. Reading for every free
+byte would cost a whole processor.
+"""
 
 MUCH_ROOM = 1 << 20
-"""The room that makes reading worth it, bytes, in a line that holds almost ``MOST_HELD``."""
+"""The free bytes below ``MOST_HELD`` with which a line counts as full. It is read again when twice as many are free."""
 
 PIECE = 0.002
 """The shortest time between two deliveries of a busy wire, seconds. A shorter time costs processor time."""
@@ -38,7 +42,7 @@ BITS = 8
 
 
 class Mark(Enum):
-    """The kinds of parcels. ``END`` and ``RESET`` carry no bytes, and wait in line like bytes."""
+    """The kinds of parcels. ``END`` (end of the stream) and ``RESET`` carry no bytes, and queue like bytes."""
 
     BYTES = "bytes"
     END = "end"
@@ -50,20 +54,20 @@ Receiver = TypeVar("Receiver")
 
 @dataclass
 class _Parcel(Generic[Receiver]):
-    """Bytes that entered the line together."""
+    """Bytes (or a mark) that entered the line together, with the times at which they come out."""
 
     receiver: Receiver
     data: bytes
     mark: Mark
     first: float
-    """The time at which the first byte comes out."""
+    """The time at which the first byte comes out, seconds of the line's clock."""
     last: float
-    """The time at which the last byte comes out."""
+    """The time at which the last byte comes out, seconds of the line's clock."""
     done: int = 0
-    """The bytes that have come out."""
+    """The number of bytes that :meth:`Line.pop` has returned."""
 
     def due(self, now: float) -> int:
-        """Return the number of bytes that have come out at this time, or before."""
+        """Return how many of the bytes have come out by the time ``now``, also those that were popped before."""
         if now >= self.last:
             return len(self.data)
         if now <= self.first:
@@ -71,7 +75,7 @@ class _Parcel(Generic[Receiver]):
         return int(len(self.data) * (now - self.first) / (self.last - self.first))
 
     def next_byte(self) -> float:
-        """Return the time at which the next byte comes out."""
+        """Return the time at which the first byte comes out that was not popped yet."""
         if not self.data:
             return self.last
         return self.first + (self.done + 1) / len(self.data) * (self.last - self.first)
@@ -79,7 +83,7 @@ class _Parcel(Generic[Receiver]):
 
 @dataclass(frozen=True)
 class Delivery(Generic[Receiver]):
-    """Bytes, or a mark, that come out of a line."""
+    """Bytes, or a mark, that came out of a line, and the socket that is to receive them."""
 
     receiver: Receiver
     mark: Mark
@@ -87,7 +91,7 @@ class Delivery(Generic[Receiver]):
 
 
 class Line(Generic[Receiver]):
-    """One direction of a link. All connections of the link share the line."""
+    """One direction of a link: a queue that all connections of the link share."""
 
     def __init__(self, shape: LinkShape, random: Random) -> None:
         self._shape = shape
@@ -102,11 +106,13 @@ class Line(Generic[Receiver]):
 
     @property
     def held(self) -> int:
-        """The bytes in the line."""
+        """The number of bytes in the line."""
         return self._held
 
     def room(self, now: float) -> int:
-        """Return the number of bytes that the line accepts now. A slow line accepts at least one byte at times."""
+        """Return the number of bytes that the line accepts at the time ``now``. On a slow line this is 1 or more as
+        soon as it is idle.
+        """
         room = MOST_HELD - self._held
         rate = self._shape.rate
         if rate is None:
@@ -115,15 +121,15 @@ class Line(Generic[Receiver]):
         return min(room, int(max(1.0, WINDOW * rate / BITS) - waiting))
 
     def is_full(self, now: float) -> bool:
-        """Tell whether the line has so little room that reading is not worth it."""
+        """Return whether the line has so little room at the time ``now`` that sockets should not be read."""
         return self._wire_free - now > FULL * WINDOW or MOST_HELD - self._held < MUCH_ROOM
 
     def has_much_room(self, now: float) -> bool:
-        """Tell whether a line that was full should accept bytes again."""
+        """Return whether the sockets of a line that was full should be read again."""
         return self.room_time() <= now and MOST_HELD - self._held >= 2 * MUCH_ROOM
 
     def room_time(self) -> float:
-        """Return the time at which half of the bytes that may wait for the wire have entered it."""
+        """Return the time at which at most half of ``WINDOW`` is filled with bytes that wait for the line."""
         return self._wire_free - WINDOW / 2
 
     def push(
@@ -135,10 +141,10 @@ class Line(Generic[Receiver]):
         *,
         since: float | None = None,
     ) -> None:
-        """Accept bytes, or a mark.
+        """Put bytes, or a mark, into the line at the time ``now``.
 
-        ``since`` is an earlier time since which the bytes have waited outside a full line. It makes up for a process
-        that was late to accept them, so that a busy machine does not slow the line.
+        ``since`` is an earlier time since which the bytes have waited outside a full line (None: they have not). It
+        makes up for a process that was late to accept them, so that a busy machine does not slow the line.
         """
         rate, delay = self._shape.rate, self._shape.delay
         begin = max(self._wire_free, now if since is None else min(now, since))
@@ -151,7 +157,7 @@ class Line(Generic[Receiver]):
         self._held += len(data)
 
     def pop(self, now: float, limit: int | None = None) -> list[Delivery[Receiver]]:
-        """Remove and return everything that has come out, but at most ``limit`` bytes."""
+        """Remove and return what has come out by the time ``now``, but at most ``limit`` bytes. None: no limit."""
         found: list[Delivery[Receiver]] = []
         self._last_pop = now
         while self._parcels and (limit is None or limit > 0):
@@ -173,7 +179,7 @@ class Line(Generic[Receiver]):
         return found
 
     def next_time(self) -> float | None:
-        """Return the earliest time at which to call :meth:`pop` again, or None for an empty line."""
+        """Return the earliest time at which :meth:`pop` should be called again. None: the line is empty."""
         if not self._parcels:
             return None
         parcel = self._parcels[0]
@@ -184,7 +190,9 @@ class Line(Generic[Receiver]):
         return min(at, parcel.last) if len(self._parcels) == 1 else at
 
     def change(self, now: float, shape: LinkShape) -> None:
-        """Change the shape. A shorter delay applies to the bytes in the line, too; a new rate does not."""
+        """Change the rate, delay and jitter at the time ``now``. A shorter delay applies to the bytes in the line, too;
+        a new rate does not.
+        """
         sooner = self._shape.delay - shape.delay
         if sooner > 0:
             for parcel in self._parcels:
@@ -194,7 +202,7 @@ class Line(Generic[Receiver]):
         self._shape = shape
 
     def shift(self, seconds: float) -> None:
-        """Let everything in the line come out later, after a time in which no byte could pass."""
+        """Delay everything in the line by ``seconds``, after the link was silenced for this time."""
         for parcel in self._parcels:
             parcel.first += seconds
             parcel.last += seconds
@@ -202,7 +210,7 @@ class Line(Generic[Receiver]):
         self._wire_free += seconds
 
     def clear(self, now: float) -> int:
-        """Forget everything in the line, and return the number of forgotten bytes."""
+        """Discard everything in the line, and return the number of discarded bytes."""
         lost, self._held = self._held, 0
         self._parcels.clear()
         self._wire_free = self._last_out = now

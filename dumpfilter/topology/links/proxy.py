@@ -1,4 +1,6 @@
-"""Links as proxies: each listens on a port, and passes bytes to and from a source, as its shape says."""
+"""Links as TCP proxies: each listens on a port, and passes bytes to and from a source, with the rate, delay and faults
+of its shape.
+"""
 
 from __future__ import annotations
 
@@ -15,36 +17,38 @@ from dumpfilter.topology.links.records import Counters, History, Journal, State
 from dumpfilter.topology.links.shape import LinkShape
 
 BACKLOG = 128
-"""The connections that may wait for being accepted."""
+"""The backlog of the listening socket: the connections that may wait for being accepted."""
 
 READ_AT_ONCE = 0.002
-"""A socket with waiting bytes is read within this time after reading was resumed, seconds."""
+"""The time after reading was resumed within which read bytes count as having waited in the socket, seconds."""
 
 FLUSH_INTERVAL = 0.001
-"""The time between two looks whether the last bytes before a cut have left, seconds."""
+"""The interval at which a link that is to be cut checks whether the last bytes before the cut have been acknowledged,
+seconds.
+"""
 
 
 class _Timer:
-    """At most one call at a later time of the event loop."""
+    """One call that the event loop makes at a later time, or none."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._handle: asyncio.TimerHandle | None = None
 
     def set(self, time: float, call: Callable[..., None], *arguments: object) -> None:
-        """Call a function at a time, in place of the earlier call."""
+        """Call a function at a time of the event loop's clock. The call that was set before is cancelled."""
         self.stop()
         self._handle = self._loop.call_at(time, call, *arguments)
 
     def stop(self) -> None:
-        """Forget the call. Calling the method for a call that is over does nothing."""
+        """Cancel the call. Without a call nothing happens."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
 
 
 class _Direction:
-    """One direction of a link: a line, the timer that empties it, and the count of its bytes."""
+    """One direction of a link: the line (queue), the timer that empties it, and the number of bytes that it passed."""
 
     def __init__(self, link: Link, line: Line[End], count: Callable[[float, int], None]) -> None:
         self._link = link
@@ -61,7 +65,7 @@ class _Direction:
 
     @property
     def is_open(self) -> bool:
-        """Whether the direction accepts bytes now."""
+        """Whether the direction accepts bytes now, which it does not while it is full or the link is silenced."""
         return not self._is_full and self._link.passes
 
     def room(self) -> int:
@@ -69,7 +73,7 @@ class _Direction:
         return self.line.room(self._link.loop.time())
 
     def take(self, receiver: End, data: bytes, mark: Mark = Mark.BYTES) -> None:
-        """Accept bytes, or a mark, for an end."""
+        """Put bytes, or a mark, into the line. ``receiver`` is the socket that is to get them."""
         now = self._link.loop.time()
         until, since = self._resumed
         self.line.push(now, receiver, data, mark, since=since if now <= until else None)
@@ -79,7 +83,7 @@ class _Direction:
         self.pump()
 
     def pump(self) -> None:
-        """Pass on what has come out of the line, and set the timer for the rest."""
+        """Deliver what has come out of the line, and set the timer for the next time at which bytes come out."""
         self.timer.stop()
         if not self._link.passes:
             return
@@ -113,7 +117,7 @@ class _Direction:
 
 
 class Link:
-    """A link: its port, its connections, its shape and its faults."""
+    """A link between two nodes: its port, its connections, its shape (rate, delay, outages) and its faults."""
 
     def __init__(self, name: str, address: tuple[str, int], shape: LinkShape, *, port: int = 0) -> None:
         """Open a link in the running event loop. Raises LinkError for a wrong shape, and when the port is taken."""
@@ -146,18 +150,18 @@ class Link:
 
     @property
     def passes(self) -> bool:
-        """Whether bytes pass at present."""
+        """Whether bytes pass at present, which they do unless the link is silenced."""
         return self._silent_since is None
 
     @property
     def state(self) -> State:
-        """The link's state."""
+        """The link's state: ``up``, ``cut`` (also during a scheduled outage) or ``silent``."""
         if self._is_cut or self._is_scheduled_out:
             return "cut"
         return "up" if self.passes else "silent"
 
     def counters(self) -> Counters:
-        """Return the counters since the link was opened."""
+        """Return the number of bytes and connections since the link was opened, and its state."""
         waiting = self._down.line.held + self._up.line.held
         return Counters(
             self.state,
@@ -174,7 +178,9 @@ class Link:
         return self._journal.history()
 
     def set(self, shape: LinkShape) -> None:
-        """Change the shape. The times of scheduled outages begin anew, at 0. Raises LinkError for a wrong shape."""
+        """Change the rate, delay, jitter and scheduled outages. The outages' times count from now on. Raises LinkError
+        for wrong values.
+        """
         _check(shape)
         now = self.loop.time()
         if shape != self._shape or shape.outages:
@@ -192,19 +198,20 @@ class Link:
             direction.pump()
 
     def retarget(self, address: tuple[str, int]) -> None:
-        """Lead new connections to another address."""
+        """Connect new connections to another address (host and port). Open ones stay."""
         self.address = address
         self._note("shape", f"to {address[0]}:{address[1]}")
 
     def cut(self, seconds: float | None = None) -> None:
-        """Reset all connections and refuse new ones, for a time or until the link is healed."""
+        """Reset all connections and refuse new ones, for ``seconds``; None: until :meth:`heal`."""
         self._forget_plans()
         self._is_cut = True
         self._go_down("cut", "" if seconds is None else f"for {seconds:g} s")
         self._heal_after(seconds)
 
     def cut_after(self, count: int, seconds: float | None = None) -> None:
-        """Cut the link when ``count`` more bytes have reached the target. Raises LinkError for a negative number.
+        """Cut the link when ``count`` more bytes have reached the target, for ``seconds``; None: until :meth:`heal`.
+        Raises LinkError for a negative number.
 
         A cut or a silence that has an end still ends at its time.
         """
@@ -215,7 +222,9 @@ class Link:
         self._down.pump()
 
     def cut_when_flushed(self) -> None:
-        """Cut the link as soon as the delivered bytes have left for the target."""
+        """Cut the link as soon as the target's system has acknowledged all delivered bytes, if :meth:`cut_after` asked
+        for a cut.
+        """
         if self._down.limit is None:
             return
         if any(connection.target.unsent() for connection in self._connections):
@@ -224,7 +233,7 @@ class Link:
         self.cut(self._cut_seconds)
 
     def silence(self, seconds: float | None = None) -> None:
-        """Let no byte pass, and reset nothing, for a time or until the link is healed."""
+        """Hold back all bytes but keep the connections open, for ``seconds``; None: until :meth:`heal`."""
         self._forget_plans()
         if self._silent_since is None:
             self._silent_since = self.loop.time()
@@ -233,19 +242,19 @@ class Link:
         self._heal_after(seconds)
 
     def reset(self) -> None:
-        """Reset all connections. New ones are accepted at once."""
+        """Reset all connections. New connections are accepted at once."""
         self._note("reset")
         self._reset_connections()
 
     def heal(self) -> None:
-        """End a cut, a silence or a scheduled outage, and forget a planned cut."""
+        """End a cut, a silence or a scheduled outage, and cancel a cut that :meth:`cut_after` planned."""
         self._forget_plans()
         was_up = self.state == "up"
         self._is_cut = self._is_scheduled_out = False
         self._come_up(is_news=not was_up)
 
     def close(self) -> None:
-        """Reset all connections, and give the port back."""
+        """Reset all connections, and release the port."""
         self._forget_plans()
         self._schedule_timer.stop()
         self._stop_listening()
@@ -253,12 +262,12 @@ class Link:
         self._keeper.close()
 
     def update_reading(self) -> None:
-        """Read from the sockets only while their bytes have a place to go."""
+        """Start or stop reading from each socket, so that each is read only while its bytes are accepted."""
         for connection in tuple(self._connections):
             connection.update_reading()
 
     def wall_time(self) -> float:
-        """Return the present time for the journal, seconds since 1970."""
+        """Return the time of day for the history, seconds since 1970, by a clock that never jumps."""
         return self._wall + self.loop.time()
 
     def _note(self, kind: str, detail: str = "") -> None:
@@ -299,7 +308,9 @@ class Link:
         self._reset_connections()
 
     def _come_up(self, *, is_news: bool = True) -> None:
-        """Take connections and pass bytes again, as far as no other fault forbids it."""
+        """Accept connections and pass bytes again, unless another fault lasts. ``is_news``: write ``healed`` into the
+        history.
+        """
         if self._silent_since is not None:
             silent = self.loop.time() - self._silent_since
             self._silent_since = None
@@ -366,7 +377,8 @@ class Link:
 
 
 def _bind(port: int) -> socket.socket:
-    """Return a socket with a port of its own that does not listen.
+    """Return a TCP socket that is bound to a port of 127.0.0.1 (0: any free one), but does not listen. Raises
+    LinkError.
 
     Two sockets of a link share its port: one keeps it, and the other one listens. While a link is cut nobody else gets
     the port, and the system refuses connections.
@@ -397,7 +409,7 @@ def _describe(shape: LinkShape) -> str:
 
 
 def _check(shape: LinkShape) -> None:
-    """Raise LinkError for a shape that a link cannot have."""
+    """Raise LinkError for a shape with a rate, delay, jitter or outage that no link can have."""
     if shape.rate is not None and shape.rate <= 0:
         raise LinkError(f"rate {shape.rate}: give bits per second above 0, or no rate; `cut` stops a link")
     if shape.delay < 0 or shape.jitter < 0:

@@ -1,4 +1,4 @@
-"""The state, the counters and the history of a link, as values, and the journal that remembers the history."""
+"""The state, the counters and the history of a link, as plain values, and the journal that collects the history."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Counters:
     up: int = 0
     """The bytes that reached the source: requests and acknowledgements."""
     lost: int = 0
-    """The bytes of both directions that were under way when their connection ended."""
+    """The bytes of both directions that were in the link when their connection ended."""
     waiting: int = 0
-    """The bytes of both directions that are under way now."""
+    """The bytes of both directions that are in the link now."""
     connections: int = 0
     """The connections that the link has accepted."""
     open: int = 0
@@ -31,63 +31,67 @@ class Counters:
 
 @dataclass(frozen=True)
 class Happening:
-    """One entry of a link's history."""
+    """One entry of a link's history: a change, a fault, or a connection."""
 
     time: float
-    """Seconds since 1970. The times of one process of links follow a clock that never jumps."""
+    """The time, seconds since 1970, by a clock that never jumps within one process of links."""
     kind: str
     """``opened``, ``shape``, ``cut``, ``healed``, ``silenced``, ``reset``, ``connected``, ``ended`` or ``failed``."""
     detail: str = ""
-    """The reason or the new values, for people."""
+    """The reason, or the new values, as text for people."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """The bytes that a link passed in a span of time."""
+    """The bytes that a link passed in one interval."""
 
     start: float
-    """The begin of the span, seconds since 1970."""
+    """The begin of the interval, seconds since 1970."""
     seconds: float
-    """The length of the span."""
+    """The length of the interval, seconds."""
     down: int
-    """The bytes that reached the target."""
+    """The bytes that reached the target (from the source)."""
     up: int
-    """The bytes that reached the source."""
+    """The bytes that reached the source (from the target)."""
 
 
 @dataclass(frozen=True)
 class History:
-    """The latest changes and faults of a link, and its bytes over time. Spans without bytes are left out."""
+    """The latest changes and faults of a link, and its bytes in each interval. Intervals without bytes are left out."""
 
     happenings: tuple[Happening, ...] = ()
     spans: tuple[Span, ...] = ()
 
 
 MOST_HAPPENINGS = 10_000
-"""The most entries of a history. The oldest ones give way."""
+"""The limit of a history's entries. Beyond it the oldest ones are removed."""
 
 MOST_SPANS = 20_000
-"""The most spans of a history. When there are more, neighbours are joined, and spans become twice as long."""
+"""The limit of a history's intervals. Beyond it neighbours are joined, so that the intervals become twice as long."""
 
 FIRST_SPAN = 0.1
-"""The length of a new link's spans, seconds."""
+"""The length of the intervals of a new link, seconds."""
 
 
 class Journal:
-    """The latest happenings of a link, and all its bytes over time."""
+    """The collected history of a link: its latest changes and faults, and its bytes in each interval since it was
+    opened.
+    """
 
     def __init__(self) -> None:
         self._happenings: deque[Happening] = deque(maxlen=MOST_HAPPENINGS)
         self._seconds = FIRST_SPAN
         self._spans: dict[int, list[int]] = {}
-        """Bytes down and up, by the number of the span since 1970."""
+        """The bytes down and up of each interval, by the interval's number since 1970."""
 
     def note(self, time: float, kind: str, detail: str = "") -> None:
-        """Add a happening."""
+        """Add an entry. ``time`` is seconds since 1970."""
         self._happenings.append(Happening(time, kind, detail))
 
     def count(self, time: float, down: int, up: int) -> None:
-        """Add passed bytes."""
+        """Add bytes that the link passed at a time (seconds since 1970): ``down`` to the target, ``up`` to the
+        source.
+        """
         span = self._spans.setdefault(int(time / self._seconds), [0, 0])
         span[0] += down
         span[1] += up
@@ -104,7 +108,7 @@ class Journal:
         self._seconds *= 2
 
     def history(self) -> History:
-        """Return everything that the journal remembers."""
+        """Return the collected history as a value."""
         spans = (
             Span(round(number * self._seconds, 3), self._seconds, down, up)
             for number, (down, up) in sorted(self._spans.items())

@@ -1,4 +1,4 @@
-"""The shape of a link: its rate, delay and jitter, and the faults that happen to it at set times."""
+"""The shape of a link: its rate, delay and jitter, and its scheduled outages."""
 
 from __future__ import annotations
 
@@ -7,37 +7,43 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Outage:
-    """A span of time in which a link is down. Times are seconds since the link was opened or its shape was set."""
+    """A scheduled interval in which a link is down. Times are seconds since the link was opened or its shape
+    was set.
+    """
 
     start: float
     end: float | None
-    """The time at which the link is up again. None: somebody must heal it."""
+    """The time at which the link is up again. None: it stays down until it is healed by hand."""
     connected: float | None = field(default=None, repr=False)
     """The time at which the target connected again, for an outage that is over. None: not known."""
 
 
 @dataclass(frozen=True)
 class LinkShape:
-    """The rate, delay and faults of a link. Each direction has the rate and the delay to itself."""
+    """The rate, delay, jitter and scheduled outages of a link. Each direction has the full rate."""
 
     rate: int | None = None
-    """Bits per second in each direction. None: as fast as the machine is."""
+    """Bits per second in each direction. None: no limit."""
     delay: float = 0.0
-    """The time that a byte needs from one end to the other, seconds. A round trip takes twice the time."""
+    """The one-way delay, seconds. A round trip takes twice the time."""
     jitter: float = 0.0
-    """The largest random difference from ``delay`` in both directions, seconds. Bytes never overtake one another."""
+    """The maximum of the random value that is added to or subtracted from ``delay``, seconds. The order of bytes never
+    changes.
+    """
     outages: tuple[Outage, ...] = ()
-    """The scheduled outages. At the begin of an outage all connections are reset, and new ones are refused."""
+    """The scheduled outages. At the begin of an outage all connections are reset, and until its end new ones are
+    refused.
+    """
 
     def is_down(self, time: float) -> bool:
-        """Tell whether an outage holds at this time. The end of an outage does not belong to it."""
+        """Return whether the link is in a scheduled outage at ``time``, seconds. At the end of an outage it is up."""
         return any(one.start <= time and (one.end is None or time < one.end) for one in self.outages)
 
     def next_change(self, time: float) -> float | None:
-        """Return the next time after ``time`` at which an outage begins or ends."""
+        """Return the first time after ``time`` at which an outage begins or ends, seconds. None: there is none."""
         times = (at for one in self.outages for at in (one.start, one.end) if at is not None)
         return min((at for at in times if at > time), default=None)
 
 
 PLAIN = LinkShape()
-"""The shape of a link that only counts bytes."""
+"""The shape of a link without limit, delay and outages. Such a link only counts bytes."""
