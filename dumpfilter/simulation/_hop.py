@@ -1,4 +1,6 @@
-"""Compiled loops over the transactions that cross a hop. All times are nanoseconds."""
+"""Compiled loops over the transactions that cross a hop (a link or an applier). All times are nanoseconds since the
+begin of the run.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from dumpfilter.base.compiler.kernels import inlined, inner, kernel
 
 
 class Parameters(NamedTuple):
-    """The parameters of a hop (see ``Hop``)."""
+    """The parameters of a hop as the loops take them (see :class:`dumpfilter.simulation.hop.Hop`). A byte needs
+    ``numerator / denominator`` nanoseconds.
+    """
 
     numerator: int
     denominator: int
@@ -25,32 +29,36 @@ class Parameters(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """For each transaction, what a sender tells of the transactions that were dropped before it."""
+    """For each transaction that is sent, what the sender reports about the dropped transactions before it."""
 
     told: Int64s
-    """The bytes in the transaction's own message."""
+    """The bytes of the report within the transaction's own message."""
     empty: Int64s
-    """The number of messages before it that have no transaction. A sender that had to wait leaves them out."""
+    """The number of messages before it that only report dropped transactions. A sender that had to wait leaves them
+    out.
+    """
     first: Int64s
     """The time at which the sender makes the first of these messages, nanoseconds."""
     last: Int64s
-    """The time at which the sender makes the last one. The others are spread evenly between both."""
+    """The time at which the sender makes the last of these messages. The others are spread evenly between both."""
     size: int = 0
-    """The bytes of a message without transactions."""
+    """The bytes of one such message."""
 
 
 _NONE = -(1 << 62)
-"""A time before every other."""
+"""A time before all others, nanoseconds."""
 _D_START, _D_RESTART, _D_MESSAGE = 0, 1, 2
 
 
 _SMALL = 1 << 31
-"""The number below which the product of two numbers fits into 64 bits."""
+"""The limit below which the product of two numbers fits into 64 bits."""
 
 
 @inlined
 def time_of(size, numerator, denominator):
-    """Return the time for some bytes, rounded to a whole nanosecond."""
+    """Return the time that ``size`` bytes need, rounded to a whole nanosecond. One byte needs ``numerator /
+    denominator`` nanoseconds.
+    """
     if denominator == 1:
         return size * numerator
     if size < _SMALL and numerator < _SMALL:
@@ -63,7 +71,9 @@ def time_of(size, numerator, denominator):
 
 @kernel
 def looks(arrived: Int64s, tick: int, again: int, found: Int64s):
-    """Write the time of the look with which a sender sees each transaction (see ``hop.looks``)."""
+    """Write into ``found`` the time at which a polling sender sees each transaction (see
+    :func:`dumpfilter.simulation.hop.looks`).
+    """
     last = np.int64(_NONE)
     for i in range(len(arrived)):
         if arrived[i] > last:
@@ -74,7 +84,9 @@ def looks(arrived: Int64s, tick: int, again: int, found: Int64s):
 
 @kernel
 def noise(seed: int, number: int, largest: int):
-    """Return a number from ``-largest`` to ``largest`` that depends on the seed and the transaction's number only."""
+    """Return a pseudo-random integer from ``-largest`` to ``largest`` that depends only on the seed and the
+    transaction's number.
+    """
     z = np.uint64(seed) * np.uint64(0xD1342543DE82EF95) + np.uint64(number + 1) * np.uint64(
         0x9E3779B97F4A7C15
     )
@@ -94,10 +106,11 @@ def cross(
     departed: Int64s,
     received: Int64s,
 ):
-    """Send transactions over a hop, and write the times at which they departed and were received.
+    """Send transactions over a hop. Write into ``departed`` and ``received`` the times at which each left the sender
+    and was received.
 
     ``downs`` has a row for each outage: its start, the time at which the dump goes on, and the size of messages from
-    this time on. Return the number of messages, the bytes that were sent twice, and the bytes that told of dropped
+    this time on. Return the number of messages, the bytes that were sent twice, and the bytes that reported dropped
     transactions.
     """
     n = len(arrived)
@@ -184,13 +197,13 @@ def cross(
 
 @inlined
 def pieces(size, message):
-    """Return the number of messages in which a transaction is sent."""
+    """Return the number of messages in which a transaction of ``size`` bytes is sent. ``message`` 0: one."""
     return max(np.int64(1), size // message) if message else np.int64(1)
 
 
 @inner
 def _whole_until(size, start, stop, message, hop):
-    """Return the bytes of a large transaction in the whole messages that left from ``start`` to ``stop``."""
+    """Return how many bytes of a large transaction left in whole messages between the times ``start`` and ``stop``."""
     needed = time_of(size + hop.message_overhead * pieces(size, message), hop.numerator, hop.denominator)
     if stop <= start or needed == 0:
         return np.int64(0)
@@ -200,7 +213,9 @@ def _whole_until(size, start, stop, message, hop):
 
 @inner
 def _sent_until(sizes, i, start, stop, hop, arrived):
-    """Return the bytes of transactions from number ``i`` on that leave the sender from ``start`` to ``stop``."""
+    """Return the bytes of the transactions from number ``i`` on that leave the sender between the times ``start`` and
+    ``stop``.
+    """
     total = np.int64(0)
     at = start
     while i < len(sizes) and max(at, arrived[i]) < stop:

@@ -1,4 +1,6 @@
-"""The evaluation of routes: from the traffic of transactions to the lag of a node and the bytes on its links."""
+"""The computation of a node's lag and the bytes on its links, from the traffic of each transaction and the routes to
+the node.
+"""
 
 from __future__ import annotations
 
@@ -19,32 +21,36 @@ from dumpfilter.simulation.route import AGAIN, AT_ONCE, Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints, SetTraffic
 
 PACKET_BYTES = 5
-"""The bytes that MySQL's protocol puts before each event."""
+"""The bytes that MySQL's protocol adds before each event: packet header and status byte."""
 
 MESSAGE_OVERHEAD = {"mysql": 93, "mariadb": 75}
-"""The bytes around the events of a message of gRPC, by the server's family: the frames of HTTP/2, and the fields of a
-chunk with its GTIDs. Measured."""
+"""The bytes that a gRPC message adds around the events, by the server's family: HTTP/2 frames, and the fields of a
+chunk with its GTIDs. Measured.
+"""
 
 GAP_BYTES = 47
-"""The bytes with which a chunk tells the GTIDs and the place of neighbouring dropped transactions. Measured."""
+"""The bytes that a chunk needs to report the GTIDs and the position of neighbouring dropped transactions. Measured."""
 
 EMPTY_BYTES = 35
-"""The bytes of a chunk that only tells dropped transactions, besides those of every message. Measured."""
+"""The bytes of a chunk that only reports dropped transactions, in addition to those of every message. Measured."""
 
 
 class Content(NamedTuple):
-    """The transactions that cross a link, and their bytes on the link."""
+    """The transactions that cross a link, and the bytes of each. A dropped transaction may be replaced by a stand-in
+    (an empty transaction).
+    """
 
     transaction: Ints
     bytes: Ints
     counts: npt.NDArray[np.bool_] | None
-    """Whether each entry is a transaction of the slave, and not a stand-in. None: all are."""
+    """Whether each entry is a transaction of the source, and not a stand-in. None: all are."""
 
 
 def content(traffic: SetTraffic, form: Form, number: int | None, seen: Ints | None = None) -> Content:
-    """Return what crosses a link in one form, after the filter with this number (None: everything).
+    """Return the transactions that cross a link, and their bytes, in one form (chunks, packets …).
 
-    ``seen`` has the time at which the sender sees each transaction. None: the sender sees them all together.
+    ``number`` is the index of the filter that they have passed (None: no filter). ``seen`` has the time at which the
+    sender sees each transaction (None: it sees them all together).
     """
     sent = traffic.everything if number is None else traffic.filtered[number]
     match form:
@@ -63,7 +69,10 @@ def content(traffic: SetTraffic, form: Form, number: int | None, seen: Ints | No
 
 
 def _with_stand_ins(traffic: SetTraffic, sent: Content, seen: Ints) -> Content:
-    """Add the stand-ins of dropped transactions to what a real replica is sent."""
+    """Add to the sent transactions the stand-ins (empty transactions) that a real replica gets for dropped ones.
+
+    ``seen`` has the time at which the sender sees each transaction.
+    """
     if not traffic.stand_in_events or not len(traffic.stand_in_bytes):
         return sent
     sizes = np.where(
@@ -82,23 +91,23 @@ def _with_stand_ins(traffic: SetTraffic, sent: Content, seen: Ints) -> Content:
 
 
 class Crossing(NamedTuple):
-    """The transactions that cross a link, with all that does not depend on the link."""
+    """The transactions that cross a link, as far as they do not depend on the link's rate and delay."""
 
     content: Content
     committed: Ints
-    """The time of each entry's commit, microseconds since the begin of the run."""
+    """The commit time of each entry, microseconds since the begin of the run."""
 
 
 _KEPT = 4
-"""The number of crossings, and of times at a sender, that stay in memory after their use."""
+"""The number of results that each cache of a :class:`Schedule` keeps."""
 
 
 def dropped_before(transaction: Ints, seen: Ints | None, empty_chunk: int) -> Dropped:
-    """Return what a sender tells of the transactions that were dropped before each one that is sent.
+    """Return what a sender reports about the dropped transactions before each one that is sent.
 
-    ``transaction`` has the numbers of the transactions that are sent, and ``seen`` the times at which the sender sees
-    all transactions. A sender that sees only transactions that it drops sends a chunk of ``empty_chunk`` bytes without
-    events. None: the sender sends no such chunks.
+    ``transaction`` has the indexes of the transactions that are sent. ``seen`` has the time at which the sender sees
+    each transaction, in nanoseconds. A sender that sees only transactions that it drops sends a chunk of
+    ``empty_chunk`` bytes without events. ``seen`` None: the sender sends no such chunks.
     """
     after_gap = np.diff(transaction, prepend=-1) > 1
     if seen is None:
@@ -116,16 +125,18 @@ def dropped_before(transaction: Ints, seen: Ints | None, empty_chunk: int) -> Dr
 
 
 def _empty_looks(transaction: Ints, seen: Ints) -> npt.NDArray[np.bool_]:
-    """Return for each transaction whether it is the first of a look that finds nothing to send."""
+    """Return for each transaction whether the sender saw it first in a poll (look for new transactions) that found
+    nothing to send.
+    """
     is_empty: npt.NDArray[np.bool_] = (np.diff(seen, prepend=-1) > 0) & ~np.isin(seen, seen[transaction])
     return is_empty
 
 
 def told_at(transaction: Ints, seen: Ints, crossed: Crossed, hop: Hop, empty_chunk: int) -> Ints:
-    """Return the time at which a reader learns of each transaction, nanoseconds, also of those that were dropped.
+    """Return the time at which a reader knows of each transaction, nanoseconds, also of those that were dropped.
 
-    ``transaction`` has the numbers of the transactions that ``crossed`` the hop, and ``seen`` the times at which the
-    sender sees all transactions. A chunk of ``empty_chunk`` bytes tells of each look that finds nothing to send.
+    ``transaction`` has the indexes of the transactions that ``crossed`` the hop, and ``seen`` the times at which the
+    sender sees all transactions. A chunk of ``empty_chunk`` bytes reports each poll that finds nothing to send.
     """
     is_empty = _empty_looks(transaction, seen)
     needed = int(times_of(np.array([empty_chunk]), hop)[0])
@@ -143,13 +154,15 @@ def told_at(transaction: Ints, seen: Ints, crossed: Crossed, hop: Hop, empty_chu
 
 
 class Schedule:
-    """The times of commits of one origin in one run, microseconds since the begin of the run.
+    """The commit times of one origin (the node whose server wrote the binlog) in one run, and what follows from them.
 
-    Several routes need the same values. Those that were used last stay in memory.
+    Several routes need the same results, so the latest ones are cached.
     """
 
     def __init__(self, traffic: SetTraffic, load: Fraction | None = Fraction(1)) -> None:
-        """Take the factor by which transactions follow one another faster. None: all are there from the beginning."""
+        """Make the schedule of a binlog set. ``load`` is the factor by which commits follow one another faster; None:
+        all are there from the beginning.
+        """
         self.traffic = traffic
         self.overhead = MESSAGE_OVERHEAD[traffic.family]
         self._load = load
@@ -161,7 +174,7 @@ class Schedule:
 
     @functools.cached_property
     def committed(self) -> Ints:
-        """The time at which the origin's binlog had each transaction."""
+        """The time at which the origin's binlog had each transaction, microseconds since the begin of the run."""
         times = self.traffic.time
         if not len(times) or self._load is None:
             return np.zeros(len(times), np.int64)
@@ -171,10 +184,10 @@ class Schedule:
     def _crossing(
         self, form: Form, number: int | None, passages: tuple[Passage, ...] = (), hop: Hop | None = None
     ) -> Crossing:
-        """Return what crosses a link in one form, after the filter with this number (None: everything).
+        """Return what crosses a link in one form, with the index ``number`` of the filter (None: no filter).
 
-        The sender is behind the passages. With its ``hop``, transactions of the hop's outages are seen together after
-        each.
+        The sender is at the end of ``passages``. With its ``hop``, it sees all transactions that came during one of the
+        hop's outages together after the outage.
         """
         seen = None
         if hop is not None:
@@ -185,9 +198,8 @@ class Schedule:
         return Crossing(found, self.committed[found.transaction])
 
     def at_sender(self, passages: tuple[Passage, ...]) -> Ints | None:
-        """Return the time at which each transaction is at the end of these passages, nanoseconds.
-
-        Return None for no passage: transactions are there when they are committed.
+        """Return the time at which each transaction is at the end of these passages, nanoseconds. Without passages
+        return None, since transactions are there when they are committed.
         """
         return self._reached(passages) if passages else None
 
@@ -204,9 +216,10 @@ class Schedule:
         return reached
 
     def passed(self, passages: tuple[Passage, ...]) -> tuple[Crossing, Crossed, Ints]:
-        """Send the transactions over all passages.
+        """Send the transactions over all passages (hops, one after the other).
 
-        Return what crossed the last one, and the times at which it was there and at its sender, nanoseconds.
+        Return what crossed the last one, its times of departure and arrival, and the times at which its sender had the
+        transactions, nanoseconds.
         """
         last = passages[-1]
         if last.form is Form.STAND_INS and self.traffic.stand_ins_joined:
@@ -232,13 +245,17 @@ class Schedule:
         return crossing, cross(seen, crossing.content.bytes, hop, dropped), at
 
     def _dropped(self, passages: tuple[Passage, ...], tick: int, number: int | None) -> Dropped:
-        """Return what the sender behind these passages tells of transactions that a filter dropped."""
+        """Return what the sender at the end of these passages reports about transactions that the filter with index
+        ``number`` dropped.
+        """
         transaction = self.crossing(Form.EVENTS, number).content.transaction
         seen = self._seen(passages, tick) if tick else None
         return dropped_before(transaction, seen, self.overhead + EMPTY_BYTES)
 
     def _looked(self, passages: tuple[Passage, ...], tick: int) -> Ints:
-        """Return the time at which the sender behind these passages sees each transaction, nanoseconds."""
+        """Return the time at which the sender at the end of these passages sees each transaction, nanoseconds. It polls
+        every ``tick`` nanoseconds.
+        """
         before = self.at_sender(passages)
         return looks(self.committed * MICROSECOND if before is None else before, tick, AGAIN)
 
@@ -260,16 +277,16 @@ def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
 def evaluate(
     routes: Sequence[Route], schedules: Mapping[str, Schedule], *, limit: int, delays: Sequence[int] = (0,)
 ) -> list[Outcome]:
-    """Compute the lag of a node, whose channels have these routes, and the bytes on its links.
+    """Compute the lag of a node and the bytes on the last links of its routes, one route for each channel.
 
-    Return the outcome for each of several delays (see :func:`without_delay`). ``limit`` is the lag above which time is
-    counted, microseconds.
+    Return the outcome for each of ``delays``, microseconds (see :func:`without_delay`). ``schedules`` has the commit
+    times of each origin by name. ``limit`` is the lag in microseconds; the time above it is counted.
     """
     return outcomes_of(routes, flows_of(routes, schedules), limit=limit, delays=delays)
 
 
 def flows_of(routes: Sequence[Route], schedules: Mapping[str, Schedule]) -> list[Flow]:
-    """Send the transactions of each route's origin over the route."""
+    """Send the transactions of each route's origin over all hops of the route, and return how they arrive."""
     return [_travel(route, schedules[route.origin]) for route in routes]
 
 

@@ -1,7 +1,7 @@
-"""The transactions at the end of a channel, and the figures of a node that follow from them.
+"""The transactions that arrive over a channel, and the lag and bytes of a node that follow from them.
 
-A simulation computes the times and bytes of a flow, and an experiment measures them. The figures of both are computed
-here.
+A simulation computes the times and bytes of a flow, and an experiment measures them. What follows from them is computed
+here for both.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from dumpfilter.simulation.route import Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints
 
 POINTS = 400
-"""The number of spans of time in a series, at least half of it and at most all."""
+"""The limit of the intervals of a series. A series has between half of them and all, if its times are long enough."""
 _WIDTHS = [step * 10**power for power in range(3, 13) for step in (1, 2, 5)]
-"""The widths of the spans of a series, microseconds."""
+"""The widths that the intervals of a series may have, microseconds."""
 
 
 class Arrived(NamedTuple):
-    """Transactions at the end of a route. Times are microseconds since the begin of the run."""
+    """Transactions that arrived at the end of a route. Times are microseconds since the begin of the run."""
 
     transaction: Ints
     committed: Ints
     received: Ints
     missing: int
-    """The transactions that never arrive. The arrays leave them out."""
+    """The number of transactions that never arrive. The arrays leave them out."""
 
 
 @dataclass(frozen=True)
 class LinkOutcome:
-    """The traffic of the last link of a route. Times are microseconds."""
+    """The traffic of the last link of a route: bytes, transactions and messages, and its outages (in microseconds)."""
 
     bytes: int
     transactions: int
@@ -54,42 +54,44 @@ class Flow(NamedTuple):
     arrived: Arrived
     link: LinkOutcome
     offered: tuple[Ints, Ints]
-    """The time at which the sender had each transaction, and its bytes."""
+    """Two arrays for the last link: the time at which the sender had each transaction, and the transaction's bytes."""
     carried: tuple[Ints, Ints, Ints]
-    """For bytes that left the sender: the time at which the last one left, their number, and the time they took."""
+    """Three arrays for the last link: the time at which the last byte of each transaction left, its bytes, and the time
+    that they took.
+    """
 
 
 class Curves(NamedTuple):
-    """The figures of a node over time."""
+    """The traffic and lag of a node in each interval of a window."""
 
     offered: tuple[tuple[int, ...], ...]
-    """For each channel, the bytes for its last link."""
+    """For each channel, the bytes that the sender of its last link had to send."""
     carried: tuple[tuple[int, ...], ...]
     lag: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The figures of a node in one run."""
+    """The lag of a node in one run, and the traffic of its links."""
 
     lag: Lag
     channels: Sequence[Lag]
     links: tuple[LinkOutcome, ...]
-    """The last link of each channel."""
+    """The traffic of the last link of each channel."""
     duration: int
-    """The time at which the node had everything, microseconds."""
+    """The time at which the node had received everything, microseconds since the begin of the run."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes whose routes are equal, so that they have equal figures."""
+    """Nodes whose routes are equal, so that they have the same lag and traffic."""
 
     routes: tuple[Route, ...]
     nodes: tuple[PlannedNode, ...]
 
 
 def window_of(duration: int) -> Window:
-    """Return the spans of time of a series: at most POINTS of them, each with a round width.
+    """Return the intervals of a series for a run of ``duration`` microseconds: at most POINTS, with a round width.
 
     >>> window_of(60_000_000)
     Window(width=200000, count=301)
@@ -99,7 +101,9 @@ def window_of(duration: int) -> Window:
 
 
 def outages_of(arrived: Arrived, outages: Iterable[tuple[int, int | None]]) -> tuple[OutageFigures, ...]:
-    """Return the figures of outages, each with its start and end (None: no end), microseconds."""
+    """Return for each outage the time that the reader needed to catch up. An outage is its start and end (None: no
+    end), microseconds.
+    """
     return tuple(
         OutageFigures(
             start=start,
@@ -115,10 +119,11 @@ def outages_of(arrived: Arrived, outages: Iterable[tuple[int, int | None]]) -> t
 def outcomes_of(
     routes: Sequence[Route], flows: Sequence[Flow], *, limit: int, delays: Sequence[int] = (0,)
 ) -> list[Outcome]:
-    """Compute the figures of a node from the flows of its channels, once for each of several delays.
+    """Compute the lag of a node from the flows of its channels (what arrived over each), once for each of several
+    delays.
 
     A delay, microseconds, makes everything late. The delay of a node with several channels is 0. ``limit`` is the lag
-    above which time is counted, microseconds.
+    in microseconds; the time above it is counted.
     """
     channels = [
         lag.measure(one.committed, one.received, delays, limit=limit, missing=one.missing)
@@ -135,7 +140,9 @@ def outcomes_of(
 
 
 def curves_of(routes: Sequence[Route], flows: Sequence[Flow], window: Window) -> Curves:
-    """Compute the figures of a node over time from the flows of its channels."""
+    """Compute the traffic and lag of a node in each interval of a window from the flows of its channels (what arrived
+    over each).
+    """
     lags = [lag.series(one.committed, one.received, window) for one in _by_origin(routes, flows)]
     return Curves(
         tuple(tuple(lag.offered(*flow.offered, window).tolist()) for flow in flows),
@@ -145,7 +152,9 @@ def curves_of(routes: Sequence[Route], flows: Sequence[Flow], window: Window) ->
 
 
 def _by_origin(routes: Sequence[Route], flows: Sequence[Flow]) -> list[Arrived]:
-    """Join the channels of one origin. The node has a transaction when the first channel has brought it."""
+    """Join the channels that bring one origin's transactions. The node has a transaction when the first channel has
+    brought it.
+    """
     found: dict[str, Arrived] = {}
     for route, flow in zip(routes, flows, strict=True):
         other = found.get(route.origin)
@@ -163,7 +172,9 @@ def _first_of(one: Arrived, other: Arrived) -> Arrived:
 
 
 def _together(arrivals: Sequence[Arrived], limit: int) -> Lag:
-    """Measure the lag of a node with several origins. The node is above the limit when one of its origins is."""
+    """Measure the lag of a node with several origins. The node counts as above the limit while one of its
+    origins is.
+    """
     committed = np.concatenate([one.committed for one in arrivals])
     received = np.concatenate([one.received for one in arrivals])
     missing = sum(one.missing for one in arrivals)
@@ -173,7 +184,7 @@ def _together(arrivals: Sequence[Arrived], limit: int) -> Lag:
 
 
 def series_of(window: Window, found: Iterable[tuple[Group, Curves]]) -> Series:
-    """Return the figures over time of the first node of each group."""
+    """Return the traffic and lag in each interval of a window, for the first node of each group."""
     offered: dict[str, tuple[int, ...]] = {}
     carried: dict[str, tuple[int, ...]] = {}
     lags: dict[str, tuple[int, ...]] = {}
@@ -187,7 +198,7 @@ def series_of(window: Window, found: Iterable[tuple[Group, Curves]]) -> Series:
 
 
 def link_figures(group: Group, outcome: Outcome) -> Iterable[LinkFigures]:
-    """Yield the figures of the links of equal nodes, one for each channel."""
+    """Yield the traffic of the last link of each channel, for a group of equal nodes."""
     for n, channel in enumerate(group.nodes[0].channels):
         names = {node.channels[n].legs[-1].link for node in group.nodes}
         yield _link(channel.legs[-1], group.routes[n].passages[-1], outcome.links[n], len(names))
@@ -208,9 +219,9 @@ def _link(leg: Leg, last: Passage, outcome: LinkOutcome, count: int) -> LinkFigu
 
 
 def node_figures(group: Group, outcome: Outcome, nbytes: int) -> Iterable[NodeFigures]:
-    """Yield the figures of equal nodes, and those of each channel if a node has several.
+    """Yield the lag of a group of equal nodes, and that of each channel if a node has several.
 
-    ``nbytes`` are the bytes that came over all links of a node.
+    ``nbytes`` are the bytes that came over all last links of one node.
     """
     first = group.nodes[0]
     names = tuple(node.name for node in group.nodes)

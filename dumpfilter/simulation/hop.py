@@ -1,4 +1,5 @@
-"""One hop of a simulated route: a link that sends first in, first out, or an applier, in whole nanoseconds.
+"""One hop of a simulated route: a link, on which transactions stay in order, or an applier. Times are whole
+nanoseconds.
 
 A transaction leaves a link at ``max(a, f) + s``. In this formula, ``a`` is the time at which the transaction came. The
 link had sent everything before at the time ``f``, and needs the time ``s`` for the transaction's bytes. This is
@@ -27,19 +28,20 @@ MICROSECOND = 1_000
 NEVER = 1 << 62
 """The time at which an outage without an end is over, nanoseconds."""
 _MOST_DENOMINATOR = 10**9
-"""The largest denominator of the time for a byte. Products of a transaction's bytes then fit into 64 bits."""
+"""The limit of the denominator of a byte's time. The products of a transaction's bytes then fit into 64 bits."""
 
 
 @dataclass(frozen=True)
 class Down:
-    """A span of time in which a hop sends nothing, nanoseconds since the first transaction."""
+    """An outage of a hop, nanoseconds since the first transaction's commit."""
 
     start: int
     end: int
-    """The time at which the network is up again."""
+    """The time at which the network is up again, nanoseconds."""
     restart: int
-    """The time at which the dump goes on. Between ``end`` and ``restart`` the reader waits before it tries again, and
-    connects."""
+    """The time at which the dump goes on, nanoseconds. Between ``end`` and ``restart`` the reader waits before it tries
+    again, and connects.
+    """
 
 
 @dataclass(frozen=True)
@@ -50,28 +52,33 @@ class Hop:
     """Bits per second. None: no limit."""
     delay: int = 0
     jitter: int = 0
-    """The largest difference from ``delay`` in both directions. What is sent never overtakes what was sent before."""
+    """The maximum of the random value that is added to or subtracted from ``delay``. Transactions stay in order."""
     seed: int = 0
-    """The seed of the jitter."""
+    """The seed of the random numbers for the jitter."""
     downs: tuple[Down, ...] = ()
-    """The outages in the order of time. They do not overlap."""
+    """The outages, ascending. They do not overlap."""
     message: int = 0
-    """The bytes after which a message ends. A transaction is received when the whole message has come. 0: each
-    transaction is a message of its own."""
+    """The bytes after which a message ends. A transaction counts as received when its whole message has come. 0: each
+    transaction is a message of its own.
+    """
     most_message: int = 0
-    """The size up to which messages grow after an outage, when the reader tells how much the line carried before."""
+    """The limit to which messages grow after an outage, bytes, when the reader reports how much the line carried
+    before.
+    """
     message_overhead: int = 0
-    """The bytes that each message needs on the link besides its events."""
+    """The bytes that each message adds to its events on the link."""
     ahead: int = 0
-    """The bytes that the buffers of a connection hold. A sender makes messages until they are full. 0: no limit."""
+    """The bytes that the buffers of a connection hold. The sender makes messages until they are full. 0: no limit."""
     tick: int = 0
-    """The interval of the sender's :func:`looks` for new transactions. 0: the sender has each transaction at once."""
+    """The interval at which the sender polls for new transactions (:func:`looks`). 0: it has each transaction
+    at once.
+    """
     fixed: int = 0
-    """The time that each transaction needs besides the time for its bytes."""
+    """The time that each transaction needs in addition to the time for its bytes."""
 
 
 class Crossed(NamedTuple):
-    """The transactions of a hop, after they crossed it. Times are nanoseconds."""
+    """The times at which transactions crossed a hop, in nanoseconds, and the traffic that they made."""
 
     departed: Ints
     """The time at which the last byte of each transaction left the sender."""
@@ -81,11 +88,12 @@ class Crossed(NamedTuple):
     resent: int
     """The bytes that were sent twice, because an outage lost them."""
     told: int
-    """The bytes that told what was dropped."""
+    """The bytes of the reports about dropped transactions."""
 
 
 def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
-    """Return the time that a byte needs on a link, nanoseconds, as a numerator and a denominator.
+    """Return the time that a byte needs at ``rate`` bits per second (None: no time), nanoseconds, as numerator and
+    denominator.
 
     >>> nanoseconds_of_a_byte(2_000_000), nanoseconds_of_a_byte(512_000), nanoseconds_of_a_byte(None)
     ((4000, 1), (15625, 1), (0, 1))
@@ -99,10 +107,11 @@ def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
 
 
 def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) -> Crossed:
-    """Send transactions over a hop. ``arrived`` has the time at which the sender sees each, nanoseconds, ascending.
+    """Send transactions over a hop. ``arrived`` has the time at which the sender sees each, nanoseconds, ascending;
+    ``sizes`` has their bytes.
 
-    ``dropped`` describes the sender's reports of dropped transactions, which use the line, too. With None the sender
-    reports nothing.
+    ``dropped`` has the sender's reports about dropped transactions, which use the line, too. None: the sender reports
+    nothing.
 
     >>> arrived, sizes = np.array([0, 10, 20]), np.array([100, 100, 100])
     >>> cross(arrived, sizes, Hop(rate=160_000_000)).received.tolist()
@@ -136,7 +145,9 @@ def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) 
 
 
 def _downs(arrived: Ints, sizes: Ints, hop: Hop) -> Ints:
-    """Return the outages of a hop as the compiled loop takes them."""
+    """Return the outages of a hop as rows for the compiled loop: start, restart, and the size of messages after the
+    restart.
+    """
     rows, begin = [], 0
     for down in hop.downs:
         offered = sizes[slice(*np.searchsorted(arrived, (begin, down.start)))].sum()
@@ -149,10 +160,11 @@ def _downs(arrived: Ints, sizes: Ints, hop: Hop) -> Ints:
 
 
 def looks(arrived: Ints, tick: int, again: int) -> Ints:
-    """Return the time of the look with which a sender sees each transaction. All times are nanoseconds, ascending.
+    """Return the time at which a polling sender sees each transaction that ``arrived``. All times are nanoseconds,
+    ascending.
 
-    After a look that found something, the sender looks again when it has made the message, ``again`` later. Otherwise
-    the sender looks once in each ``tick``.
+    After a poll that found something, the sender polls again when it has made the message, ``again`` nanoseconds later.
+    Otherwise it polls once in each ``tick``.
 
     >>> looks(np.array([1, 19, 20, 23, 60]), 20, 5).tolist()
     [20, 20, 20, 25, 60]
@@ -163,7 +175,7 @@ def looks(arrived: Ints, tick: int, again: int) -> Ints:
 
 
 def times_of(sizes: Ints, hop: Hop) -> Ints:
-    """Return the time that each transaction needs on a hop, nanoseconds."""
+    """Return the time that each transaction needs to be sent on a hop, nanoseconds, from its size in bytes."""
     numerator, denominator = nanoseconds_of_a_byte(hop.rate)
     whole, rest = np.divmod(sizes, denominator)
     times: Ints = whole * numerator + (rest * numerator + denominator // 2) // denominator + hop.fixed

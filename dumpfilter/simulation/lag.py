@@ -17,14 +17,14 @@ import numpy.typing as npt
 from dumpfilter.simulation.traffic import Ints
 
 CAUGHT_UP_SHARE = 99
-"""The percentile of the lag before an outage at which a node counts as caught up again."""
+"""The percentile of the lag before an outage. A node whose lag is no greater than this has caught up again."""
 LEAST_CAUGHT_UP = 100_000
-"""The lag at which a node always counts as caught up, microseconds."""
+"""A lag with which a node always counts as caught up, microseconds."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """The spans of time of a series: ``count`` spans of ``width`` microseconds from 0 on."""
+    """The intervals of a series: ``count`` intervals of ``width`` microseconds each, from the begin of the run on."""
 
     width: int
     count: int
@@ -32,7 +32,9 @@ class Window:
 
 @dataclass(frozen=True)
 class Lag:
-    """The lag of a node's transactions, microseconds. Each transaction counts once."""
+    """The lag of a node's transactions, in microseconds: percentiles (each transaction counts once), maximum, and the
+    time above the limit.
+    """
 
     transactions: int
     p50: int
@@ -42,11 +44,12 @@ class Lag:
     above: int
     """The time during which the node's lag was above the limit, microseconds."""
     missing: int = 0
-    """The transactions that never arrived. The other figures leave them out."""
+    """The number of transactions that never arrived. The other fields leave them out."""
 
 
 def percentile(ordered: Ints, share: int) -> int:
-    """Return a percentile of ascending numbers: the least of them that at least ``share`` per cent do not exceed.
+    """Return a percentile of ascending numbers: the smallest of them that at least ``share`` per cent of the numbers do
+    not exceed.
 
     >>> percentile(np.array([1, 2, 3, 4]), 50), percentile(np.array([1, 2, 3, 4]), 99)
     (2, 4)
@@ -57,9 +60,12 @@ def percentile(ordered: Ints, share: int) -> int:
 def measure(
     committed: Ints, received: Ints, delays: Sequence[int] = (0,), *, limit: int, missing: int = 0
 ) -> list[Lag]:
-    """Measure the lag of transactions that were committed and received at the given times, in their order.
+    """Measure the lag of transactions from the times of commit and receipt. Both arrays have the transactions in the
+    order of receipt.
 
-    Return the lag for each of several delays, microseconds, by which all transactions are received later.
+    Return the lag for each of ``delays``, microseconds, as if all transactions were received so much later. ``limit``
+    is the lag in microseconds; the time above it is counted. ``missing`` is the number of transactions that never
+    arrived.
     """
     if not len(committed):
         return [Lag(0, 0, 0, 0, 0, 0, missing) for _ in delays]
@@ -79,7 +85,7 @@ def measure(
 
 
 def _excess(ordered: Ints, limits: Ints) -> Ints:
-    """Return the sum of ``max(x - limit, 0)`` over ascending numbers, for each limit."""
+    """Return for each of ``limits`` the sum of ``max(x - limit, 0)`` over the ascending numbers ``ordered``."""
     first = np.searchsorted(ordered, limits, "right")
     sums = np.concatenate([[0], np.cumsum(ordered)])
     found: Ints = sums[-1] - sums[first] - (len(ordered) - first) * limits
@@ -87,9 +93,9 @@ def _excess(ordered: Ints, limits: Ints) -> Ints:
 
 
 def spans_above(committed: Ints, received: Ints, limit: int) -> npt.NDArray[np.int64]:
-    """Return the spans of time in which the lag is above a limit, one row of start and end for each.
+    """Return the intervals in which a node's lag is above ``limit``: one row with start and end for each, microseconds.
 
-    The transactions come in the order in which they were received.
+    The transactions are in the order in which they were received.
     """
     start = committed + limit
     if len(start):
@@ -99,7 +105,7 @@ def spans_above(committed: Ints, received: Ints, limit: int) -> npt.NDArray[np.i
 
 
 def length_of_union(spans: npt.NDArray[np.int64]) -> int:
-    """Return the time that at least one of the spans covers.
+    """Return the time that is covered by at least one of the intervals (rows of start and end).
 
     >>> length_of_union(np.array([[5, 9], [0, 3], [2, 4]]))
     8
@@ -114,10 +120,7 @@ def length_of_union(spans: npt.NDArray[np.int64]) -> int:
 
 
 def series(committed: Ints, received: Ints, window: Window) -> Ints:
-    """Return the greatest lag of a node in each span of time.
-
-    ``received`` ascends. The lag is greatest when a transaction arrives, or at the end of a span.
-    """
+    """Return the maximum of a node's lag in each interval of a window. ``received`` ascends."""
     found = np.zeros(window.count, np.int64)
     late = received > committed
     # A transaction that arrives exactly at the end of a span is in that span, and not in the next one.
@@ -132,15 +135,15 @@ def series(committed: Ints, received: Ints, window: Window) -> Ints:
 
 
 def microseconds(times: Ints) -> Ints:
-    """Return times since the begin of a run, in nanoseconds, as microseconds, rounded up."""
+    """Convert times from nanoseconds to microseconds, rounded up."""
     return -(-times // 1000)
 
 
 def carried(departed: Ints, sizes: Ints, needed: Ints, window: Window) -> Ints:
-    """Return the bytes that left a sender in each span of time.
+    """Return the bytes that left a sender in each interval of a window.
 
-    ``needed`` has the time that each transaction's bytes took, which ended when the transaction departed. The bytes of
-    one transaction are spread evenly over this time.
+    ``departed`` has the time at which each transaction's last byte left, and ``needed`` how long its bytes took before.
+    They are spread evenly over this time.
     """
     order = np.argsort(departed, kind="stable")
     ends, lengths, sums = departed[order], needed[order], np.concatenate([[0], np.cumsum(sizes[order])])
@@ -157,7 +160,7 @@ def carried(departed: Ints, sizes: Ints, needed: Ints, window: Window) -> Ints:
 
 
 def offered(committed: Ints, sizes: Ints, window: Window) -> Ints:
-    """Return the bytes of the transactions that were committed in each span of time."""
+    """Return the bytes of the transactions that were committed in each interval of a window."""
     found = np.zeros(window.count, np.int64)
     np.add.at(found, np.clip(committed // window.width, 0, window.count - 1), sizes)
     return found
@@ -167,8 +170,8 @@ def catch_up(committed: Ints, received: Ints, start: int, end: int) -> int:
     """Return the time from the end of an outage until the node has caught up, microseconds.
 
     A node has caught up when a transaction arrives with a lag that was usual before the outage. The usual lag is the
-    99th percentile over the transactions that arrived before, or 100 ms if that is more.
-    A node has also caught up when it has everything. Return 0 if nothing arrives after the outage.
+    99th percentile over the transactions that arrived before, or 100 ms if that is more. A node has also caught up when
+    it has everything. Return 0 if nothing arrives after the outage.
     """
     lags = received - committed
     first = int(np.searchsorted(received, start))

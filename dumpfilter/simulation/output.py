@@ -11,10 +11,7 @@ from dumpfilter.simulation.tables import FORMS, tables
 
 
 def write_results(results: Results, directory: Path, *, page: bool = True) -> None:
-    """Write the results into ``directory``, all files together or none.
-
-    Without ``page`` there is no report.html. Raises OutputError.
-    """
+    """Write results.json, the Parquet tables and report.html into ``directory``, all files together or none."""
     with written_together(directory) as beside:
         (beside / RESULTS).write_text(results.model_dump_json(indent=1) + "\n", "utf-8")
         if page:

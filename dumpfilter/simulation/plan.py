@@ -1,4 +1,6 @@
-"""The plan of a simulation: what crosses each link of a topology, and the ways from the origins to each node."""
+"""The plan of a simulation: for each node the links from the origins to it, and the filters of what crosses
+each link.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,18 @@ from dumpfilter.topology.model import Node, Topology, filter_of
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 Layers = tuple[tuple[str, ...], ...]
-"""The rules of consecutive nodes, one tuple for each node with rules. An event must pass all of them."""
+"""The filter rules of consecutive nodes, one tuple for each node with rules. An event must pass all of them."""
 
 
 @dataclass(frozen=True)
 class FilterKey:
-    """The filters of all nodes on a way, as one filter. Equal keys are computed once."""
+    """The filters of all nodes on the way to a node, combined into one. Equal keys are computed once."""
 
     layers: Layers
     origin: OriginFilter | None = None
     lower_case_table_names: int = 0
     semantics: FilterSemantics | None = None
-    """The semantics of the rules. None: those of the rules' names."""
+    """The semantics of the rules (DO and IGNORE, or ``--replicate-*``). None: it follows from the rules' names."""
 
     @property
     def is_on(self) -> bool:
@@ -37,7 +39,9 @@ class FilterKey:
         return bool(self.layers) or (self.origin is not None and self.origin.is_on)
 
     def filter(self, names: NameRules) -> ReplicationFilter:
-        """Return the filter. ``names`` are the rules by which the server compares names. Raises OptionError."""
+        """Return the combined replication filter. ``names`` says how the server compares schema and table names. Raises
+        OptionError.
+        """
         names = names._replace(lower_case_table_names=self.lower_case_table_names)
         layers = [filter_of(rules, names, self.semantics) for rules in self.layers or ((),)]
         return layers[0] if len(layers) == 1 else AllFilters(layers)
@@ -45,7 +49,7 @@ class FilterKey:
 
 @dataclass(frozen=True)
 class Leg:
-    """A link on the way to a node, with what crosses it."""
+    """A link on the way to a node, with the filter of what crosses it."""
 
     source: str
     target: str
@@ -55,32 +59,32 @@ class Leg:
     filters: bool
     """Whether the source is a node of dumpfilter, which can filter for the target."""
     looks: bool
-    """Whether the source is a master that reads files which another process writes, and looks for new transactions.
+    """Whether the source is a master that polls files which another process writes.
 
     A slave, and a master that receives from a running server, are woken by their own receiver.
     """
     sent: FilterKey
-    """The filter of what is sent when masters filter."""
+    """The filter of what is sent if masters filter."""
     logged: FilterKey
-    """The filter of what is sent when only readers filter. Real replicas on the way log what they applied."""
+    """The filter of what is sent if only readers filter. Real replicas on the way log only what they applied."""
     retries: Retries
-    """The times at which the target tries to connect again after an outage."""
+    """The waits of the target between its attempts to connect again after an outage."""
     chunk_size: int = 0
-    """The bytes of events in a message of gRPC, as the target wants them. 0: the master's choice."""
+    """The bytes of events in a gRPC message that the target asks for. 0: the master chooses."""
     idle: tuple[tuple[float, float], ...] = ()
-    """The spans of time in which the source has no reader, seconds."""
+    """The intervals in which the source has no reader at all, seconds since the begin of the run."""
 
     @property
     def link(self) -> str:
-        """The link's name."""
+        """The link's name, ``SOURCE:TARGET``."""
         return f"{self.source}:{self.target}"
 
 
 @dataclass(frozen=True)
 class Channel:
-    """One source of a node, with the whole way from an origin to the node.
+    """One source of a node, with all links from an origin (a node that writes binlogs) to the node.
 
-    If two ways lead from an origin to a node, the node has a channel for each.
+    If two chains of links lead from an origin to a node, the node has a channel for each.
     """
 
     name: str
@@ -92,7 +96,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class PlannedNode:
-    """A node that gets transactions over links."""
+    """A node that gets transactions over links, with its channels."""
 
     name: str
     channels: tuple[Channel, ...]
@@ -100,16 +104,16 @@ class PlannedNode:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a simulation needs to know of a topology."""
+    """The facts about a topology that a simulation needs, without its traffic."""
 
     name: str
     origins: tuple[str, ...]
-    """The names of the nodes that write binlogs."""
+    """The names of the nodes that write binlogs and read no other node."""
     nodes: tuple[PlannedNode, ...]
     descriptions: tuple[NodeDescription, ...] = ()
-    """The nodes of the topology, for reports."""
+    """All nodes of the topology, for reports."""
     filters: tuple[FilterKey, ...] = field(init=False)
-    """The distinct filters. The index of a filter is its number."""
+    """The distinct filters. Elsewhere a filter is named by its index here."""
 
     def __post_init__(self) -> None:
         keys = dict.fromkeys(
@@ -129,7 +133,7 @@ class Plan:
 
 
 def plan_topology(topology: Topology) -> Plan:
-    """Return the plan of a topology. Raises OptionError for a topology without links."""
+    """Return what a simulation needs to know about a topology. Raises OptionError for a topology without links."""
     contents: dict[str, list[_Content]] = {}
     origins = []
     planned = []
@@ -191,7 +195,7 @@ def plan_topology(topology: Topology) -> Plan:
 
 
 def describe(topology: Topology) -> tuple[NodeDescription, ...]:
-    """Return the nodes of a topology for reports."""
+    """Return name, kind, sources and rules of each node of a topology, for reports."""
     return tuple(map(_description, topology.nodes))
 
 
@@ -211,7 +215,9 @@ MASTER = "master"
 
 
 def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
-    """Return the plan of slaves that all read one master over their own links. The master reads its files locally."""
+    """Return the plan of slaves that all read one master, each over its own link. The master reads its files without a
+    link.
+    """
     nodes = []
     for one in definitions:
         origin = FilterKey((), one.origin)
@@ -225,7 +231,9 @@ def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
 
 @dataclass(frozen=True)
 class _Content:
-    """The transactions of an origin that a node can serve, after the filters on one way to the node."""
+    """The transactions of one origin that a node can serve, with the links over which they came and the filters that
+    they passed.
+    """
 
     origin: str
     legs: tuple[Leg, ...]
@@ -234,7 +242,7 @@ class _Content:
 
 
 def kind_of(node: Node) -> str:
-    """Return the kind of a node for people."""
+    """Return the kind of a node as text for people, such as ``MariaDB replica``."""
     if node.server:
         return f"{_FAMILIES[node.server]} {'replica' if node.reads else 'server'}"
     return "running server" if node.kind == "running" else node.kind

@@ -37,7 +37,7 @@ class Variant(enum.StrEnum):
 
 
 SIMULATED = tuple(variant for variant in Variant if variant is not Variant.PLAIN)
-"""The variants of ``dumpfilter simulate``, which knows binlogs of sources and no servers."""
+"""The variants of ``dumpfilter simulate``. It knows only the binlogs of sources, so it cannot run plain replication."""
 
 
 class Method(enum.StrEnum):
@@ -168,7 +168,7 @@ class Setting(Figures):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the run has the topology's own links and the binlog's own load."""
+        """Whether the run has the topology's own rates and delays, and the binlog's own load."""
         return self.load == 1 and self.rate is None and self.delay is None
 
 
@@ -245,7 +245,7 @@ class Results(Figures):
     nodes: tuple[NodeDescription, ...] = ()
     """The nodes of the topology. Empty for a slaves file with thousands of slaves."""
     limit: int
-    """The limit of the lag, microseconds."""
+    """The limit of the lag, microseconds, for the time above it and for searches."""
     runs: tuple[Run, ...]
     found: tuple[Found, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -11,13 +11,13 @@ from dumpfilter.topology.model import Node
 
 _OPTION = "--connect-retry"
 _MEAN = 0.75
-"""The mean of the random factor by which a slave shortens its waits."""
+"""The mean of the random factor with which dumpfilter multiplies its waits (0.5 to 1)."""
 _BITS = 8
 
 
 @dataclass(frozen=True)
 class Retries:
-    """Waits between attempts to connect, seconds. Each wait is twice as long as the one before, up to ``longest``.
+    """Waits between attempts to connect, seconds. Each is twice as long as the one before, up to ``longest``.
 
     The defaults are those of a slave of dumpfilter, whose option ``--connect-retry`` is 60 seconds.
     """
@@ -25,18 +25,19 @@ class Retries:
     first: float = 0.075
     longest: float = 45.0
     round_trips: float = 4.1
-    """The round trips of a new connection until the first event arrives: TCP's handshake, the login or registration,
-    and the request of the dump. Measured."""
+    """The round trips from the start of a connection to the first event: TCP's handshake, login or registration, and
+    the request of the dump. Measured.
+    """
     nbytes: int = 950
-    """The bytes of both directions in these round trips. Measured."""
+    """The bytes of both directions during these round trips. Measured."""
 
     def restart(
         self, start: float, end: float, shape: LinkShape = PLAIN, connected: float | None = None
     ) -> float:
-        """Return the time at which a dump goes on after an outage of a link, seconds.
+        """Return the time at which a dump goes on after an outage of a link, seconds since the begin of the run.
 
         The reader loses its connection at ``start``. Its attempts fail until ``end``. ``connected`` is the time of the
-        successful attempt, if it is known.
+        successful attempt; None: it is computed from the waits.
         """
         if connected is None:
             at, wait = start, self.first
@@ -52,7 +53,9 @@ class Retries:
 
 
 def all_down(links: Iterable[tuple[LinkShape, Retries]]) -> tuple[tuple[float, float], ...]:
-    """Return the spans of time (seconds) in which all readers of a node are disconnected, given each reader's link."""
+    """Return the intervals in which all readers of a node are disconnected (start and end, seconds). Each reader is its
+    link's shape and its waits.
+    """
     common = [(-math.inf, math.inf)]
     for shape, retries in links:
         downs = [
@@ -66,11 +69,13 @@ def all_down(links: Iterable[tuple[LinkShape, Retries]]) -> tuple[tuple[float, f
 
 
 REPLICA_RETRIES = Retries(1.0, 1.0, 16.5, 1300)
-"""The waits of a real replica, as a topology sets them. A replica asks its source for many variables."""
+"""The waits of a real replica, as :mod:`dumpfilter.testbed` sets them. A replica asks its source for many variables
+when it connects.
+"""
 RECEIVER_RETRIES = Retries(longest=_MEAN * 15, round_trips=11.2, nbytes=1100)
 """The waits of a master that receives from a running server."""
 SLAVE_RETRIES = Retries(longest=0.375)
-"""The waits of a slave of dumpfilter, as a topology sets them (``--connect-retry=0.5``)."""
+"""The waits of a slave of dumpfilter, as :mod:`dumpfilter.testbed` sets them (``--connect-retry=0.5``)."""
 
 
 def retries_of(node: Node) -> Retries:
@@ -88,7 +93,9 @@ def retries_of(node: Node) -> Retries:
 
 
 def option_of(node: Node, name: str) -> str | None:
-    """Return the value of an option among a node's own options. None: the node does not have the option."""
+    """Return the value of an option (``name`` with dashes) among a node's own options. None: the node does not
+    have it.
+    """
     for at, option in enumerate(node.options):
         found, equals, value = option.partition("=")
         if f"--{found.lstrip('-')}".replace("_", "-") == name:

@@ -1,4 +1,4 @@
-"""Routes: the ways of transactions to a node for one setting, as plain values. Equal routes are computed once."""
+"""Routes: the hops from an origin to a node under one setting, as plain values. Equal routes are computed once."""
 
 from __future__ import annotations
 
@@ -17,29 +17,32 @@ from dumpfilter.topology.links.line import BITS
 from dumpfilter.topology.links.shape import LinkShape
 
 CALL_BYTES, CALL_SECONDS = 217, 0.008
-"""The bytes of a call by which a slave measures its line, and the time of both processes for it. Measured."""
+"""The bytes of the call by which a slave measures its line, and the seconds that both processes need for it.
+Measured.
+"""
 TICK = 20_000_000
-"""The interval at which a master looks for new transactions in files that another process writes, nanoseconds."""
+"""The interval at which a master polls files that another process writes, nanoseconds."""
 AT_ONCE = 1
-"""The interval for a node that its own receiver wakes, and that never waits for a look, nanoseconds."""
+"""The polling interval of a node that its own receiver wakes, so that it never waits, nanoseconds."""
 AGAIN = 2_000_000
-"""The time in which a node makes a chunk of what it has found, nanoseconds. The node looks again at once.
-Measured: 0.9 to 2.5 ms."""
+"""The time in which a node makes a chunk of what it has found, nanoseconds, before it polls again. Measured: 0.9 to 2.5
+ms.
+"""
 
 
 class Form(enum.StrEnum):
     """The form in which transactions cross a link."""
 
     EVENTS = "events"
-    """Chunks of events, as slaves of dumpfilter get them."""
+    """Chunks of events over gRPC, as slaves of dumpfilter get them."""
     COMPRESSED = "compressed"
-    """Chunks of events as zstd. Their sizes are estimates."""
+    """Chunks of events, compressed by zstd. Their sizes are estimates."""
     PACKETS = "packets"
     """Packets of MySQL's protocol, one for each event."""
     STAND_INS = "stand-ins"
-    """Packets, with stand-ins for dropped transactions."""
+    """Packets of MySQL's protocol, with stand-ins (empty transactions) for dropped transactions."""
     SPLIT = "split"
-    """The events of whole schemas."""
+    """The events of a binlog that was split by schema: whole schemas."""
 
 
 class Filtering(enum.Enum):
@@ -65,44 +68,44 @@ _WAYS: Mapping[Variant, tuple[Filtering, Form]] = {
 
 @dataclass(frozen=True)
 class Passage:
-    """A hop, with the transactions that cross it."""
+    """One hop of a route, with the form and the filter of the transactions that cross it."""
 
     form: Form
     filter: int | None
-    """The number of the filter that the transactions have passed. None: all transactions."""
+    """The index of the filter that the transactions have passed. None: all transactions."""
     hop: Hop
     idle: tuple[Down, ...] = ()
-    """The spans of time in which the sender had no reader. It then sees all their transactions together."""
+    """The intervals in which the sender had no reader. It then sees all transactions of an interval together."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """The way of one origin's transactions to a node."""
+    """The hops by which one origin's transactions come to a node."""
 
     origin: str
     passages: tuple[Passage, ...]
     apply: Hop | None = None
-    """The node's applier. None: a transaction counts when it has been received."""
+    """The node's applier as a hop. None: a transaction counts when it has been received."""
     applied: int | None = None
-    """The number of the filter of what the node applies."""
+    """The index of the filter of what the node applies. None: it applies everything."""
 
 
 @dataclass(frozen=True)
 class Router:
-    """Makes the routes of nodes."""
+    """Makes the routes of nodes from the plan's channels."""
 
     numbers: Mapping[FilterKey, int]
-    """The number of each filter."""
+    """The index of each filter in the plan."""
     applier: Hop | None = None
-    """The applier of every node. None: a transaction counts when it has been received."""
+    """The applier that every node has, as a hop. None: a transaction counts when it has been received."""
     seed: int = 0
     _passages: dict[tuple[int, Setting], tuple[Leg, Passage]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
-    """The passages so far, by the identity of their legs. All nodes behind a leg share it."""
+    """A cache of passages, by the ``id`` of their leg and the setting. All nodes behind a leg share its passage."""
 
     def routes(self, node: PlannedNode, setting: Setting) -> tuple[Route, ...]:
-        """Return the routes of a node's channels for one setting."""
+        """Return the route of each of a node's channels under one setting."""
         return tuple(self._route(channel, setting) for channel in node.channels)
 
     def _route(self, channel: Channel, setting: Setting) -> Route:
@@ -165,13 +168,17 @@ class Router:
 
 
 def told_rate(shape: LinkShape) -> float:
-    """Return the rate that a slave first tells its master, bytes per second. It measures a call with a small answer."""
+    """Return the rate that a slave first reports to its master, bytes per second. The slave measures it by a call with
+    a small answer.
+    """
     on_line = 0.0 if shape.rate is None else CALL_BYTES * BITS / shape.rate
     return CALL_BYTES / (2 * shape.delay + on_line + CALL_SECONDS)
 
 
 def hop_of(shape: LinkShape, retries: Retries, *, seed: int) -> Hop:
-    """Return the hop that a link is. The seed is 0 on a link without jitter, so that equal links are equal hops."""
+    """Return the hop for a link with this shape. A link without jitter has the seed 0, so that equal links are equal
+    hops.
+    """
     downs: list[Down] = []
     for outage in sorted(shape.outages, key=lambda one: one.start):
         start = _nanoseconds(outage.start)
@@ -192,12 +199,12 @@ def hop_of(shape: LinkShape, retries: Retries, *, seed: int) -> Hop:
 
 
 def _nanoseconds(seconds: float) -> int:
-    """Return seconds as nanoseconds, in whole microseconds, which is the resolution of times in a topology."""
+    """Convert seconds to nanoseconds, rounded to whole microseconds, which is the resolution of times in a topology."""
     return round(seconds * (NANOSECONDS // MICROSECOND)) * MICROSECOND
 
 
 def scaled(load: float) -> Fraction:
-    """Return a load as an exact fraction, so that all engines compute equal times.
+    """Return a load (the factor of speed) as an exact fraction, so that all engines compute equal times.
 
     >>> scaled(1.5), scaled(0.1)
     (Fraction(3, 2), Fraction(1, 10))

@@ -43,7 +43,7 @@ from dumpfilter.simulation.route import Route, Router, scaled
 from dumpfilter.simulation.traffic import Clock, SetTraffic
 
 MOST_SERIES = 24
-"""The largest number of nodes with a series in a run. Those with the greatest lag have one."""
+"""The limit of the nodes with a series (values over time) in a run. They are those with the greatest lag."""
 _DIGITS = 3
 """The significant digits of a rate or delay that a search finds."""
 _SECOND = 1_000_000
@@ -54,35 +54,37 @@ MOST_DELAY = 10**10
 """The longest delay that a search tries, microseconds."""
 
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
-"""A function that calls a function for each of many items, maybe in parallel. The results have the items' order."""
+"""A function that calls a function for each of many items, maybe in parallel, and returns the results in the items'
+order.
+"""
 
 
 def one_by_one(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """Call a function for each item in this thread."""
+    """Call a function for each item in this thread, and return the results in order."""
     return [function(item) for item in items]
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a simulation."""
+    """The options of a simulation: the settings to run, and the searches for limits."""
 
     settings: tuple[Setting, ...] = (Setting(variant=Variant.MASTER),)
     limit: int = 1_000_000
-    """The limit of the lag, microseconds."""
+    """The limit of the lag, microseconds, for the time above it and for searches."""
     applier: Hop | None = None
-    """The speed at which each node applies what it has received. None: at once."""
+    """The speed at which each node applies what it has received. None: applying takes no time."""
     seed: int = 0
     searches: tuple[Search, ...] = ()
 
 
 @dataclass(frozen=True)
 class Search:
-    """A search for the slowest rate, or the longest delay, that keeps every node's lag within the limit."""
+    """A search for the slowest rate, or the longest delay, with which every node's lag stays within the limit."""
 
     what: str
     """``rate`` or ``delay``."""
     setting: Setting
-    """The rest of the setting."""
+    """The setting, in which the search varies the rate or the delay."""
 
 
 def simulate(
@@ -93,11 +95,11 @@ def simulate(
     *,
     speeds: Mapping[str, float | None] | None = None,
 ) -> Results:
-    """Simulate a plan for each setting.
+    """Simulate a plan under each setting, and run the searches.
 
     Parameters:
-        traffics: the traffic of each origin, with the plan's filters in their order.
-        run: calls the evaluations.
+        traffics: the traffic of each origin by its name, with the plan's filters in their order.
+        run: calls the computations, maybe in parallel.
         speeds: the speed at which each origin is replayed; None: all at once. Without an entry: 1.
     """
     simulation = _Simulation(plan, traffics, options, run, speeds or {})
@@ -140,9 +142,9 @@ class _Simulation:
         )
 
     def runs(self, settings: Sequence[Setting]) -> tuple[Run, ...]:
-        """Return the figures of all settings.
+        """Return the results of all settings.
 
-        The nodes of all settings are evaluated together, so that the traffic of each filter is looked up once.
+        The nodes of all settings are computed together, so that the traffic of each filter is looked up once.
         """
         groups = [self._groups(self._plan.nodes, setting) for setting in settings]
         outcomes = self._outcomes(settings, groups)
@@ -167,7 +169,9 @@ class _Simulation:
     def _outcomes(
         self, settings: Sequence[Setting], groups: Sequence[Sequence[Group]]
     ) -> list[list[Outcome]]:
-        """Evaluate the groups of each setting. Those that differ only in the delay of their last hop are one item."""
+        """Compute the outcome of each group of equal nodes, for each setting. Groups that differ only in the delay of
+        their last hop are one item.
+        """
         together: dict[tuple[float, tuple[Route, ...]], dict[tuple[int, int], int]] = {}
         for n, setting in enumerate(settings):
             for k, group in enumerate(groups[n]):
@@ -183,7 +187,9 @@ class _Simulation:
         return [[by_place[n, k] for k in range(len(each))] for n, each in enumerate(groups)]
 
     def _ordered(self, function: Callable[..., _Result], items: Sequence[_Item]) -> list[_Result]:
-        """Call a function with the values of each item. Items with the same traffic follow one another."""
+        """Call a function with the values of each item, and return the results in the items' order. Items with the same
+        traffic are called next to one another, so that caches help.
+        """
         order = sorted(range(len(items)), key=lambda k: (_traffic_of(items[k][1]), items[k][0]))
         done = self._run(lambda item: function(*item), [items[k] for k in order])
         found = dict(zip(order, done, strict=True))
@@ -214,7 +220,7 @@ class _Simulation:
         )
 
     def search(self, search: Search) -> list[Found]:
-        """Return the answer of a search for each group of equal nodes."""
+        """Return the found rate or delay for each group of equal nodes."""
         setting = search.setting
         nodes = [
             node
@@ -240,7 +246,9 @@ class _Simulation:
         ]
 
     def _find(self, node: PlannedNode, search: Search) -> tuple[int | None, int | None]:
-        """Search the answer for one node by halving the span in which it lies. Return it with its worst lag."""
+        """Search the rate or delay for one node by bisection. Return it with the worst lag at it; None: no value keeps
+        the limit.
+        """
         limit, schedules = self._options.limit, self._schedules[search.setting.load]
 
         def worst(value: int) -> int | None:
@@ -273,13 +281,13 @@ class _Simulation:
 
 
 _Item = tuple[float, tuple[Route, ...], Any]
-"""A load, the routes of nodes that are evaluated under it, and their delays or the spans of time of their curves."""
+"""A load, the routes of nodes that are computed under it, and either their delays or the intervals of their curves."""
 
 _Result = TypeVar("_Result")
 
 
 def _traffic_of(routes: tuple[Route, ...]) -> tuple[object, ...]:
-    """Return a key by which routes are sorted, so that those with the same traffic follow one another."""
+    """Return a sort key that puts routes with the same traffic next to one another."""
     return tuple(
         (route.origin, passage.form.value, -1 if passage.filter is None else passage.filter)
         for route in routes
@@ -288,31 +296,33 @@ def _traffic_of(routes: tuple[Route, ...]) -> tuple[object, ...]:
 
 
 def _factor(load: float, speed: float | None) -> Fraction | None:
-    """Return the factor by which an origin's transactions follow one another faster. None: all at once."""
+    """Return the factor by which an origin's commits follow one another faster: the load times the speed of its replay.
+    None: all at once.
+    """
     return None if speed is None else scaled(load) * scaled(speed)
 
 
 def _worst(groups: Sequence[Group], outcomes: Sequence[Outcome]) -> list[int]:
-    """Return the numbers of the groups that have a series, which are those with the greatest lag."""
+    """Return the indexes of the groups with the greatest lag, ascending. They get a series."""
     worst = sorted(range(len(groups)), key=lambda k: (-outcomes[k].lag.p99, groups[k].nodes[0].name))
     return sorted(worst[:MOST_SERIES])
 
 
 def _middle(one: int, other: int) -> int:
-    """Return the geometric mean of two numbers, so that a search over many powers of ten is short."""
+    """Return the geometric mean of two numbers as the middle of a bisection, which is short over many powers of ten."""
     low, high = sorted((one, other))
     middle = round(math.sqrt(max(low, 1) * high))
     return max(low + 1, min(high - 1, middle))
 
 
 def _step(value: int) -> int:
-    """Return the difference of two numbers that people write alike: one in the last significant digit."""
+    """Return the size of the last significant digit of a number, at which a bisection ends."""
     step: int = 10 ** max(len(str(value)) - _DIGITS, 0)
     return step
 
 
 def _rounded(value: int, *, up: bool) -> int:
-    """Round a number to the significant digits of a search, to the safe side."""
+    """Round a number to the significant digits of a search. ``up`` says to which side."""
     step = _step(value)
     return -(-value // step) * step if up else value // step * step
 

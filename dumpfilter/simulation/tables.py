@@ -103,11 +103,11 @@ FORMS: Mapping[str, ParquetTable] = {
         (*_SETTING, _NODE, Column("member", TEXT, "A node with these figures. `node` is the first of them.")),
     ),
 }
-"""The forms of all tables. The documentation has them, too (``python tools/doc_tables.py``)."""
+"""The columns of all tables. The documentation is made from them, too (``python tools/doc_tables.py``)."""
 
 
 def tables(results: Results) -> dict[str, pa.Table]:
-    """Return the results as tables by name."""
+    """Return the results as Arrow tables, by the table's name."""
     runs = [(_setting(number, run), run) for number, run in enumerate(results.runs, 1)]
     rows: dict[str, Iterable[dict[str, Any]]] = {
         "links": (
@@ -156,7 +156,9 @@ def _setting(number: int, run: Run) -> dict[str, Any]:
 
 
 def _series(setting: dict[str, Any], run: Run, key: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each span of time of each link or node. ``key`` is the column with its name."""
+    """Yield a row for each interval of each link or node of a run. ``key`` is the column for the link's or
+    node's name.
+    """
     series = run.series
     if series is None:
         return

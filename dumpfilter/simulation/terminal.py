@@ -13,16 +13,16 @@ from dumpfilter.analyse.report.text import NOTHING, human_bytes, human_rate_of_b
 from dumpfilter.simulation.results import Found, Method, Results, Run, Setting
 
 MOST_ROWS = 40
-"""The largest number of rows of a table. Nodes with the greatest lag come first."""
+"""The limit of the rows of all tables together. Nodes with the greatest lag come first."""
 _MINUTE = 60_000_000
 _HOUR = 60 * _MINUTE
 
 LEAST_ROWS = 3
-"""The number of nodes that each setting shows at least."""
+"""The number of nodes that each setting's table shows in any case."""
 
 
 def print_results(results: Results, console: Console) -> None:
-    """Print a table for each setting, and one for the search."""
+    """Print a table for each run, and one for the results of searches."""
     most = max(MOST_ROWS // max(len(results.runs), 1), LEAST_ROWS)
     hidden = 0
     for run in results.runs:
@@ -34,7 +34,7 @@ def print_results(results: Results, console: Console) -> None:
 
 
 def microseconds(value: int | None) -> str:
-    """Format a time in microseconds for people.
+    """Format a time in microseconds for people. None: a dash.
 
     >>> microseconds(0), microseconds(1500), microseconds(2_345_678), microseconds(None)
     ('0 s', '1.5 ms', '2.35 s', '–')
@@ -43,7 +43,7 @@ def microseconds(value: int | None) -> str:
 
 
 def short_time(value: int) -> str:
-    """Format a time in microseconds for a narrow column, in one unit.
+    """Format a time in microseconds for a narrow column, in a single unit.
 
     >>> short_time(2_345_678), short_time(168_000_000), short_time(9_000_000_000)
     ('2.35 s', '2.8 min', '2.5 h')
@@ -55,7 +55,7 @@ def short_time(value: int) -> str:
 
 
 def title_of(setting: Setting, method: Method = Method.SIMULATED) -> str:
-    """Return a setting as a title.
+    """Return the title of a run's table: its variant, load, and changed rate or delay.
 
     >>> from dumpfilter.simulation.results import Variant
     >>> title_of(Setting(variant=Variant.MASTER, load=2, rate=512_000))
@@ -77,7 +77,10 @@ def title_of(setting: Setting, method: Method = Method.SIMULATED) -> str:
 
 
 def _print_run(run: Run, limit: int, most: int, console: Console) -> int:
-    """Print a run's nodes with the greatest lag. Return the number of nodes that are left out."""
+    """Print the ``most`` nodes of a run that have the greatest lag. Return the number of nodes that are left out.
+
+    ``limit`` is the limit of the lag, microseconds.
+    """
     repetition = f", run {run.repetition}" if run.repetition > 1 else ""
     has_outages = any(link.outages for link in run.links)
     figures = ["bytes", "p50", "p95", "p99", "worst", f"> {short_time(limit)}"]
@@ -125,7 +128,7 @@ def _found_table(found: Sequence[Found], limit: int) -> Table:
 
 
 def value_of(found: Found) -> str:
-    """Return the answer of a search for people."""
+    """Format the rate or delay that a search found."""
     if found.value is None:
         return f"no {found.what} is enough"
     return human_rate_of_bits(found.value) if found.what == "rate" else microseconds(found.value)

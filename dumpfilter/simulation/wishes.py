@@ -1,4 +1,4 @@
-"""The wishes of the command line as people write them: sweeps, loads, searches, and the binlog sets of origins."""
+"""The options ``--sweep``, ``--scale-load``, ``--variant`` and ``--find``, and binlog sets, as people write them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ MOST_LOAD = 1_000_000
 
 
 class Sweep(NamedTuple):
-    """Values of one property of links, each of which is simulated."""
+    """Values of the rate or the delay of links. A run is simulated for each."""
 
     what: str
     """``rate`` or ``delay``."""
     link: str | None
-    """The link that has these values. None: all links."""
+    """The name of the link that is varied. None: all links."""
     values: tuple[int, ...]
-    """Bits per second, or microseconds."""
+    """The rates in bits per second, or the delays in microseconds."""
 
 
 def parse_sweep(text: str, links: Sequence[str]) -> Sweep:
-    """Return the sweep that a text such as ``rate=1mbit,2mbit`` or ``m:web.delay=0s,50ms`` means. Raises OptionError.
+    """Parse a sweep such as ``rate=1mbit,2mbit`` or ``m:web.delay=0s,50ms``. ``links`` has the names of all links.
+    Raises OptionError.
 
     >>> parse_sweep("m:web.rate=1mbit,2mbit", ["m:web"])
     Sweep(what='rate', link='m:web', values=(1000000, 2000000))
@@ -50,7 +51,7 @@ def parse_sweep(text: str, links: Sequence[str]) -> Sweep:
 
 
 def parse_variants(names: Iterable[str]) -> tuple[Variant, ...]:
-    """Return the variants with these names, each once. Raises OptionError."""
+    """Return the variants with these names, without repetitions. Raises OptionError for an unknown name."""
     known = [variant.value for variant in SIMULATED]
     for name in names:
         if name not in known:
@@ -60,7 +61,7 @@ def parse_variants(names: Iterable[str]) -> tuple[Variant, ...]:
 
 
 def parse_loads(text: str) -> tuple[float, ...]:
-    """Return the factors of a text such as ``1,2,5``. Raises OptionError.
+    """Return the load factors in a text such as ``1,2,5``, without repetitions. Raises OptionError.
 
     >>> parse_loads("1,2.5")
     (1.0, 2.5)
@@ -77,9 +78,9 @@ def parse_loads(text: str) -> tuple[float, ...]:
 def settings_of(
     variants: Sequence[Variant], loads: Sequence[float], sweeps: Sequence[Sweep]
 ) -> tuple[Setting, ...]:
-    """Return the settings to simulate: the topology as it is for each variant and load, and then the sweeps.
+    """Return the settings to simulate: first the topology as it is for each variant and load, then the sweeps.
 
-    Sweeps of the rate and of the delay are combined. Raises OptionError if they are about different links.
+    Sweeps of the rate and of the delay are combined. Raises OptionError if they vary different links.
     """
     found = [Setting(variant=variant, load=load) for load in loads for variant in variants]
     if sweeps:
@@ -101,7 +102,11 @@ def settings_of(
 def searches_of(
     texts: Iterable[str], variants: Sequence[Variant], loads: Sequence[float], links: Sequence[str]
 ) -> tuple[Search, ...]:
-    """Return the searches that texts such as ``rate`` or ``m:web.delay`` mean. Raises OptionError."""
+    """Return the searches that texts such as ``rate`` or ``m:web.delay`` describe, for each load and variant. Raises
+    OptionError.
+
+    ``links`` has the names of all links.
+    """
     found = []
     for text in texts:
         what, link = _what("--find", text, links)
@@ -123,14 +128,15 @@ def _what(option: str, key: str, links: Sequence[str]) -> tuple[str, str | None]
 
 
 def speeds_of(topology: Topology) -> dict[str, float | None]:
-    """Return the speed of each recording. None: all at once."""
+    """Return the speed of each recording's replay, by the node's name. None: all at once."""
     return {node.name: node.speed for node in topology.nodes if node.binlogs}
 
 
 def binlog_sets(plan: Plan, topology: Topology | None, binlogs: Sequence[str]) -> dict[str, str]:
-    """Return the binlog set of each origin, from texts such as ``bin.index`` or ``m=bin.index``.
+    """Return the path of each origin's binlog set by the origin's name. ``binlogs`` has texts such as ``bin.index`` or
+    ``m=bin.index``.
 
-    A recording of the topology needs no text. Raises OptionError for an origin without a set.
+    Recordings of the topology need no text. Raises OptionError for an origin without a set.
     """
     names = {origin: origin for origin in plan.origins}
     found: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The page of a simulation or an experiment, one HTML file that needs no other file and no network."""
+"""The HTML page of a simulation or an experiment, one file that needs no other file and no network."""
 
 from dumpfilter.simulation.page.page import render_page
 

@@ -20,15 +20,11 @@ from dumpfilter.simulation.terminal import microseconds, title_of, value_of
 from dumpfilter.simulation.traffic import Clock
 
 MOST_LINES = 2000
-"""The largest number of lines that the page shows of a table. The JSON and Parquet files have all lines."""
+"""The limit of the rows that the page shows of a table. The JSON and Parquet files have all rows."""
 
 
 def render_page(results: Results) -> str:
-    """Return the page as a text, which the caller writes as UTF-8.
-
-    A browser can open the page from ``file://`` without a network. The page fits light and dark colour schemes, paper,
-    and screens from 400 pixels wide.
-    """
+    """Return the HTML page as text, which the caller must write as UTF-8."""
     lag, rate, frontier = plots.lag_plot(results), plots.rate_plot(results), plots.frontier_plot(results)
     chosen = {"lag": lag, "rate": rate, "frontier": frontier}
     compared = ways(results)

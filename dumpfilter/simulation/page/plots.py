@@ -1,4 +1,6 @@
-"""The plots of the page: lag over time, rate over time, the frontier of rate against lag, and the bytes of links."""
+"""The plots of the page: lag over time, rate over time, lag against the link's rate (the frontier), and bytes
+of links.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,11 @@ from dumpfilter.simulation.results import LinkFigures, Method, NodeFigures, Resu
 from dumpfilter.simulation.terminal import microseconds
 
 MOST_CHOICES = 24
-"""The largest number of nodes or links that a reader can choose."""
+"""The limit of the nodes or links among which a reader of the page can choose."""
 MOST_LINKS = 20
-"""The largest number of links with a bar of their own."""
+"""The limit of the links with a bar of their own."""
 LEAST_LAG = 0.001
-"""The least lag of a logarithmic axis, seconds. Smaller ones are drawn there."""
+"""The lower end of a logarithmic axis of lag, seconds. Smaller lags are drawn there."""
 _SECOND = 1_000_000
 """The microseconds of a second."""
 _BITS = 8
@@ -38,25 +40,27 @@ _LAG_AXIS = {"kind": "duration", "unit": "seconds", "log": True}
 
 @dataclass(frozen=True)
 class ChoicePlot:
-    """A chart from which a reader chooses a node or a link, with the looks of its lines for the legend."""
+    """A chart in which the page's reader chooses a node or link, and the line styles (colour, dash) for its legend."""
 
     chart: Chart
     looks: list[Look]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the choices."""
+        """The names of the nodes or links that can be chosen."""
         return self.chart.names
 
     @property
     def choices(self) -> list[Json]:
-        """The lines and axes that the chart shows for each name."""
+        """The lines and axes that the chart shows for each node or link, as JSON."""
         found: list[Json] = self.chart.data["choices"]
         return found
 
 
 def lag_plot(results: Results) -> ChoicePlot | None:
-    """Return the plot of each node's lag over time, one line for each variant. None: no run has a series."""
+    """Return the plot of each node's lag over time, with one line for each variant. None: no run has values
+    over time.
+    """
     runs = list(_runs_with_series(results))
     looks = _looks(runs)
     choices: dict[str, Json] = {}
@@ -74,7 +78,7 @@ def lag_plot(results: Results) -> ChoicePlot | None:
 
 
 def rate_plot(results: Results) -> ChoicePlot | None:
-    """Return the plot of each link's traffic over time against its rate. None: no run has a series."""
+    """Return the plot of each link's traffic over time, beside the link's rate. None: no run has values over time."""
     runs = [
         run
         for run in _runs_with_series(results)
@@ -104,7 +108,9 @@ def rate_plot(results: Results) -> ChoicePlot | None:
 
 
 def frontier_plot(results: Results) -> ChoicePlot | None:
-    """Return the plot of each node's lag against the rate of its link, from a sweep. None: there was no sweep."""
+    """Return the plot of each node's lag against the rate of its link, from a sweep (runs with different rates). None:
+    there was no sweep.
+    """
     runs = [run for run in results.runs if run.setting.rate is not None]
     rates = sorted({run.setting.rate for run in runs if run.setting.rate is not None})
     if len(rates) < 2:
@@ -131,7 +137,9 @@ def frontier_plot(results: Results) -> ChoicePlot | None:
 
 
 def links_bars(results: Results) -> Bars | None:
-    """Return the rows that compare the bytes of each link without a filter and with the filter on the master."""
+    """Return bars that compare the bytes of each link without a filter and with the filter on the master. None: there
+    is nothing to compare.
+    """
     runs = {look_of(run): run for run in reversed(results.runs) if run.setting.is_plain}
     whole, master = (
         _links(runs.get(Look.of(Method.SIMULATED, variant)) or runs.get(Look.of(Method.MEASURED, variant)))
@@ -213,7 +221,7 @@ def _rate_line(run: Run, values: Sequence[int]) -> Json:
 
 
 def _span(lines: Sequence[Json]) -> list[list[float]]:
-    """Return the x axis of lines that begin at 0, in seconds."""
+    """Return the x axis for lines that begin at 0, as one pair of start and end, seconds."""
     return [[0, max((line["dx"] * len(line["y"]) for line in lines), default=0) or 1]]
 
 
@@ -238,7 +246,7 @@ def _frontier_line(
 
 
 def _drawn(looks: Sequence[Look]) -> list[Look]:
-    """Return the looks as they are drawn: simulated lines are dotted where they stand beside measured ones."""
+    """Return line styles in which simulated lines are dotted if there are measured ones beside them."""
     if not any(look.is_measured for look in looks):
         return list(looks)
     return [look if look.is_measured else replace(look, dash="dot") for look in looks]
@@ -249,14 +257,14 @@ def _line(look: Look) -> Json:
 
 
 def _limit(results: Results) -> Json:
-    """Return the horizontal line at the limit of the lag."""
+    """Return the horizontal line at the lag's limit, as JSON for the chart."""
     return {"value": max(results.limit / _SECOND, LEAST_LAG), "text": f"limit {microseconds(results.limit)}"}
 
 
 def _plot(
     looks: list[Look], lines: list[Json], choices: Mapping[str, Json], *, height: int, x: Json, y: Json
 ) -> ChoicePlot | None:
-    """Return the plot with these choices by name. None: there are none."""
+    """Return a plot with these choices, by the name of the node or link. None: there are no choices."""
     if not choices:
         return None
     data = {"height": height, "x": x, "y": y, "lines": lines, "choices": list(choices.values())}

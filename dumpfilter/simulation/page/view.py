@@ -1,4 +1,4 @@
-"""The parts of the results that the page shows: the looks of the variants, and the rows of tables."""
+"""The parts of the results that the page shows: the line style of each variant, and the rows of tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _SECOND = 1_000_000
 
 @dataclass(frozen=True)
 class Look:
-    """The look of one way to bring the binlog to the slaves, in all plots. Colours are names of CSS properties."""
+    """The line style of a variant (a way to bring the binlog to the slaves) in all plots. Colours are names of CSS
+    properties.
+    """
 
     name: str
     colour: str
@@ -32,7 +34,7 @@ class Look:
 
     @staticmethod
     def of(method: Method, variant: Variant) -> Look:
-        """Return the look of a variant. Measured lines are solid when simulated ones are dotted."""
+        """Return the line style of a variant. Measured lines are solid and have a colour of their own."""
         name, colour, area, dash = _VARIANTS[variant]
         if method is Method.MEASURED:
             return Look(f"{name}, measured", f"{colour}-measured", area, "solid", True)
@@ -52,22 +54,22 @@ _VARIANTS = {
 
 
 def look_of(run: Run) -> Look:
-    """Return the look of a run."""
+    """Return the line style for a run's variant and method."""
     return Look.of(run.method, run.setting.variant)
 
 
 def nodes_by_name(run: Run) -> dict[str, NodeFigures]:
-    """Return the figures of all nodes by their names, also of those that share their figures with others."""
+    """Return the results of all nodes by name. Nodes with equal results have an entry each."""
     return {name: node for node in whole_nodes(run) for name in (node.members or (node.name,))}
 
 
 def whole_nodes(run: Run) -> list[NodeFigures]:
-    """Return the figures of whole nodes, without those of single channels."""
+    """Return the results of whole nodes, without those of single channels."""
     return [node for node in run.nodes if node.channel is None]
 
 
 def worst_nodes(runs: Sequence[Run], most: int) -> list[str]:
-    """Return the names of the nodes with the greatest lag in any of the runs, the greatest first."""
+    """Return the names of the ``most`` nodes with the greatest lag in any of the runs, the greatest first."""
     worst: dict[str, int] = {}
     for run in runs:
         for node in whole_nodes(run):
@@ -77,7 +79,7 @@ def worst_nodes(runs: Sequence[Run], most: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Way:
-    """One line of the summary, which compares the variants: all links and all nodes together."""
+    """One row of the summary: a variant, with the bytes of all links and the lag of all nodes (microseconds)."""
 
     look: Look
     bytes: int
@@ -85,13 +87,13 @@ class Way:
     worst: int
     p99: int
     above: int
-    """The longest time that any node was above the limit, microseconds."""
+    """The maximum, over the nodes, of the time that the lag was above the limit, microseconds."""
     gigabytes_a_month: float | None
-    """The traffic of a month at the binlog's pace. None: the binlog spans too little time."""
+    """The traffic of a month at the binlog's pace, GB. None: the binlog is too short for it."""
 
 
 def ways(results: Results) -> list[Way]:
-    """Return the comparison of the variants in the topology as it is."""
+    """Return one row for each variant that was run with the topology's own links and load."""
     found: dict[Look, Way] = {}
     seconds = active_seconds_of(results)
     for run in results.runs:
@@ -113,18 +115,18 @@ def ways(results: Results) -> list[Way]:
 
 
 def total_bytes(run: Run) -> int:
-    """Return the bytes of all links together."""
+    """Return the bytes of all links of a run together."""
     return sum(link.bytes * link.count for link in run.links)
 
 
 def duration_of(results: Results) -> float | None:
-    """Return the seconds between the first and the last commit of all sources. None: there are none."""
+    """Return the longest time from the first to the last commit of a source, seconds. None: there are no commits."""
     longest = max(map(_span, results.sources), default=0)
     return longest / _SECOND if longest > 0 else None
 
 
 def active_seconds_of(results: Results) -> int:
-    """Return the active seconds of the source that was active longest."""
+    """Return the greatest number of active seconds (the time without pauses of more than a day) of any source."""
     return max((source.active_seconds for source in results.sources), default=0)
 
 
@@ -136,7 +138,7 @@ def _span(source: SourceFigures) -> int:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One figure of a measured run beside the simulated one."""
+    """One measured value and the simulated one beside it: bytes, or microseconds if ``is_time``."""
 
     what: str
     variant: str
@@ -146,12 +148,14 @@ class Comparison:
 
     @property
     def difference(self) -> float | None:
-        """The simulated figure less the measured one, as a part of the measured one. None: the measured one is 0."""
+        """The simulated value minus the measured one, as a fraction of the measured one. None: the measured one
+        is 0.
+        """
         return (self.simulated - self.measured) / self.measured if self.measured else None
 
 
 def comparisons(results: Results) -> list[Comparison]:
-    """Return the figures that were both simulated and measured, with equal settings."""
+    """Return the values that were both simulated and measured with equal settings."""
     simulated = {run.setting: run for run in results.runs if run.method is Method.SIMULATED}
     found = []
     for run in results.runs:
