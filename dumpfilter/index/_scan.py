@@ -104,11 +104,11 @@ class Stop(enum.IntEnum):
     OUTPUT_FULL = 8
     """The arrays for the scanned events are full. The caller enlarges them, and the scan goes on."""
     FRAGMENT = 9
-    """The next event is a piece of a rows event (MariaDB's Partial_row_data). The scan does not read pieces."""
+    """The next event is a fragment of a rows event (MariaDB's Partial_row_data), which the scan cannot read."""
 
 
 class Place(enum.IntEnum):
-    """The state of a scan between two events: outside transactions, or inside one of three kinds of transactions."""
+    """The state of a scan between two events: outside of transactions, or inside one of three kinds of transactions."""
 
     BETWEEN = 0
     """The scan is between two transactions."""
@@ -136,16 +136,16 @@ STATE = np.dtype(
         ("resolve", np.int64),
     ]
 )
-"""The data type of a scan's state, which the caller keeps between two calls in an array of one record."""
+"""The data type of a scan's state. The caller keeps it between two calls in an array of one record."""
 
 
 class Buffer(NamedTuple):
-    """The piece of a binlog file that a call of the scan reads: its address in memory and its size in bytes."""
+    """The bytes of a binlog file that a call of the scan reads: their address in memory and their number."""
 
     address: int
     size: int
     offset: int
-    """The file offset of the buffer's first byte."""
+    """The byte offset in the file of the buffer's first byte."""
 
 
 class Names(NamedTuple):
@@ -157,10 +157,7 @@ class Names(NamedTuple):
 
     heap: Bytes
     start: Int64s
-    """The offset in ``heap`` at which the key of each subject begins.
-
-    A subject is a table or statement that filters decide about.
-    """
+    """The offset in ``heap`` at which the key of each subject (table or statement) begins."""
     length: Int64s
     """The length of the key of each subject (table or statement), bytes. It is negative for a statement, which has no
     key.
@@ -212,7 +209,7 @@ UNREAD_GTID = -2
 GTID.
 """
 NO_TRANSACTION = -3
-"""The value of ``source`` for a run of events between two transactions, such as Rotate, which has an entry like a
+"""The value of ``source`` for events between two transactions, such as Rotate, which have an entry like a
 transaction.
 """
 
@@ -223,8 +220,8 @@ The master then decides about each event of the transaction separately.
 """
 
 _SET_LOOK_BACK = 8
-"""The most entries of a transaction's list of tables that :func:`subject_sets` compares with the next table, to bound
-its time.
+"""The number of last entries of a transaction's list of tables with which :func:`subject_sets` compares the next
+table.
 """
 
 _MIN_QUERY_HEADER = 13
@@ -235,7 +232,9 @@ _TIMES_CODE_AT = 25
 _TIMES_CODE = 2
 _SEQUENCE_AT = 34
 _GTID_LENGTH_57 = 42
-"""The length of a Gtid event's body of MySQL 5.7, the first with a sequence_number. Later versions append fields."""
+"""The length of the body of a Gtid event of MySQL 5.7, the first version with a sequence_number. Later versions append
+fields.
+"""
 _MARIADB_GTID_LENGTH = 13
 _MARIADB_FLAGS_AT = 12
 _FL_XA = FL_PREPARED_XA | FL_COMPLETED_XA
@@ -245,7 +244,7 @@ SMALLEST_RUN = 1 + 8 + GAP_NUMBERS_LENGTH
 """The length of the shortest run of GTIDs in a Gap event, bytes."""
 _DUMMY_TABLE_ID = 0xFFFFFF
 _DUMMY_ROWS_LENGTH = 12
-"""The length limit of the body of a dummy rows event, bytes.
+"""The largest length of the body of a dummy rows event, bytes.
 
 A server writes a dummy rows event, which has no table, only to end a statement.
 """
@@ -253,11 +252,11 @@ _U = np.uintp
 
 
 WRITER = np.dtype([("position", np.int64), ("sequence", np.int64), ("time", np.int64)])
-"""The data type of a :class:`~dumpfilter.index.segment.WriterPoint` that :func:`follow_writer` changes."""
+"""The data type of the :class:`~dumpfilter.index.segment.WriterPoint` that :func:`follow_writer` updates."""
 
 
 class Word(enum.IntEnum):
-    """The words of the grammar: groups of event types, refined by the content of the event."""
+    """The words of the grammar: groups of event types, some of them divided by the content of the event."""
 
     OTHER = 0
     FORMAT_DESCRIPTION = 1
@@ -299,13 +298,13 @@ class Word(enum.IntEnum):
 
 
 _BAD = (-Stop.BAD_EVENT,) * 3
-"""The effect of a word that must not stand inside a transaction."""
+"""The effect of a word that must not appear inside a transaction."""
 
 
 class _Effect(enum.Enum):
-    """The effects of a word on the transaction around it: the next place for each :class:`Place`.
+    """The effects of a word on the state of the scan: the next :class:`Place` for each present one.
 
-    A negative number is the :class:`Stop` for which the scan ends there.
+    A negative number is the :class:`Stop` with which the scan ends there.
     """
 
     NONE = (Place.BETWEEN, Place.STATEMENT, Place.TRANSACTION, Place.XA_TRANSACTION)
@@ -323,13 +322,13 @@ class _Effect(enum.Enum):
 
 
 class _Rule(NamedTuple):
-    """The roles and the effect of a word."""
+    """The roles, the subject and the effect of a word of the grammar."""
 
     role: int
     effect: _Effect = _Effect.NONE
     subject: int = R.NOTHING
     unresolved: tuple[int, int] | None = None
-    """The role and the subject in a scan that follows no XA transactions, if they differ."""
+    """The role and the subject in a scan that does not resolve XA transactions. None: they are the same."""
 
 
 _XA = (R.XA, R.NOTHING)
@@ -365,7 +364,7 @@ _RULES = {
     Word.GAP: _Rule(R.GAP),
     Word.GAP_OF_TRANSACTIONS: _Rule(R.GAP, _Effect.BETWEEN_ONLY),
 }
-"""The rules of the grammar. An event of a file has the role KEEP inside a transaction."""
+"""The rules of the grammar, by word. An event of a file has the role KEEP inside a transaction."""
 
 _TEXTS = (
     (b"BEGIN", True, Word.BEGIN),
@@ -379,27 +378,32 @@ _TEXTS = (
     (b"XA END", False, Word.XA_END),
     (b"XA ", False, Word.XA_OTHER),
 )
-"""The texts of Query events that are words of their own (``Query_log_event::is_trans_keyword``).
+"""The texts of Query events that are words of the grammar (``Query_log_event::is_trans_keyword``).
 
-The entries are the text in upper case, whether it is the whole text or its beginning, and the word. The first that fits
-counts.
+The entries are the text in upper case, whether it is the whole text or its beginning, and the word. The first entry
+that matches is used.
 """
 
 
 class Grammar(NamedTuple):
-    """The rules of the grammar as arrays. An argument of the scan, since cached machine code would keep a constant."""
+    """The rules of the grammar as arrays. They are an argument of the scan, since cached machine code would keep a
+    constant.
+    """
 
     word: Bytes
-    """The word of each event type, before the event's content refines it."""
+    """The word of each event type, before the event's content may refine it."""
     shortest: Int64s
-    """The length of the shortest body of each event type, bytes."""
+    """The smallest valid length of the body of each event type, bytes."""
     next: Int64s2
-    """The place after each word, by word and place, or the negative :class:`Stop` for which the scan ends there."""
+    """The state (:class:`Place`) after each word, by word and present state, or the negative :class:`Stop` with which
+    the scan ends.
+    """
     role: Bytes3
-    """The role by whether the scan follows XA transactions, by word and by place. A role that leads to BETWEEN has the
-    bit ENDS."""
+    """The role, by whether the scan resolves XA transactions, by word and by state. A role that leads to BETWEEN has
+    the bit ENDS.
+    """
     subject: Int32s2
-    """The subject by whether the scan follows XA transactions, and by word."""
+    """The subject, by whether the scan resolves XA transactions, and by word."""
     texts: Bytes2
     """A row for each text that is a word: its length, whether it is the whole text, its word, and its characters."""
 
@@ -467,7 +471,7 @@ def _same(a, b, length):
 
 @inner
 def table_id_slot(ids, table_id):
-    """Return the slot of a table id in the hash table ``ids``, or the free slot for it."""
+    """Return the slot of a table id in the hash table ``ids``, or a free slot if the table id is not in it."""
     mask = np.uint64(ids.size - 1)
     slot = (table_id * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40) & mask
     while ids[slot] != table_id + np.uint64(1) and ids[slot] != np.uint64(0):
@@ -477,7 +481,11 @@ def table_id_slot(ids, table_id):
 
 @inner
 def _text_word(at, length, texts):
-    """Return the word of the text in a Query event. The text has ``length`` bytes at the address ``at``."""
+    """Return the word of the grammar for the text of a Query event. The text has ``length`` bytes at the address
+    ``at``.
+
+    ``texts`` is :attr:`Grammar.texts`.
+    """
     if length < _SHORTEST_TEXT:
         return np.int64(Word.STATEMENT)
     for number in range(texts.shape[0]):
@@ -508,12 +516,12 @@ def scan(
     out: EventColumns,
     count: int,
 ):
-    """Scan events from place ``begin`` of a buffer, until the buffer ends or the caller has to do something.
+    """Scan the events of a buffer from offset ``begin`` on, until the buffer ends or the caller has to do something.
 
     The scan appends to the columns ``out``, which hold ``count`` events already. ``grammar`` is :data:`GRAMMAR`.
 
-    Returns ``(stop, next, count, boundary_next, boundary_count)``: the :class:`Stop`, the place of the next event, and
-    the number of events. The last two are the same numbers at the last boundary (position between transactions).
+    Returns ``(stop, next, count, boundary_next, boundary_count)``: the :class:`Stop`, the offset of the next event in
+    the buffer, and the number of events. The last two are the same numbers at the last transaction boundary.
     ``boundary_count`` is 0 when the scan has met no boundary.
     """
     base, size = _U(buffer.address), np.int64(buffer.size)
@@ -622,7 +630,9 @@ def scan(
 
 @inlined
 def _refined(word, kind, event, body_length, query_header_length, texts):
-    """Return the word of an event by its content, or -1 for a malformed event."""
+    """Return the word of the grammar for an event by its content, or -1 for a malformed event. ``word`` is the word of
+    its type.
+    """
     body = event + _U(HEADER_LENGTH)
     if word == Word.STATEMENT:
         at = query_header_length + np.int64(load_u16(body + _U(11))) + np.int64(load_u8(body + _U(8)))
@@ -657,7 +667,7 @@ def _refined(word, kind, event, body_length, query_header_length, texts):
 
 @inlined
 def _has_end(body, body_length):
-    """Tell whether a Gap event has an end, and therefore stands for dropped transactions."""
+    """Tell whether a Gap event has an end position, and therefore stands for dropped transactions."""
     if body_length < GAP_LENGTH or load_u8(body + _U(GAP_KIND_AT)) != np.uint8(KIND_GAP):
         return False
     return load_u64(body + _U(GAP_END_AT)) != np.uint64(0)
@@ -687,7 +697,7 @@ def _table_key(body, body_length, id_length):
 
 @kernel
 def find_subject(key: np.uintp, length: int, heap: np.uintp, starts: Int64s, lengths: Int64s, slots: Int64s):
-    """Return the number of the table with a name, or -1, and its slot in the hash table, or the free slot for it.
+    """Return the number of the table with a name, or -1, and its slot in the hash table, or a free slot.
 
     ``key`` is the address of the name, and ``heap`` that of all names. The others are arrays of :class:`Names`.
     """
@@ -732,8 +742,7 @@ def _add_subject(key, length, slot, now, names):
 def group_transactions(
     buffer: Buffer, events: EventColumns, source_keys: UInt64s2, source_count: int, out: TransactionColumns
 ):
-    """Find the transactions in scanned events, and write each transaction's first event, subject and GTID to the
-    columns ``out``.
+    """Find the transactions in scanned events, and write each transaction's first event, subject and GTID to ``out``.
 
     ``source_keys`` has two uint64 for each GTID source (the bytes of a UUID, or domain id and server id).
 
@@ -809,7 +818,8 @@ def gap_runs(
     out: Int64s2,
     n: int,
 ):
-    """Read the runs of GTIDs in Gap events, from number ``begin`` on, and append them to the ``n`` rows of ``out``.
+    """Read the runs of GTIDs in Gap events, from Gap event number ``begin`` on, and append them to the ``n`` rows of
+    ``out``.
 
     A row has the number of the GTID source, the first and the last transaction number. ``until`` gets the index after
     each Gap event's last row. ``gap_offsets`` and ``gap_sizes`` are file offsets and sizes of the Gap events.
@@ -871,13 +881,14 @@ def follow_writer(
     sequence: Int64s,
     time: Int64s,
 ):
-    """Write the writer's position before each event of a relay log, and after the last one, to ``position``.
+    """Write the position in the writer's binlog before each event of a relay log, and after the last one, to
+    ``position``.
 
-    ``gaps`` has the numbers of the Gap events between transactions, and ``told`` how many GTIDs each tells. The columns
-    ``sequence`` and ``time`` get the sequence_number and the time of the newest event before each of them. ``tagged``
-    has the sequence_number of each GTID_TAGGED event, by the event's number, or no entries without such an event. The
-    record ``state`` (:data:`WRITER`) has the facts before the first event, and gets those after the last one.
-    ``checksum`` is the length of checksums.
+    The writer is the server that wrote the events. ``gaps`` has the numbers of the Gap events between transactions,
+    and ``told`` how many GTIDs each names. The columns ``sequence`` and ``time`` get the sequence_number and the time
+    of the newest event before each Gap event. ``tagged`` has the sequence_number of each GTID_TAGGED event, by the
+    event's number, or no entries without such an event. The record ``state`` (:data:`WRITER`) has these values before
+    the first event, and gets those after the last one. ``checksum`` is the length of checksums.
     """
     base = _U(buffer.address) - _U(buffer.offset)
     now = state[0]
@@ -927,7 +938,7 @@ def subject_sets(
     set_start: Int64s,
     set_subject: Int32s,
 ):
-    """Write the list of different tables and statements (subjects) of each transaction that has several.
+    """Write the list of different tables and statements (subjects) of each transaction that has several of them.
 
     When a filter drops all subjects of a list, or sends all, the master decides the whole transaction at once.
     Transaction t gets the list ``set_subject[set_start[t] : set_start[t + 1]]``. The list is empty for a transaction

@@ -21,8 +21,9 @@ from dumpfilter.base.errors import BinlogMissing, ConnectionLost, OptionError
 from dumpfilter.index.index_file import MAX_INDEX, parse_index
 
 HEAD = 64 << 10
-"""The number of bytes that the first request to a remote file reads. The program reads the first events of a file one
-by one, and without this buffer each of them would cost a request."""
+"""The number of bytes that the first request to a remote file reads. Without this buffer, each of the first events of
+a file would cost a request.
+"""
 
 _WILDCARD = re.compile(r"[*?[]")
 _NUMBERED = re.compile(r"\.[0-9]+\Z")
@@ -93,7 +94,7 @@ def local_bytes(paths: Sequence[str]) -> int | None:
 
 
 def not_here(uri: str) -> OptionError:
-    """Return the error of an address where only a path of this machine will do."""
+    """Return the error for a URI where only a path on this machine is possible."""
     return OptionError(
         f"{uri}: dumpfilter only reads binlogs at such an address; name a path on this machine, and copy the files "
         "from or to the address"
@@ -101,12 +102,12 @@ def not_here(uri: str) -> OptionError:
 
 
 def is_uri(path: str) -> bool:
-    """Tell whether a path is a URI."""
+    """Tell whether a string is a URI, and not a path."""
     return _SCHEME.match(path) is not None
 
 
 def local_path(path: str) -> str | None:
-    """Return the path on this machine of a path or a ``file:`` URI; None for a URI of a remote file system."""
+    """Return the path on this machine for a path or a ``file:`` URI. None for a URI of a remote file system."""
     if not is_uri(path):
         return path
     parts = urlsplit(path)
@@ -118,8 +119,8 @@ def local_path(path: str) -> str | None:
 
 
 class RemoteContent:
-    """The content of an open file on a remote file system. A later growth of the file is not seen, since the size is
-    read once, when the file is opened.
+    """The content of an open file on a remote file system. Later growth is not noticed, since the size is read once,
+    when the file is opened.
 
     Raises BinlogMissing when the file cannot be opened, and ConnectionLost when a read fails.
     """
@@ -136,15 +137,14 @@ class RemoteContent:
 
     @property
     def modified(self) -> int:
-        """The time of the last write to the file, nanoseconds since 1970. It is 0 if the file system does not tell the
-        time."""
+        """The time of the last write to the file, nanoseconds since 1970. 0 if the file system does not provide it."""
         try:
             return int(self._system.get_file_info(self._key).mtime_ns or 0)
         except OSError as error:
             raise _missing(self._uri, error) from None
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return ``length`` bytes of the file from ``offset`` on, or fewer at the end of the file."""
+        """Return ``length`` bytes of the file from the byte offset ``offset`` on, or fewer at the end of the file."""
         if offset + length <= len(self.head):
             return self.head[offset : offset + length]
         length = min(length, self.size - offset)
@@ -218,7 +218,7 @@ def _relative(name: str) -> str:
 
 
 def _beside(uri: str, name: str, *, within: bool = False) -> str:
-    """Return the URI of the file ``name`` in the directory of ``uri``, with the same query.
+    """Return the URI of the file ``name`` in the same directory as ``uri``, with the same query.
 
     With ``within``, ``uri`` itself is the directory.
     """
@@ -228,7 +228,7 @@ def _beside(uri: str, name: str, *, within: bool = False) -> str:
 
 
 def _file_system(uri: str) -> tuple[Any, str]:
-    """Return pyarrow's file system object for a URI, and the file's path on that file system. Raises OptionError."""
+    """Return pyarrow's file system object for a URI, and the file's path in it. Raises OptionError."""
     parts = urlsplit(uri)
     if parts.scheme in ("s3", "s3a", "s3n"):
         # An S3 key may contain percent signs, so the URI's path is not percent-decoded. Hadoop does not decode it
@@ -248,7 +248,7 @@ def _file_system(uri: str) -> tuple[Any, str]:
 
 
 def _endpoint() -> str:
-    """Return the URL of the S3 server that the environment names, or an empty string for Amazon's servers."""
+    """Return the URL of the S3 server in the environment, or an empty string for Amazon's servers."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
 
 

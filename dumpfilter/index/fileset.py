@@ -59,46 +59,50 @@ from dumpfilter.index.xa import NONE_PREPARED, Prepared
 _Scanned = TypeVar("_Scanned", Segment, ScannedEvents)
 
 FileIdentity = tuple[int, int]
-"""The file system (``st_dev``) and the inode (``st_ino``) of a file."""
+"""The identity of a file: its device (``st_dev``) and its inode (``st_ino``)."""
 
 _LAST_OF_FILE = frozenset({int(EventType.ROTATE), int(EventType.STOP)})
-"""The types of the events with which a server closes a file."""
+"""The types of the last event of a file that a server has closed."""
 
 
 class FileBegin(NamedTuple):
-    """The begin of a binlog file, as its first events tell it.
+    """The facts in the first events of a binlog file.
 
-    A slave begins a relay log file for each binlog file of its master. An artificial Rotate event names the master's
-    file, and a head event has the facts that the slave knew then.
+    A slave begins a relay log file for each binlog file of its master. There an artificial Rotate event names the
+    master's file, and a head event names the master and what the slave had received before.
     """
 
     format_description: FormatDescription
     file: str
-    """The base name of the writer's binlog file. The writer is the server that wrote the events."""
+    """The base name of the binlog file of the writer, the server that wrote the events. In a server's binlog it is the
+    file itself.
+    """
     position: int
-    """The position in the writer's file from which the events come, bytes."""
+    """The position in the writer's file at which the events of this file begin, bytes."""
     end: int
-    """The offset of the first event that the writer wrote, bytes."""
+    """The byte offset in this file of the first event that the writer wrote."""
     is_relay_log: bool = False
     origin: Mapping[str, Any] = MappingProxyType({})
-    """The members of a relay log file's head event, which name the master. Earlier releases wrote none."""
+    """The members of a relay log file's head event, which names the master. Empty in files of early releases."""
 
 
 class ScanPoint(NamedTuple):
-    """The state of a scan between two transactions, with which another scan can begin there."""
+    """The state of a scan at a transaction boundary, with which another scan can begin there."""
 
     prepared: Prepared
-    """The XA transactions that are prepared."""
+    """The XA transactions that are prepared at the boundary."""
     writer: WriterPoint | None = None
-    """The facts that are known of the writer of a relay log. None in a server's binlog."""
+    """The state of the writer's binlog at the boundary of a relay log. None in a server's binlog."""
 
 
 FIRST_POINT = ScanPoint(NONE_PREPARED)
-"""The state of a scan before the first file of a server."""
+"""The state of a scan before the first file of a server's binlog."""
 
 
 class RelayWentBack(BinlogUnreadable):
-    """The error for the reader of a relay log of which the slave discards a part. It passes by itself."""
+    """The error for the reader of a relay log of which the slave discards a part. The reader may connect again at
+    once.
+    """
 
     def __init__(
         self,
@@ -113,18 +117,21 @@ class RelayWentBack(BinlogUnreadable):
 
 @dataclass(eq=False)
 class PublishedEnd:
-    """The position up to which a log that this process writes may be read. One thread moves it, any thread reads it.
+    """The position up to which other threads may read a log that this process writes. One thread moves it, any thread
+    reads it.
 
-    Behind the position the log may end inside a transaction. Up to the position the log never changes, until the writer
-    discards a part. Then this end is closed for good, and readers of the log end with an error.
+    After the position the log may end inside a transaction. Up to the position the log never changes, until the writer
+    discards a part. Then this object is closed for good, and readers of the log end with an error.
     """
 
     position: tuple[str, int]
-    """A file of the log, and an offset in it."""
+    """The name of a file of the log, and a byte offset in it."""
     is_closed: bool = False
 
     def readable(self, name: str, offset: int, length: int) -> int:
-        """Return how many of the bytes of a file from ``offset`` on may be read. Raises RelayWentBack."""
+        """Return how many of the ``length`` bytes from the byte offset ``offset`` of the file ``name`` may be read.
+        Raises RelayWentBack.
+        """
         if self.is_closed:
             raise RelayWentBack(file=name)
         file, end = self.position
@@ -132,7 +139,7 @@ class PublishedEnd:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Raise RelayWentBack in place of an error about files that the writer is discarding."""
+        """Turn an error that the ``with`` block raises because the writer is discarding files into RelayWentBack."""
         try:
             yield
         except BinlogError as error:
@@ -142,7 +149,8 @@ class PublishedEnd:
 
 
 class BinlogFile:
-    """One file of a binlog set, opened for reading at any offset up to the ``end`` that its writer has published.
+    """One file of a binlog set, opened for reading at any offset. With ``end``, only up to the position that the
+    writer has published.
 
     The file is not mapped into memory, because a process that reads a mapped file dies when the file is truncated.
     """
@@ -162,12 +170,12 @@ class BinlogFile:
 
     @property
     def first_event(self) -> int:
-        """The file offset of the first event after the format description event that begins the file, bytes."""
+        """The byte offset of the first event after the format description event that begins the file."""
         return 4 + len(self.format_description.raw)
 
     @functools.cached_property
     def begin(self) -> FileBegin:
-        """The begin of the file. Raises BinlogError for a relay log file with a damaged head."""
+        """The facts in the first events of the file. Raises BinlogError for a relay log file with a damaged head."""
         fd, at = self.format_description, self.first_event
         if not self._has_event(at, EventType.ROTATE, LOG_EVENT_ARTIFICIAL_F):
             return FileBegin(fd, self.name, at, at)
@@ -185,7 +193,7 @@ class BinlogFile:
         return FileBegin(fd, rotate.name, rotate.position, end, is_relay_log=True, origin=origin)
 
     def _has_event(self, offset: int, kind: EventType, flag: int = 0) -> bool:
-        """Tell whether a whole event of a type, with a flag, is at an offset."""
+        """Tell whether a whole event of the type ``kind``, with the flag ``flag``, begins at a byte offset."""
         head = self.read_up_to(offset, HEADER_LENGTH)
         if len(head) < HEADER_LENGTH:
             return False
@@ -194,17 +202,19 @@ class BinlogFile:
 
     @property
     def is_relay_log(self) -> bool:
-        """Whether the file is a slave's relay log, whose events have positions of the writer in ``end_log_pos``."""
+        """Whether the file is a slave's relay log, whose events have ``end_log_pos`` of the binlog of their server."""
         return self.begin.is_relay_log
 
     @property
     def is_whole(self) -> bool:
-        """Whether the file begins with the first event of the writer's file."""
+        """Whether the file begins with the first event of the writer's file. The writer is the server that wrote the
+        events.
+        """
         return self.begin.position <= self.first_event
 
     @property
     def writer_begin(self) -> WriterPoint | None:
-        """The facts that are known of the writer where a relay log file begins; None for a server's binlog."""
+        """The state of the writer's binlog where a relay log file begins; None for a server's binlog."""
         if not self.is_relay_log:
             return None
         return WriterPoint(self.begin.position, 0, self.format_description.header.timestamp)
@@ -224,7 +234,7 @@ class BinlogFile:
 
     @property
     def identity(self) -> FileIdentity:
-        """The file system and the inode of the open file. Another file under the same path has another identity."""
+        """The device and the inode of the open file. Another file under the same path has another identity."""
         return identity_of(self._status())
 
     @property
@@ -235,7 +245,7 @@ class BinlogFile:
         return bool(self.read(FLAGS_OFFSET, 1)[0] & LOG_EVENT_BINLOG_IN_USE_F)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return exactly ``length`` bytes of the file from ``offset`` on.
+        """Return exactly ``length`` bytes of the file from the byte offset ``offset`` on.
 
         Raises BinlogTruncated when the file ends before, and BinlogUnreadable when the system reports an error.
         """
@@ -244,7 +254,9 @@ class BinlogFile:
         return data
 
     def read_event(self, offset: int) -> bytes:
-        """Return the event at an offset. Raises BinlogError for a torn event, and for one whose checksum is wrong."""
+        """Return the event at a byte offset. Raises BinlogError for an incomplete event, and for one whose checksum is
+        wrong.
+        """
         header = EventHeader.unpack(self.read(offset, HEADER_LENGTH))
         fd = self.format_description
         if header.size < HEADER_LENGTH + fd.checksum_length:
@@ -257,14 +269,15 @@ class BinlogFile:
         return event
 
     def read_up_to(self, offset: int, length: int) -> bytes:
-        """Return ``length`` bytes of the file from ``offset`` on, or fewer at the end of the file.
+        """Return ``length`` bytes of the file from the byte offset ``offset`` on, or fewer at the end of the file.
 
         Raises BinlogUnreadable when the system reports an error.
         """
         return read_up_to(self._file.fileno(), offset, self._readable(offset, length), file=self.name)
 
     def read_into(self, buffer: npt.NDArray[np.uint8], offset: int) -> int:
-        """Read the file from ``offset`` on into ``buffer`` (uint8), and return the number of bytes read.
+        """Read the file from the byte offset ``offset`` on into ``buffer`` (uint8), and return the number of bytes
+        read.
 
         The number is less than the buffer's size only at the end of the file. Raises BinlogUnreadable.
         """
@@ -272,16 +285,17 @@ class BinlogFile:
         return read_into(self._file.fileno(), readable.data, offset, file=self.name)
 
     def read_whole(self, buffer: npt.NDArray[np.uint8], offset: int) -> None:
-        """Fill ``buffer`` (uint8) with the file's bytes from ``offset`` on.
+        """Fill ``buffer`` (uint8) with the file's bytes from the byte offset ``offset`` on.
 
         Raises BinlogTruncated when the file ends before, and BinlogUnreadable when the system reports an error.
         """
         check_whole(self.read_into(buffer, offset), buffer.size, offset, file=self.name)
 
     def read_cached(self, buffer: npt.NDArray[np.uint8], offset: int) -> bool:
-        """Fill ``buffer`` (uint8) with the file's bytes from ``offset`` on, if that needs no waiting for the disk.
+        """Fill ``buffer`` (uint8) with the file's bytes from the byte offset ``offset`` on, if they are in the page
+        cache.
 
-        Return False when the system's page cache has not all of the bytes, or when the file system cannot tell.
+        Return False when they are not all there, or when the file system cannot tell.
         """
         try:
             return os.preadv(self._file.fileno(), [buffer.data], offset, os.RWF_NOWAIT) == buffer.size
@@ -305,7 +319,7 @@ class BinlogFile:
 
 
 class RemoteFile(BinlogFile):
-    """A binlog file on a remote file system, given its URI. A later growth of the file is not seen.
+    """A binlog file on a remote file system, given its URI. Later growth of the file is not noticed.
 
     Raises BinlogError when the file cannot be opened, and ConnectionLost when a read fails.
     """
@@ -327,7 +341,7 @@ class RemoteFile(BinlogFile):
 
     @property
     def modified(self) -> int:
-        """The time of the last write to the file, nanoseconds since 1970; 0 if the file system does not tell it."""
+        """The time of the last write to the file, nanoseconds since 1970; 0 if the file system does not provide it."""
         return self._content.modified
 
     def read_up_to(self, offset: int, length: int) -> bytes:
@@ -355,11 +369,12 @@ def open_file(address: str) -> BinlogFile:
 
 
 class SegmentReader:
-    """A reader that scans a binlog file segment by segment (consecutive events that are read and scanned at once).
+    """Scans a binlog file segment by segment (up to 4 MiB of consecutive events at a time).
 
-    ``data`` holds the bytes of the last segment, from file offset :attr:`data_offset` on. ``prepared`` are the XA
-    transactions that earlier files of the set prepared. Without ``statements`` the scan follows no XA transactions and
-    opens no compressed transactions. Transactions above ``max_opened`` uncompressed bytes are never opened.
+    ``data`` holds the bytes of the last segment, from the byte offset :attr:`data_offset` in the file on. ``prepared``
+    are the XA transactions that earlier files of the set prepared. Without ``statements`` the scan follows no XA
+    transactions and opens no compressed transactions. Transactions above ``max_opened`` uncompressed bytes are never
+    opened.
     """
 
     def __init__(
@@ -392,23 +407,21 @@ class SegmentReader:
         self.data = self._buffer[:0]
         self.data_offset = self.position
         self.limit: int | None = None
-        """The file offset at which the reader stops, or None to read to the end of the file.
+        """The byte offset in the file at which the reader stops, or None to read to the end of the file.
 
         A reader that scans the events of an earlier segment again stops at the end of that segment, for example.
         """
 
     def next(self) -> Segment | None:
-        """Return the next segment of the file; None while the file holds no further whole event.
+        """Return the next segment of the file (up to 4 MiB of events); None while the file holds no further whole
+        event.
 
         A later call returns the events that a server has written since.
         """
         return self._next(self.scanner.scan)
 
     def next_events(self) -> ScannedEvents | None:
-        """Return the events of the next part of the file, without a segment's other columns.
-
-        Return None as :meth:`next` does.
-        """
+        """Return the events of the next part of the file, without a segment's other columns; None like :meth:`next`."""
         return self._next(self.scanner.scan_events)
 
     def _next(self, scan: Callable[..., _Scanned | None]) -> _Scanned | None:
@@ -486,7 +499,7 @@ class SegmentReader:
         return ScanPoint(self.prepared, self.scanner.writer)
 
     def rewind(self, position: int, point: ScanPoint = FIRST_POINT) -> None:
-        """Go back to a boundary (a position between two transactions), to read the events after it again.
+        """Move to the transaction boundary at the byte offset ``position``, to read the events after it again.
 
         ``point`` is the state of the scan at the boundary.
         """
@@ -497,8 +510,9 @@ class SegmentReader:
 class BinlogSet:
     """A binlog set: binlog files in order, each found by its name without a directory.
 
-    ``paths`` are the files. A file of a remote file system is the text of its URI. With ``end`` the set ends where its
-    writer in this process says. Raises OptionError for two files of one name.
+    ``paths`` are the files; a file of a remote file system is a URI. ``index`` is the index file, if there is one.
+    With ``end`` the set ends at the position that its writer in this process has published. Raises OptionError for two
+    files of one name.
     """
 
     def __init__(
@@ -518,8 +532,8 @@ class BinlogSet:
 
     @classmethod
     def open(cls, source: str | Path | Sequence[str | Path]) -> BinlogSet:
-        """Return the binlog set that an address names: an index file, a directory with an index file, or binlog files
-        in order.
+        """Return the binlog set for an address: an index file, a directory with an index file, or binlog files in
+        order.
 
         An address is a path or a URI (:mod:`dumpfilter.index.addresses`). A pattern such as ``binlog.0000*`` names the
         binlog files of one directory that match, in the order of their numbers. Files that a server keeps beside
@@ -554,7 +568,7 @@ class BinlogSet:
 
     @classmethod
     def from_index(cls, index: Path, end: PublishedEnd | None = None) -> BinlogSet:
-        """Return the binlog set whose files an index file names, up to ``end``.
+        """Return the binlog set whose files an index file names, up to the position ``end`` (None: to the end).
 
         Relative names are relative to the index file's directory.
 
@@ -616,23 +630,25 @@ class BinlogSet:
 
     @property
     def names(self) -> list[str]:
-        """The names of the set's binlog files without directories, oldest first."""
+        """The names of the set's binlog files without directories, in order."""
         return list(self._paths)
 
     @property
     def written_by(self) -> NameRules:
-        """The rules for names of the server that wrote the newest file. Raises BinlogError."""
+        """The rules by which the server that wrote the newest file compares names. Raises BinlogError."""
         with self.file(self.names[-1]) as newest:
             return newest.format_description.names
 
     @property
     def addresses(self) -> list[str]:
-        """The absolute paths, or the URIs, of the set's binlog files, oldest first."""
+        """The absolute paths, or the URIs, of the set's binlog files, in order."""
         return [one if isinstance(one, str) else str(one.resolve()) for one in self._paths.values()]
 
     @property
     def paths(self) -> dict[str, Path]:
-        """The paths of the set's binlog files on this machine, by name, oldest first. Raises OptionError."""
+        """The paths of the set's binlog files on this machine, by name, in order. Raises OptionError for remote
+        files.
+        """
         return {name: self.path(name) for name in self._paths}
 
     def path(self, name: str) -> Path:
@@ -653,7 +669,7 @@ class BinlogSet:
             raise BinlogMissing(f"the binlog set has no such file; {have}", file=name) from None
 
     def after(self, name: str) -> str | None:
-        """Return the name of the binlog file after ``name``; None when ``name`` is the last.
+        """Return the name of the binlog file that follows the file ``name``; None when ``name`` is the last.
 
         ``name`` itself may be purged already.
         """
@@ -663,7 +679,9 @@ class BinlogSet:
         return next((later for later in names if _order(later) > _order(name)), None)
 
     def size(self, name: str) -> int:
-        """Return the size of a binlog file's readable part, bytes. Raises BinlogMissing when the file is not there."""
+        """Return the size of a binlog file's readable part, bytes. Raises BinlogMissing when the file does not
+        exist.
+        """
         path = self._path(name)
         if isinstance(path, str):
             return remote_size(path)
@@ -682,7 +700,7 @@ class BinlogSet:
     def growth(self) -> tuple[object, ...]:
         """Return a value that changes when the set grows: sizes and times of the newest file and of the index file.
 
-        The inode of the newest file changes when another file takes its name. Raises OSError.
+        It also changes when another file takes the newest file's name. Raises OSError.
         """
         newest = self.path(self.names[-1]).stat()
         found: list[object] = [newest.st_size, newest.st_mtime_ns, *identity_of(newest)]
@@ -723,7 +741,7 @@ class BinlogSet:
 
 
 def identity_of(status: os.stat_result) -> FileIdentity:
-    """Return the file system and the inode of a file."""
+    """Return the device and the inode of a file."""
     return status.st_dev, status.st_ino
 
 
@@ -735,7 +753,7 @@ def _not_there(path: Path) -> BinlogMissing:
 
 
 def _order(name: str) -> tuple[int, str]:
-    """Return a key by which the names of a server's binlog files have the order in which the server wrote them.
+    """Return a key that sorts the names of a server's binlog files in the order in which the server wrote them.
 
     >>> _order("bin.999999") < _order("bin.1000000")
     True
@@ -798,5 +816,5 @@ def _names_relay_logs(index: Path) -> bool:
 
 
 def ends_with_rotation(segment: Segment) -> bool:
-    """Tell whether a segment's last event is a Rotate or Stop, with which a server closes a binlog file."""
+    """Tell whether a segment's last event is a Rotate or Stop event, with which a server closes a binlog file."""
     return int(segment.type[-1]) in _LAST_OF_FILE

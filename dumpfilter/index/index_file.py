@@ -13,14 +13,18 @@ from dumpfilter.base.files import committed, writing
 from dumpfilter.binlog.file_reads import open_regular, read_up_to
 
 MAX_INDEX = 16 << 20
-"""The largest index file that is read, bytes. It has room for more than 100,000 names, even with long directories."""
+"""The largest index file that is read, bytes. This suffices for more than 100,000 names, even with long directories."""
 
 MAX_NAME = 4096
-"""The longest line of an index file, bytes. Linux has no longer paths. Servers write at most 512 bytes."""
+"""The longest line of an index file that is accepted, bytes. Linux has no longer paths, and servers write at most 512
+bytes.
+"""
 
 
 INDEX_CHANGES = threading.Lock()
-"""The lock for threads of this process that change an index file: a purge, and a receiver that begins a file."""
+"""The lock that a thread of this process holds while it changes an index file: a purge, and a receiver that begins a
+file.
+"""
 
 
 def read_index(index: Path) -> list[str]:
@@ -46,7 +50,8 @@ def read_index(index: Path) -> list[str]:
 
 
 def take_out(index: Path, names: Collection[str]) -> None:
-    """Remove binlog files from an index file, which keeps its owner and mode. A crash leaves the old or the new file.
+    """Remove binlog files from an index file, which keeps its owner and mode. After a crash it is either the old or
+    the new file.
 
     Raises OutputError.
     """
@@ -71,7 +76,8 @@ def _name(line: bytes) -> str:
 
 
 def parse_index(data: bytes, *, file: str) -> list[str]:
-    r"""Return the lines of an index file's content, as :func:`read_index` does. ``file`` is the name for errors.
+    r"""Return the lines of an index file's content, as :func:`read_index` does. ``file`` is the file's name for
+    errors.
 
     >>> parse_index(b"./bin.000001\n./bin.00", file="bin.index")
     ['./bin.000001', './bin.00']

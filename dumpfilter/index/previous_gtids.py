@@ -1,6 +1,6 @@
 """The GTIDs of all transactions before a binlog file, from its Previous_gtids (MySQL) or Gtid_list (MariaDB) event.
 
-A slave's relay log file has a head event besides, with the GTIDs that the slave had received before the file.
+A slave's relay log file also has a head event with the GTIDs that the slave had received before the file.
 """
 
 from __future__ import annotations
@@ -17,18 +17,24 @@ _IN_TRANSACTIONS = GTIDS | {EventType.QUERY}
 
 
 class GtidsBefore(NamedTuple):
-    """The GTIDs before a binlog file, as the events at the file's beginning tell them."""
+    """The GTIDs of the transactions before a binlog file, from the events at the file's beginning."""
 
     logged: GtidSet | None
-    """The GTIDs that the server had logged before: of the Previous_gtids or Gtid_list event, or None without one."""
+    """The GTIDs that the server had logged before, from the Previous_gtids or Gtid_list event. None if the file has no
+    such event.
+    """
     received: GtidSet | None
-    """The GTIDs that a slave had received before its relay log file. None without any, and in a server's binlog."""
+    """The GTIDs that a slave had received before this file of its relay log. None if it had none, and in a server's
+    binlog.
+    """
     listed: tuple[MariadbGtid, ...] = ()
-    """The last GTID of each domain and server before the file, those of a domain in the order of their logging."""
+    """The last GTID of each domain and server before the file (MariaDB). Within a domain they stand in the order in
+    which they were logged.
+    """
 
     @property
     def all(self) -> GtidSet | None:
-        """All GTIDs before the file, or None if no event tells them."""
+        """All GTIDs before the file, or None if no event of the file names any."""
         if self.logged is None or self.received is None:
             return self.received if self.logged is None else self.logged
         return self.logged | self.received

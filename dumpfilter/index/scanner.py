@@ -2,7 +2,7 @@
 
 :class:`FileScanner` takes the bytes of one file, from the format description event on. It returns :class:`Segment`
 objects: numpy arrays with an entry for each event and for each transaction. The memory depends on the size of a
-segment, or of the largest single event, and not on the size of the file. All slaves share one scan.
+segment, or of the largest single event, and not on the size of the file. A master's slaves all share one scan.
 """
 
 from __future__ import annotations
@@ -43,30 +43,32 @@ Python calls between two scans cost little (measured in bench/scan.py).
 """
 
 MAX_OPENED = 512 << 20
-"""The default of the uncompressed size up to which compressed transactions are opened, bytes.
+"""The default of ``max_opened``: the uncompressed size up to which compressed transactions are opened, bytes.
 
 A larger transaction is sent to every slave, and counted as undecided. A server's max_allowed_packet (64 MiB, at most
 1 GiB) bounds the compressed size only.
 """
 
 _TABLE_IDS = 4096
-"""The first size of the hash table that finds a table's number by its table id, entries.
+"""The initial size of the hash table that finds a table's number by its table id, entries.
 
 The scan forgets old table ids when a quarter of the entries is used. A small hash table would make the scan look up
 the same tables by name again and again.
 """
 
 _COLUMNS_KEPT = 1 << 16
-"""The most events of a compressed transaction after which the arrays of its scan are kept for the next one."""
+"""The largest number of events of a compressed transaction after which the arrays of its scan are kept for the next
+one.
+"""
 
 
 def no_table_ids(room: int) -> K.TableIds:
-    """Return an empty hash table for the table ids in force. ``room`` is a power of two."""
+    """Return an empty hash table for table ids with ``room`` slots, a power of two."""
     return K.TableIds(np.zeros(room, np.uint64), np.zeros(room, np.int32))
 
 
 def with_double_room(table_ids: K.TableIds) -> K.TableIds:
-    """Return a hash table with the same table ids and twice the room."""
+    """Return a hash table with the same table ids and twice the number of slots."""
     larger = no_table_ids(2 * table_ids.ids.size)
     for old in np.flatnonzero(table_ids.ids):
         slot = K.table_id_slot(larger.ids, table_ids.ids[old] - np.uint64(1))
@@ -108,7 +110,9 @@ class FileScanner:
     ) -> None:
         self.file = file
         self.writer = writer
-        """The facts that are known of the writer at the end of the last segment."""
+        """The state of the writer's binlog at the end of the last segment of a relay log. None for a server's
+        binlog.
+        """
         self._tagged: dict[int, int] = {}
         """The sequence_number of each GTID_TAGGED event of a segment, by the event's number."""
         self._max_opened = max_opened
@@ -123,9 +127,7 @@ class FileScanner:
         self._table_ids = no_table_ids(_TABLE_IDS)
         self._columns = Columns(8192)
         self._open_head = (R.NOTHING, 0, 0)
-        """The GTID (source and number) and the server id of the transaction that is open at the end of the last
-        segment.
-        """
+        """The GTID (source and number) and the server id of the transaction that continues after the last segment."""
         self._state["resolve"] = prepared is not None
         self._use(format_description)
 
@@ -140,18 +142,17 @@ class FileScanner:
         return bool(self._state["place"][0])
 
     def release(self) -> None:
-        """Free the arrays that scans write into, for a scan that waits for new events.
+        """Free the arrays that scans write into, while a scan waits for new events.
 
         The next scan allocates them again.
         """
         self._columns = Columns(64)
 
     def reset(self, prepared: Prepared, writer: WriterPoint | None = None) -> None:
-        """Forget the open transaction, so that the next scan may begin at any boundary (position between two
-        transactions).
+        """Forget the open transaction, so that the next scan may begin at any transaction boundary.
 
-        ``prepared`` are the XA transactions that are prepared at that boundary, and ``writer`` what is known there of
-        the writer of a relay log.
+        ``prepared`` are the XA transactions that are prepared at that boundary. ``writer`` is the state of the
+        writer's binlog there, for a relay log.
         """
         self._state["place"] = 0
         self.writer = writer
@@ -168,9 +169,10 @@ class FileScanner:
     def scan(self, data: npt.NDArray[np.uint8], offset: int, *, at_end: bool = False) -> Segment | None:
         """Scan the next bytes of the file and return a segment.
 
-        ``data`` (uint8, C-contiguous) begins at file offset ``offset``. The segment ends at the last boundary in
-        ``data`` or, without a boundary, at the last whole event. The result is None when ``data`` has no whole event.
-        With ``at_end`` the file ends with ``data``, and the result is also None when ``data`` has no whole transaction.
+        ``data`` (uint8, C-contiguous) begins at the byte offset ``offset`` in the file. The segment ends at the last
+        transaction boundary in ``data`` or, without a boundary, at the last whole event. The result is None when
+        ``data`` has no whole event. With ``at_end`` the file ends with ``data``, and the result is also None when
+        ``data`` has no whole transaction.
 
         Raises BinlogCorrupt or BinlogUnsupported, with file and position, when the first event of ``data`` is bad.
         When a later event is bad, the method returns a segment that ends before that event or its transaction.
@@ -197,7 +199,7 @@ class FileScanner:
         return ScannedEvents(offset, offset + end, **events)
 
     def _scan(self, data: npt.NDArray[np.uint8], offset: int, at_end: bool) -> tuple[int, int] | None:
-        """Scan the next bytes, and return the place in ``data`` where the scanned events end and their number.
+        """Scan the next bytes. Return the offset in ``data`` at which the scanned events end, and their number.
 
         A second format description event is scanned alone. Return None for the cases of :meth:`scan`.
         """
@@ -313,9 +315,10 @@ class FileScanner:
         offset: int,
         dropped: DroppedRuns = NO_DROPPED_RUNS,
     ) -> WriterColumns | None:
-        """Return the facts that are known of the writer along the events of a relay log; None for a server's binlog.
+        """Return the positions in the writer's binlog for the events of a relay log; None for a server's binlog.
 
-        ``gaps`` are the numbers of the Gap events between transactions.
+        The writer is the server that wrote the events. ``gaps`` are the numbers of the Gap events between
+        transactions, and ``dropped`` the GTIDs that they name.
         """
         tagged, self._tagged = self._tagged, {}
         if self.writer is None:
@@ -348,7 +351,8 @@ class FileScanner:
         offset: int,
         txn_event: npt.NDArray[np.int64],
     ) -> DroppedRuns:
-        """Return the GTIDs that Gap events tell. ``gaps`` are the numbers of the Gap events between transactions.
+        """Return the GTIDs of dropped transactions that Gap events name. ``gaps`` are the numbers of the Gap events
+        between transactions.
 
         Raises BinlogCorrupt for a malformed Gap event.
         """
@@ -425,7 +429,10 @@ class FileScanner:
         return int(n)
 
     def _scan_inside(self, events: bytes, prepared: Prepared) -> Segment | None:
-        """Return the segment of a compressed transaction's events; None unless these are exactly one transaction."""
+        """Return the segment of a compressed transaction's events; None unless they are exactly one transaction.
+
+        ``prepared`` are the XA transactions that are prepared before it.
+        """
         inside, self._inside = self._inside, None
         if inside is None:
             fd = replace(self.format_description, checksum=False)

@@ -17,23 +17,25 @@ from dumpfilter.index._scan import EventColumns, TransactionColumns
 from dumpfilter.index.xa import ALWAYS, Prepared
 
 _SEGMENT_OVERHEAD = 2 << 10
-"""The memory that a segment takes besides its arrays, bytes.
+"""The memory that a segment takes in addition to its arrays, bytes.
 
 It is counted because the many small segments of compressed transactions would otherwise look too small.
 """
 
 
 class DroppedRuns(NamedTuple):
-    """The GTIDs of transactions that a relay log's own master dropped, as the Gap events of a segment tell them."""
+    """The GTIDs of transactions that an earlier master dropped, as the Gap events of a relay log name them."""
 
     transaction: Int64s
-    """The number of the transaction that stands for each Gap event, ascending."""
+    """The number of the transaction entry that stands for each Gap event, ascending."""
     until: Int64s
     """The index after each Gap event's last row of ``runs``."""
     runs: Int64s2
-    """The GTIDs, of shape (n, 3): the number of the GTID source, the first and the last transaction number of a run."""
+    """The GTIDs, of shape (n, 3): the number of the GTID source, the first and the last transaction number of each
+    run.
+    """
     ordinal: Int64s
-    """For each run, the number of GTIDs that the same Gap event tells before the run."""
+    """For each run, the number of GTIDs in the same Gap event before the run."""
 
     def before(self, txn: int) -> DroppedRuns:
         """Return the runs of the Gap events before transaction number ``txn``."""
@@ -44,45 +46,48 @@ class DroppedRuns(NamedTuple):
 
 _NONE = np.empty(0, np.int64)
 NO_DROPPED_RUNS = DroppedRuns(_NONE, _NONE, np.empty((0, 3), np.int64), _NONE)
-"""The dropped transactions of a segment without Gap events, as every segment of a server's binlog."""
+"""The value for a segment without Gap events, as in every server's binlog."""
 
 
 class WriterPoint(NamedTuple):
-    """The facts that are known of the writer at an offset of a relay log file.
+    """The position in the writer's binlog, with the last sequence_number and time, at an offset of a relay log file.
 
-    The writer is the server that wrote the binlog of the slave's master.
+    The writer is the server that wrote the events.
     """
 
     position: int
     """The position in the writer's binlog file, bytes."""
     sequence: int = 0
-    """The ``sequence_number`` of the transaction before, also of one that a Gap event tells."""
+    """The ``sequence_number`` of the last transaction before, including transactions that a Gap event names."""
     time: int = 0
-    """The time of the newest event of a server before, Unix seconds."""
+    """The time of the newest event before that the server wrote, Unix seconds."""
 
 
 class WriterColumns(NamedTuple):
-    """The facts that are known of the writer along a segment of a relay log, int64."""
+    """The positions in the writer's binlog along a segment of a relay log, with sequence numbers and times, int64.
+
+    The writer is the server that wrote the events.
+    """
 
     position: npt.NDArray[np.int64]
-    """The writer's position before each event. One entry more has the position after the last event."""
+    """The writer's position before each event, and one more entry with the position after the last event."""
     sequence: npt.NDArray[np.int64]
-    """The ``sequence_number`` before each Gap event of :attr:`Segment.dropped`."""
+    """The last ``sequence_number`` before each Gap event of :attr:`Segment.dropped`."""
     time: npt.NDArray[np.int64]
-    """The time of the newest event of a server before each Gap event of :attr:`Segment.dropped`, Unix seconds."""
+    """The time of the newest event before each Gap event of :attr:`Segment.dropped`, Unix seconds."""
 
 
 _OF_EVENTS = EventColumns._fields
 _OF_TRANSACTIONS = ("txn_subject", "txn_source", "txn_number", "txn_server")
 _OF_BOTH = ("txn_event", "txn_set", "set_subject")
-"""The names of the arrays of a segment: with one entry for each event, for each transaction, and the others."""
+"""The names of the arrays of a segment with one entry for each event, for each transaction, and of the others."""
 
 
 V = TypeVar("V")
 
 
 def _before(of_events: Mapping[int, V], stop: int) -> dict[int, V]:
-    """Return the values of the events before number ``stop``."""
+    """Return the entries for event numbers below ``stop``."""
     return {event: value for event, value in of_events.items() if event < stop}
 
 
@@ -163,13 +168,17 @@ class Segment:
     writer: WriterColumns | None = None
 
     def position_of(self, offset: int) -> int:
-        """Return the writer's position at an offset at which an event begins, or at the segment's end."""
+        """Return the position in the writer's binlog for a byte offset at which an event begins, or for the segment's
+        end.
+
+        In a server's binlog it is the offset itself.
+        """
         return (
             offset if self.writer is None else int(self.writer.position[np.searchsorted(self.offset, offset)])
         )
 
     def positions_of(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the writer's positions at offsets of the segment, as :meth:`position_of`."""
+        """Return the positions in the writer's binlog for byte offsets of the segment, as :meth:`position_of`."""
         if self.writer is None:
             return offsets
         found: npt.NDArray[np.int64] = self.writer.position[np.searchsorted(self.offset, offsets)]
@@ -177,7 +186,7 @@ class Segment:
 
     @property
     def txn_start(self) -> npt.NDArray[np.int64]:
-        """The offset of the first event of each transaction that the segment has, int64."""
+        """The byte offset of the first event of each transaction in the segment, int64."""
         starts: npt.NDArray[np.int64] = self.offset[self.txn_event[:-1]]
         return starts
 
@@ -192,13 +201,12 @@ class Segment:
         return sum(column.nbytes for column in columns) + inner
 
     def with_known_ends(self, holds: Mapping[Xid, int]) -> Segment:
-        """Return a copy of the segment in which more XA COMMIT and XA ROLLBACK events have a subject and the role for
-        it.
+        """Return a copy of the segment in which more XA COMMIT and XA ROLLBACK events have the tables of their
+        transaction.
 
-        The scan had not seen the prepared transactions that these events (``unknown_ends``) end.
-
-        ``holds`` gives, for the xid of a transaction that was prepared before the segment, the number of the set of
-        its subjects. The value ALWAYS stands for a transaction of which the master sends some events in any case.
+        The scan had not seen the prepared transactions that these events (``unknown_ends``) end. ``holds`` gives the
+        number of the set of tables and statements of each transaction that was prepared before the segment, by xid.
+        The value ALWAYS stands for a transaction of which the master sends some events in any case.
         """
         known = {event: holds[xid] for event, xid in self.unknown_ends.items() if xid in holds}
         if not known:
@@ -254,7 +262,7 @@ class Segment:
 
     @property
     def boundaries(self) -> npt.NDArray[np.int64]:
-        """The file offsets between two transactions, ascending."""
+        """The byte offsets of the transaction boundaries in the segment, ascending."""
         begins: npt.NDArray[np.int64] = self.offset[self.txn_event[int(self.continues) : -1]]
         return begins if self.open else np.append(begins, self.end)
 
@@ -263,7 +271,8 @@ class Segment:
         return int(np.searchsorted(self.txn_event, event, "right")) - 1
 
     def transaction_at(self, position: int) -> int | None:
-        """Return the number of the transaction that begins at a file offset; None when no transaction begins there.
+        """Return the number of the transaction that begins at the byte offset ``position`` in the file; None if none
+        begins there.
 
         For the offset at the segment's end, the result is how many transactions the segment has, unless the last one
         goes on in the next segment.
@@ -298,7 +307,7 @@ class ScannedEvents:
 
 
 class Columns:
-    """The arrays that a scan writes into, used again for each segment. :class:`Segment` describes the arrays."""
+    """The arrays that a scan writes into, reused for each segment. :class:`Segment` describes the arrays."""
 
     def __init__(self, capacity: int) -> None:
         self.events = EventColumns(

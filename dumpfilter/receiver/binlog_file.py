@@ -1,4 +1,4 @@
-"""One binlog file of a store that is being received: its events, its end after a crash, and its flag "in use"."""
+"""One binlog file that is being received: its events, its end after a crash, and LOG_EVENT_BINLOG_IN_USE_F."""
 
 from __future__ import annotations
 
@@ -28,20 +28,22 @@ from dumpfilter.receiver._deframe_kernels import walk
 
 _BLOCK = 4 << 20
 _LONGEST_CLOSING = 4096
-"""The length above which an event is none with which a server closes a file, bytes."""
+"""The length above which an event is not read as a Rotate or Stop event, with which a server closes a file, bytes."""
 
 
 class FileEnd(NamedTuple):
-    """The end of a stored binlog file: its last whole event."""
+    """The end of a received binlog file after a crash: its last whole event."""
 
     last: int
-    """The offset of the last whole event, bytes."""
+    """The byte offset of the last whole event."""
     end: int
-    """The end of the last whole event, bytes. What follows in the file was cut by a crash."""
+    """The byte offset after the last whole event. Later bytes are a torn event."""
 
 
 def find_end(path: Path, description: FormatDescription) -> FileEnd:
-    """Find the last whole event of a stored file. An event counts when its length, place and checksum are right."""
+    """Return the last whole event of a received file. An event is whole when its length, ``end_log_pos`` and checksum
+    are right.
+    """
     last, at = len(MAGIC), len(MAGIC) + len(description.raw)
     is_wrong = False
     with open_regular(path) as source:
@@ -64,22 +66,23 @@ def find_end(path: Path, description: FormatDescription) -> FileEnd:
 class OpenFile(GrowingFile):
     """The binlog file that a receiver is writing.
 
-    The stream may begin before the end of the file. The events that the file has already are compared, not written.
+    The stream may begin before the end of the file. Events that the file already has are compared with it, not
+    written.
     """
 
     def __init__(self, path: Path, fd: int, end: int) -> None:
         super().__init__(path, fd, end)
         self.description: FormatDescription
         self.position = end
-        """The place of the next event of the stream in this file, bytes."""
+        """The byte offset in this file of the next event of the stream."""
         self.is_closed = False
-        """Whether the last event of the stream is a Rotate or a Stop event."""
+        """Whether the file ends with a Rotate or a Stop event, with which the server closed it."""
         self.next_name = ""
-        """The next file that a Rotate event named; empty without one."""
+        """The name of the next file in the Rotate event at the end; empty without one."""
 
     @classmethod
     def begin(cls, path: Path, head: bytes, description: FormatDescription) -> OpenFile:
-        """Create a file with a format description event, marked as in use (:meth:`GrowingFile.create`)."""
+        """Create a file with a format description event, marked as in use (LOG_EVENT_BINLOG_IN_USE_F)."""
         marked = bytearray(MAGIC + head)
         marked[FLAGS_OFFSET] |= LOG_EVENT_BINLOG_IN_USE_F
         made = cls.create(path, bytes(marked))
@@ -88,9 +91,10 @@ class OpenFile(GrowingFile):
 
     @classmethod
     def resume(cls, path: Path) -> tuple[OpenFile, int]:
-        """Open a stored file, cut a torn end, and return the file and the number of bytes that were cut.
+        """Open a received file, cut a torn event at its end, and return the file and the number of bytes that were
+        cut.
 
-        The stream is to begin at the last whole event, which proves that the source still has the same file.
+        The stream shall begin at the last whole event, which proves that the source still has the same file.
         """
         with open_regular(path) as source:
             description = read_format_description(source, file=path.name)
@@ -115,13 +119,14 @@ class OpenFile(GrowingFile):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether the file has events that the stream has not sent again yet."""
+        """Whether the file has events that the source has not sent again yet in this stream."""
         return self.position < self.end
 
     def check_head(self, sent: FormatDescription) -> None:
-        """Check that the source's file begins as this file does. Raises SourceReplaced.
+        """Check that the source's file of this name begins like this file. Raises SourceReplaced.
 
-        A source that begins inside a file sends the format description event without the time of its creation.
+        ``sent`` is the source's format description event. A dump from inside a file sends it without the time of its
+        creation.
         """
         ours, theirs = self.description.header, sent.header
         if (
@@ -133,14 +138,18 @@ class OpenFile(GrowingFile):
             raise self.replaced("begins differently")
 
     def replaced(self, how: str) -> SourceReplaced:
-        """Return the error for a source whose file of this name is another one."""
+        """Return the error for a source that has another file of this name. ``how`` says in what the files differ."""
         return SourceReplaced(
             f"{self.name}: at {self.position}: the source's file {how}: it is another server, or its binlogs began "
             f"anew (RESET MASTER), or it lost events in a crash; fetch into another directory than {self.path.parent}"
         )
 
     def append(self, data: bytes | memoryview) -> None:
-        """Take whole events from the stream: write them, or compare them with what the file has. Raises OutputError."""
+        """Take whole events from the stream: write them, or compare them with the events that the file has. Raises
+        OutputError.
+
+        Raises SourceReplaced when they differ.
+        """
         if self.is_ahead:
             known = min(len(data), self.end - self.position)
             if self.read(self.position, known) != data[:known]:
@@ -152,7 +161,9 @@ class OpenFile(GrowingFile):
             self.position = self.end
 
     def append_large(self, pieces: Iterable[memoryview]) -> None:
-        """Take one event in pieces. When the pieces end in an error, the file ends before the event again."""
+        """Take one event in pieces. When the pieces end in an error, the file is truncated to the end of the event
+        before.
+        """
         position, end = self.position, self.end
         try:
             for piece in pieces:
@@ -163,7 +174,7 @@ class OpenFile(GrowingFile):
             raise
 
     def clear_in_use(self) -> None:
-        """Clear the flag "in use", as a server does when it closes a file."""
+        """Clear LOG_EVENT_BINLOG_IN_USE_F, as a server does when it closes a file."""
         flags = self.read(FLAGS_OFFSET, 1)[0]
         if flags & LOG_EVENT_BINLOG_IN_USE_F:
             with writing(self.path):

@@ -1,7 +1,7 @@
-"""The deframer: it reads the packets of a replication stream from a socket, and makes consecutive events of them.
+"""The deframer: it reads the packets of a replication stream from a socket, and extracts the events.
 
 A server sends one event a packet, with 5 bytes before each. The compiled pass takes a whole buffer at once. Memory is
-bounded by two buffers, whatever a server sends: an event that is larger than a buffer comes in pieces.
+limited to two buffers, whatever a server sends. An event that is larger than a buffer is returned in pieces.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ BUFFER_SIZE = 4 << 20
 """The size of the buffer for packets, and of the buffer for their events, bytes."""
 
 _LAST_POSITION = 0xFFFFFFFF
-"""The highest value of an event's ``end_log_pos``, which counts modulo 4 GiB."""
+"""The highest value of an event's ``end_log_pos``, which is the position modulo 4 GiB."""
 
 
 class Socket(Protocol):
-    """The part of a socket that the deframer needs."""
+    """The method of a socket that the deframer needs."""
 
     def recv_into(self, buffer: memoryview, /) -> int:
-        """Read what is there into ``buffer``, and return its length; 0 at the end of the connection."""
+        """Read the available bytes into ``buffer``, and return their number; 0 at the end of the connection."""
 
 
 @dataclass(frozen=True)
 class Events:
-    """Consecutive whole events of the open binlog file."""
+    """Consecutive whole events of the binlog file that is being received."""
 
     data: memoryview
     """The bytes of the events. They are valid until the next call of the deframer."""
@@ -51,7 +51,7 @@ class Events:
 
 @dataclass(frozen=True)
 class Control:
-    """A packet that holds no ordinary event: an error, an end, or an event that says where the stream is."""
+    """A packet that holds no ordinary event: an error, an end, or an event that tells the position of the stream."""
 
     payload: bytes
     """The packet without its header."""
@@ -59,7 +59,7 @@ class Control:
 
 @dataclass(frozen=True)
 class LargeEvent:
-    """An event that is larger than the buffer. The deframer reads it while its pieces are taken."""
+    """An event that is larger than the buffer. The deframer reads it from the socket while its pieces are taken."""
 
     size: int
     """The length of the event, bytes."""
@@ -71,7 +71,7 @@ class LargeEvent:
 
 
 class Deframer:
-    """A reader of the packets of one replication stream.
+    """Reads the packets of one replication stream.
 
     Parameters:
         socket: the connection, after the command that begins the dump.
@@ -94,7 +94,7 @@ class Deframer:
         self._begin = self._end = 0
         self._sequence = 1
         self.checksum = False
-        """Whether the events of the open file end in a checksum."""
+        """Whether the events of the present file end in a checksum. The caller sets it."""
 
     def fill(self) -> None:
         """Wait for bytes from the source. Raises ConnectionLost at the end of the connection, and OSError."""
@@ -110,11 +110,11 @@ class Deframer:
         self._end += got
 
     def fill_at_once(self, most: int, has_more: Callable[[], bool]) -> int:
-        """Read what has arrived, up to about ``most`` bytes, from a socket that does not block. Return the length.
+        """Read available bytes, up to about ``most``, from a non-blocking socket. Return their number.
 
         A TLS connection gives one record at a time, and a server may send each event in a record of its own.
-        ``has_more`` tells whether something has arrived that was not read. A question costs less than a read that
-        finds nothing.
+        ``has_more`` tells whether the source has sent bytes that were not read yet. Calling it costs less than a read
+        that finds nothing.
         """
         before = self._end - self._begin
         got = 0
@@ -132,7 +132,7 @@ class Deframer:
         return got
 
     def next(self) -> Events | Control | LargeEvent | None:
-        """Return what comes next in the buffer, or None while it holds no whole packet: call :meth:`fill` then.
+        """Return the next item in the buffer, or None while the buffer holds no whole packet. Call :meth:`fill` then.
 
         Raises SourceStreamDamaged for a packet that no server sends.
         """
@@ -157,7 +157,7 @@ class Deframer:
 
     @property
     def _least(self) -> int:
-        """The least length of an event, bytes."""
+        """The smallest valid length of an event, bytes."""
         return LEAST_WITH_CHECKSUM if self.checksum else LEAST_WITHOUT_CHECKSUM
 
     def _control(self) -> Control | None:
@@ -175,9 +175,10 @@ class Deframer:
         return Control(payload)
 
     def _rest(self) -> LargeEvent | None:
-        """Return the event that is too large for the buffer, or None while more of the packet must come.
+        """Return the event at the begin of the buffer if it is too large for the buffer, or None while more bytes must
+        come.
 
-        Raises SourceStreamDamaged for a packet that is not right.
+        Raises SourceStreamDamaged for a malformed packet.
         """
         head = self._view[self._begin : min(self._end, self._begin + PACKET_HEADER + 1 + HEADER_LENGTH)]
         if len(head) < PACKET_HEADER:
@@ -205,7 +206,7 @@ class Deframer:
         return LargeEvent(size, self._pieces(size))
 
     def _pieces(self, size: int) -> Iterator[memoryview]:
-        """Yield the bytes of the event that begins the buffer, in one or more packets.
+        """Yield the bytes of the event at the begin of the buffer, which comes in one or more packets.
 
         The event's last piece comes only if the checksum is right.
         """
@@ -219,7 +220,7 @@ class Deframer:
             yield piece
 
     def _payloads(self, size: int) -> Iterator[memoryview]:
-        """Yield the payloads of an event's packets in pieces, without the byte before the event."""
+        """Yield the payloads of an event's packets in pieces, without the OK byte before the event."""
         left, skip = size, 1
         length = LONGEST_PAYLOAD
         while length == LONGEST_PAYLOAD:
@@ -244,7 +245,7 @@ class Deframer:
                 yield piece
 
     def _wrong_checksum(self, written: int) -> SourceStreamDamaged:
-        """Return the error about the first event with a wrong checksum among the events of the last pass."""
+        """Return the error about the first event with a wrong checksum among the last extracted events."""
         file, position = self._where()
         at = 0
         while at < written:

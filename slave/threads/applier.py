@@ -40,16 +40,18 @@ _MOST_MAPS = 4096
 
 
 class _Table(NamedTuple):
-    """A table, as a Table_map event describes it, with the decisions of the slave's filter about the table."""
+    """A table, as a Table_map event describes it, with the filter's decision about its rows."""
 
     map: TableMap
     here: tuple[str, str] | None
     """The names of the database and the table on the slave, after the rules of ``--replicate-rewrite-db``.
 
-    None when the slave's filter drops the table's rows.
+    None when the slave's filter, or the server id or domain of the transaction, drops the table's rows.
     """
     hits: tuple[BaseRuleKind, ...]
-    """The kinds of filter rules that decide about this table's rows. The slave counts their uses, as a server does."""
+    """The kinds of filter rules that decide about this table's rows. The slave counts the uses of rules, as a server
+    does.
+    """
 
 
 def gtid_of(event: Event) -> Gtid | None:
@@ -58,16 +60,16 @@ def gtid_of(event: Event) -> Gtid | None:
 
 
 class EventApplier:
-    """An applier that takes the events of a binlog or relay log one by one, filters them, and hands them to a target.
+    """Takes the events of a binlog or relay log one by one, filters them, and applies them to a target.
 
-    The target receives only events that pass the filter ``rules``, under the names after ``--replicate-rewrite-db``.
-    The applier calls ``Target.begin`` when the first event of a transaction passes. The target hears nothing of a
+    The target receives only events that pass the filter ``rules``, with the names after ``--replicate-rewrite-db``.
+    The applier calls ``Target.begin`` when the first event of a transaction passes. It does not call the target for a
     transaction of which no event passes.
 
     ``origin`` drops whole transactions by server id or domain, before the rules are asked. ``on_complete`` receives
     the GTID of each completed transaction, even if the target received nothing of it. The exception is a MySQL
-    transaction that ``origin`` dropped, because a MySQL replica does not add such a transaction to ``gtid_executed``. A
-    MariaDB replica adds it to its position. ``applied`` counts transactions and filtered events.
+    transaction that ``origin`` dropped, because a MySQL replica does not add such a transaction to ``gtid_executed``.
+    A MariaDB replica adds it to its position. ``applied`` counts transactions and filtered events.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class EventApplier:
 
     @property
     def inside(self) -> bool:
-        """Whether the newest event lies inside a transaction whose end has not come yet."""
+        """Whether the newest event lies inside a transaction that is not complete yet."""
         return self._groups.inside
 
     def take_hits(self) -> Counter[BaseRuleKind]:
@@ -105,11 +107,11 @@ class EventApplier:
         return hits
 
     def feed(self, event: Event, *, file: str) -> None:
-        """Filter the next event of the relay log, and hand it to the target if it passes.
+        """Filter the next event, and apply it to the target if it passes.
 
-        ``file`` is the relay log's path, for the texts of errors. Raises BinlogCorrupt or BinlogUnsupported for an
-        event that cannot be read, and SlaveIncident when the master logged an incident such as lost events. Errors of
-        the target are raised, too.
+        ``file`` is the file's path, for the texts of errors. Raises BinlogCorrupt or BinlogUnsupported for an event
+        that cannot be read, and SlaveIncident when the master logged an incident such as lost events. Errors of the
+        target are raised, too.
         """
         try:
             if self._origin is not None and not self._groups.inside:
@@ -164,15 +166,14 @@ class EventApplier:
         self._tables.clear()
 
     def _is_unwanted(self, event: Event) -> bool:
-        """Tell whether the slave drops the transaction that begins with this event, because of its server id or
-        domain."""
+        """Tell whether the transaction that begins with this event is dropped because of its server id or domain."""
         assert self._origin is not None
         gtid = gtid_of(event)
         domain = gtid.domain_id if isinstance(gtid, MariadbGtid) else None
         return not self._origin.wants(event.header.server_id, domain, writer=event.fd.header.server_id)
 
     def _begin_for_target(self) -> None:
-        """Call ``Target.begin``, unless it has been called for the current transaction already."""
+        """Call ``Target.begin``, unless it was already called for the current transaction."""
         if not self._begun:
             self._target.begin(None if self._gtid is None else str(self._gtid))
             self._begun = True
@@ -214,7 +215,8 @@ class EventApplier:
         return header.statement_ends
 
     def _query(self, kind: int, body: bytes | memoryview, description: FormatDescription) -> Keyword:
-        """Filter a statement and hand it to the target if it passes. Return which transaction control it is.
+        """Filter a statement, and apply it to the target if it passes. Return which transaction control the statement
+        is.
 
         BEGIN, COMMIT and other statements that control a transaction do not go to the target. For all other
         statements the result is ``Keyword.NONE``.

@@ -16,11 +16,11 @@ from dumpfilter.binlog.gtid_events import FL_STANDALONE
 _OPENING = types_of(Symbol.CONTEXT, Symbol.TABLE_MAP)
 _ENDING = types_of(Symbol.XID, Symbol.XA_PREPARE, Symbol.PAYLOAD)
 _LONE = STATEMENTS | {EventType.INCIDENT}
-"""The events that are a group of their own outside of BEGIN and COMMIT."""
+"""The types of events that form a group by themselves outside of BEGIN and COMMIT."""
 
 
 class Keyword(enum.Enum):
-    """The kinds of statements that control a transaction, and ``NONE`` for all other statements.
+    """The kinds of transaction control that a statement can be, and ``NONE`` for all other statements.
 
     Filters do not decide about statements that control a transaction. The server tells them apart in
     ``Query_log_event::is_trans_keyword``.
@@ -61,14 +61,14 @@ class _State(enum.Enum):
 
 
 class Groups:
-    """A tracker that reads a binlog's events one after another and tells where transactions begin and end."""
+    """Tracks where transactions begin and end, while a binlog's events are given one after another."""
 
     def __init__(self) -> None:
         self._state = _State.OUTSIDE
 
     @property
     def inside(self) -> bool:
-        """Whether the newest event lies inside a transaction or statement whose end has not come yet."""
+        """Whether the newest event lies inside a transaction or statement that is not complete yet."""
         return self._state is not _State.OUTSIDE
 
     def enter(
@@ -79,7 +79,8 @@ class Groups:
         word: Keyword = Keyword.NONE,
         statement_end: bool = False,
     ) -> bool:
-        """Note the next event of the binlog, and tell whether it completes a transaction or a lone statement.
+        """Take the next event of the binlog, and tell whether it completes a transaction or a statement outside of
+        transactions.
 
         ``kind`` is the event's type. ``mariadb_flags`` are the flags of a MariaDB Gtid event. ``word`` says which
         transaction control a Query event is. ``statement_end`` says that a rows event carries STMT_END_F.

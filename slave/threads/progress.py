@@ -1,4 +1,4 @@
-"""The signal by which statements wait for the appliers of a slave."""
+"""The condition variable with which SQL statements wait for the appliers of a slave."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Callable
 
 
 class Progress:
-    """The signal that an applier has completed a transaction or has ended. All channels of a slave share it."""
+    """Wakes waiting SQL statements when an applier has completed a transaction or has ended. All channels of a slave
+    share it.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -17,14 +19,16 @@ class Progress:
         """The number of statements that wait."""
 
     def told(self) -> None:
-        """Make the statements that wait ask their conditions again. Any thread may call this method."""
+        """Wake the waiting statements, which then test their conditions again. Any thread may call this method."""
         if self.waiting:
             with self._changed:
                 self._version += 1
                 self._changed.notify_all()
 
     def until(self, ask: Callable[[], bool], seconds: float | None) -> bool:
-        """Wait until ``ask`` returns true, ``seconds`` at the longest. Return the last answer of ``ask``."""
+        """Wait until ``ask`` returns true, for at most ``seconds`` (None: no limit). Return the last answer of
+        ``ask``.
+        """
         deadline = None if seconds is None else time.monotonic() + seconds
         with self._changed:
             self.waiting += 1

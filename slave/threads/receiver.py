@@ -1,12 +1,11 @@
 """The part of the I/O thread that writes files: received events go to the relay log, the position to ``master.info``.
 
-The events come in chunks, the messages of the master's stream. The receiver proves each chunk before it writes
-anything: the chunk's own CRC32, its place after the chunk before, and the checksums of its events.
-Where the master dropped transactions, the receiver writes a Gap event (:mod:`dumpfilter.binlog.gap_events`).
+The events come in chunks, the messages of the master's stream. The receiver checks each chunk before it writes
+anything: the chunk's own CRC32, its position after the previous chunk, and the checksums of its events. Where the
+master dropped transactions, the receiver writes a Gap event (:mod:`dumpfilter.binlog.gap_events`) with their GTIDs.
 
 The order of the writes makes a crash harmless. The receiver writes the relay log before ``master.info``.
-``master.info`` names only positions between two transactions up
-to which the relay log is complete (resume points).
+``master.info`` names only transaction boundaries up to which the relay log is complete (resume points).
 """
 
 from __future__ import annotations
@@ -46,15 +45,16 @@ After a crash the slave asks the master again for the events that it received in
 
 
 class Receiver:
-    """The object that writes one channel's relay log and ``master.info`` from the chunks that the master sends.
+    """Writes one channel's relay log and ``master.info`` from the chunks that the master sends.
 
-    The constructor reads ``master.info``, and tells the applier the position there through ``relay_end``. Each stream
-    begins with a relay log that is truncated to the position. Only the I/O thread calls :meth:`receive`. Another thread
-    may call :meth:`flush_if_due` at the same time.
+    The constructor reads ``master.info``, and publishes the position there to the applier through ``relay_end``. Each
+    stream begins with a relay log that is truncated to the position. Only the I/O thread calls :meth:`receive`.
+    Another thread may call :meth:`flush_if_due` at the same time.
 
     ``sync_every`` is the option ``--sync-master-info``. After that many events the receiver forces the relay log and
     then ``master.info`` to the disk. With 0 the operating system decides when it writes them. A crash of the process
-    loses nothing in either case. A crash of the machine may lose data that was not yet on the disk.
+    loses nothing in either case. A crash of the machine may lose data that was not yet on the disk. ``save_period`` is
+    in seconds, and ``clock`` returns a monotonic time.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Receiver:
         self._clock = clock
         self._lock = threading.Lock()
         self._showing = threading.Lock()
-        """The lock under which position and GTIDs change together, held for no write and no call."""
+        """The lock under which position and GTIDs change together. It is not held during writes and calls."""
         self._saved = self._info = MasterInfo.read(relay_log.directory)
         self._retrieved = parse_gtid_set(self._info.retrieved, self._info.family or None)
         self._saved_at = clock()
@@ -84,15 +84,21 @@ class Receiver:
         self._retrieved_more = False
         self._completed: list[pb.GtidRunsSet] = []
         self._is_rewound = False
-        """Whether the running stream is discarded, because another filter selected its events."""
+        """Whether the rest of the running stream is discarded, because an old filter selected its events."""
         self._next: tuple[str, int] | None = None
-        """The master's binlog file and the position at which the next chunk must begin. None before the first chunk."""
+        """The master's binlog file and the position in it at which the next chunk must begin. None before the first
+        chunk of a stream.
+        """
         self._file_ended = False
         """Whether the last chunk was the last one of its binlog file."""
         self._kept: Kept | None = NOTHING_KEPT
-        """The events after the last resume point. None if the relay log has more there, which cannot be kept."""
+        """The bytes after the last resume point. None if the relay log has other bytes there, too, so that the
+        transaction must be received again.
+        """
         self._keeps = False
-        """Whether the events after the last resume point wait for the first chunk of a new stream."""
+        """Whether the bytes after the last resume point are still in the relay log, until the first chunk of the new
+        stream has come.
+        """
         self._server_id = 0
         self._checksum = False
         self._proof = EventProof(checksum=False)
@@ -105,7 +111,8 @@ class Receiver:
 
     @property
     def info(self) -> MasterInfo:
-        """The newest position between two transactions up to which everything is received. The next dump begins there.
+        """The newest transaction boundary up to which everything is received, with the GTIDs. The next dump begins
+        there.
 
         Position and GTIDs are those of one moment, and may be newer than the file ``master.info`` by up to
         ``save_period`` seconds.
@@ -117,22 +124,24 @@ class Receiver:
 
     @property
     def resume_point(self) -> object:
-        """A value that changes when the position moves. Unlike :attr:`info` it costs nothing."""
+        """An object that changes when the position moves. Unlike :attr:`info` it costs no time."""
         return self._info
 
     @property
     def kept(self) -> Kept:
-        """The events that the next stream need not repeat."""
+        """The bytes at the end of the relay log that the next stream need not repeat."""
         return self._kept if self._keeps and self._kept is not None else NOTHING_KEPT
 
     def forget_kept(self) -> None:
-        """Receive everything after :attr:`info` again, because the end of the relay log may be damaged."""
+        """Let the next stream begin at :attr:`info` and repeat later bytes, because the end of the relay log may be
+        damaged.
+        """
         with self._lock:
             self._kept = None
 
     @property
     def first_relay_file(self) -> Path | None:
-        """The oldest file of the relay log. None before the first relay log file."""
+        """The path of the oldest relay log file. None before the first relay log file."""
         names = self._relay_log.names
         return self._relay_log.directory / names[0] if names else None
 
@@ -149,15 +158,16 @@ class Receiver:
         names: NameCollation = NameCollation.GENERAL_CI,
         auto_position: bool = False,
     ) -> bool:
-        """Prepare for a new stream of events from the master ``master_uuid``, and tell where the stream shall begin.
+        """Prepare for a new stream of events from the master ``master_uuid``. Return whether the stream shall begin by
+        GTID.
 
-        True stands for the end of the received GTIDs, and False for the position of :attr:`info`. With
-        ``auto_position`` the first stream and the first one from another master begin by GTID. The events of another
-        master begin a new relay log file, because its binlog file is a different file even if it has the same name.
+        True means after the received GTIDs, and False at the position of :attr:`info`. With ``auto_position`` the
+        first stream and the first one from another master begin by GTID. The events of another master begin a new
+        relay log file, because its binlog file is a different file even if it has the same name.
 
-        If the stream before broke off inside a transaction, the events of this transaction stay until the first chunk
-        tells whether the master leaves them out (:attr:`kept`). ``family`` says which servers wrote the master's
-        binlogs, and ``names`` how the master compares names.
+        If the previous stream ended inside a transaction, the events of this transaction stay in the relay log until
+        the first chunk tells whether the master leaves them out (:attr:`kept`). ``family`` is that of the servers that
+        wrote the master's binlog, and ``names`` the collation by which the master compares names.
 
         Raises StreamError when the family or the collation differs from the one of the existing relay logs, and
         RelayLogDamaged when the relay log does not reach the position.
@@ -199,14 +209,14 @@ class Receiver:
             return by_gtid
 
     def _ends_with_kept(self) -> bool:
-        """Tell whether the relay log has exactly the kept events after the last resume point."""
+        """Tell whether the relay log has exactly the bytes of :attr:`kept` after the last resume point."""
         begin, end = self._info.relay_position, self._relay_log.position
         if not self._kept or begin is None or end is None:
             return False
         return self._kept.size > 0 and end == begin._replace(offset=begin.offset + self._kept.size)
 
     def _drop_kept(self, to: MasterInfo) -> None:
-        """Truncate the relay log to a position. Raises RelayLogDamaged if the relay log does not reach it."""
+        """Truncate the relay log to the position of ``to``. Raises RelayLogDamaged if the relay log is shorter."""
         self._kept, self._keeps = None, False
         self._relay_log.recover(to.relay_position)
         self._kept = NOTHING_KEPT
@@ -224,7 +234,7 @@ class Receiver:
         self._info = self._info.model_copy(update={"relay_offset": position.offset})
 
     def _origin(self) -> dict[str, str]:
-        """Return the members of a head event, which say from where the events after it come."""
+        """Return the members of a head event, which names the master of the events after it."""
         return {
             "master_uuid": self._master_uuid,
             "names": self._info.names,
@@ -232,7 +242,7 @@ class Receiver:
         }
 
     def rewind(self, to: MasterInfo) -> None:
-        """Truncate the relay log to the position ``to``, because the master sends everything after it again.
+        """Truncate the relay log to the position of ``to``, because the master sends everything after it again.
 
         The receiver discards further chunks until a new stream begins, because the old filter selected them.
         """
@@ -252,7 +262,8 @@ class Receiver:
             self._relay_end.publish(self._info.relay_position)
 
     def receive(self, chunk: pb.Chunk, events: bytes | memoryview | None = None) -> bool:
-        """Write a chunk's events to the relay log, and advance the position to the chunk's last complete transaction.
+        """Write a chunk's events to the relay log, and advance the position to the end of the chunk's last complete
+        transaction.
 
         ``events`` are the chunk's events, if ``chunk`` itself does not hold them (:class:`Received`).
 
@@ -286,7 +297,7 @@ class Receiver:
             return True
 
     def _prove(self, chunk: pb.Chunk, size: int) -> None:
-        """Check a chunk's CRC32 and its place in the stream."""
+        """Check a chunk's CRC32 and that it follows the previous chunk. Raises StreamDamaged."""
         where = f"{chunk.file}: at {chunk.begin_position}"
         if chunk.crc32 != chunk_crc32(chunk, size):
             raise StreamDamaged(f"{where}: a chunk of the stream is damaged (its CRC32 does not match)")
@@ -304,7 +315,9 @@ class Receiver:
             )
 
     def flush_if_due(self) -> None:
-        """Write ``master.info`` if the position has changed and the last write is ``save_period`` seconds ago."""
+        """Write ``master.info`` if the position has changed and the last write was at least ``save_period`` seconds
+        ago.
+        """
         with self._lock:
             self._save_if_due()
 
@@ -357,7 +370,11 @@ class Receiver:
         )
 
     def _begin_events(self, chunk: pb.Chunk) -> None:
-        """Go on after the kept events if the master leaves them out. Otherwise begin with a whole event."""
+        """Prepare for the first events of a stream: after the bytes of :attr:`kept`, if the master leaves them out,
+        else without them.
+
+        Raises StreamError if the master leaves out other bytes.
+        """
         if chunk.kept_bytes != (self.kept.size if chunk.kept_bytes else 0):
             raise StreamError(
                 f"{chunk.file}: the master leaves out {chunk.kept_bytes} bytes, but this slave has kept "
@@ -446,7 +463,7 @@ class Receiver:
         self._kept = NOTHING_KEPT.add(events[chunk.resume_bytes :])
 
     def _with_gaps(self, chunk: pb.Chunk, events: bytes | memoryview) -> bytes | memoryview:
-        """Return the chunk's events, with a Gap event at each place where the master dropped transactions."""
+        """Return the chunk's events, with a Gap event at each position where the master dropped transactions."""
         data = events
         if chunk.HasField("gaps"):
             gaps = gaps_from_proto(chunk.gaps)

@@ -1,4 +1,4 @@
-"""The signal between a channel's I/O thread and its applier: how far the relay log is complete."""
+"""The position up to which a channel's relay log is complete, as the I/O thread publishes it to the applier."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dumpfilter.slave.state.relay_log import RelayPosition
 class RelayEnd:
     """The position up to which the I/O thread has completed the relay log and recorded it in ``master.info``.
 
-    The position lies between two transactions, and the applier may read up to there. The I/O thread moves the position
-    by :meth:`publish`. The applier waits by :meth:`wait`. All methods may be called from any thread.
+    The position is a transaction boundary, and the applier may read up to there. The I/O thread moves it with
+    :meth:`publish`, and the applier waits for it with :meth:`wait`. All methods may be called from any thread.
 
-    ``on_publish`` is called with each published position. It returns before the relay log is truncated, so that another
-    reader of the relay log can stop reading.
+    ``on_publish`` is called with each published position. It returns before the relay log is truncated, so that
+    another reader of the relay log can stop reading.
     """
 
     def __init__(self, on_publish: Callable[[RelayPosition | None], None] = lambda position: None) -> None:
@@ -27,28 +27,29 @@ class RelayEnd:
         self._woken = False
 
     def publish(self, position: RelayPosition | None) -> None:
-        """Tell the applier that the relay log is complete up to ``position``, which may also lie further back."""
+        """Set the position up to which the relay log is complete, which may also move back, and wake the applier.
+        None: no relay log.
+        """
         with self._changed:
             self.position = position
             self._changed.notify_all()
         self._on_publish(position)
 
     def close(self) -> None:
-        """Tell the applier that the I/O thread has ended. The applier ends at the end of the relay log."""
+        """Record that the I/O thread has ended, so that the applier ends at the end of the relay log."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def open(self) -> None:
-        """Tell the applier that the I/O thread starts again after :meth:`close`."""
+        """Record that the I/O thread starts again after :meth:`close`."""
         with self._changed:
             self._closed = False
 
     def wait(self, applied: RelayPosition | None, timeout: float) -> tuple[RelayPosition | None, bool]:
-        """Wait up to ``timeout`` seconds until the relay log ends elsewhere than at ``applied``.
+        """Wait up to ``timeout`` seconds until the position is another one than ``applied``, the applier's own.
 
-        Return the relay log's end, and whether :meth:`close` was called. :meth:`close` and :meth:`wake` end the wait
-        early.
+        Return the position, and whether :meth:`close` was called. :meth:`close` and :meth:`wake` end the wait early.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._woken or self.position != applied, timeout)

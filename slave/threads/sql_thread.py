@@ -42,7 +42,9 @@ _FRAME_OF_A_FILE = frozenset({EventType.FORMAT_DESCRIPTION, EventType.ROTATE})
 
 
 def _events_between(path: Path, start: int, end: int) -> Iterator[Event]:
-    """Yield the events of a relay log file. Raises RelayLogDamaged when an event is damaged or the file too short."""
+    """Yield the events of a relay log file between two byte offsets. Raises RelayLogDamaged when an event is damaged
+    or the file too short.
+    """
     try:
         with path.open("rb", buffering=_READ_BUFFER) as file:
             after = start
@@ -60,29 +62,33 @@ def _cut(path: Path, size: int, received: int) -> str:
 
 
 def _size_of(path: Path, next_head: FileBegin) -> int:
-    """Return the size of a relay log file when the I/O thread began the next file, whose head tells that size."""
+    """Return the size that a relay log file had when the next file was begun, from the next file's head
+    ``next_head``.
+    """
     if next_head.origin.get("previous_file") == path.name:
         return int(next_head.origin["previous_size"])
     return path.stat().st_size
 
 
 def _widened(position: int, end_log_pos: int) -> int:
-    """Return the position from ``position`` on that has the low 32 bits ``end_log_pos``, in a file of any size."""
+    """Return the smallest position from ``position`` on whose low 32 bits are ``end_log_pos``, for files of more than
+    4 GiB.
+    """
     return position + ((end_log_pos - position) & 0xFFFFFFFF)
 
 
 class SqlThread:
-    """The thread that applies a channel's relay log to the target.
+    """The SQL thread, which applies a channel's relay log to the target.
 
-    The relay log alone tells the thread its position, its GTID set and the uses of filter rules. ``relay_end`` only
-    tells how far the relay log is complete. :meth:`run` works until the thread ends and may be called once. Any thread
+    The thread reads its position, its GTID set and the uses of filter rules from the relay log. ``relay_end`` tells it
+    up to where the relay log is complete. :meth:`run` works until the thread ends and may be called once. Any thread
     may call :meth:`stop`. The constructor restores the target to the state that ``relay-log.info`` holds.
 
-    ``make_filter`` makes the filter that the slave applies itself. Its argument says which family of servers wrote
-    the binlogs and how names are compared. ``origin`` drops transactions by server id or domain. ``on_hits``
-    receives counts of the uses of filter rules since the last call, on the slave and on the master. ``until`` is
-    the condition of START REPLICA UNTIL. ``progress`` has the statements that wait for the thread. The thread calls
-    ``refetch`` when the relay log is damaged. The callback discards the relay log after the saved position and
+    ``make_filter`` returns the filter that the slave itself applies. Its argument says which family of servers wrote
+    the binlog and how names are compared. ``origin`` drops transactions by server id or domain. ``on_hits`` receives
+    counts of the uses of filter rules since the last call, on the slave and on the master. ``until`` is the condition
+    of START REPLICA UNTIL; None: there is none. ``progress`` wakes the statements that wait for the thread. The thread
+    calls ``refetch`` when the relay log is damaged. The callback discards the relay log after the saved position and
     returns True, and the I/O thread fetches that part again.
 
     Raises StateCorrupt when ``relay-log.info`` does not fit the relay log or the target.
@@ -118,22 +124,24 @@ class SqlThread:
         self._file = RelayLogInfo.file(directory)
         self._stop = threading.Event()
         self._saved = RelayLogInfo.read(directory)
-        """The applier's position, GTIDs and target at the newest write of ``relay-log.info``."""
+        """The content of ``relay-log.info`` as it was last written: the applier's position, GTIDs and target state."""
         self._info = self._saved
-        """The applier's position now. GTIDs and target are those of the newest write."""
+        """The applier's position now, with the GTIDs and target state of the last write."""
         self._saved_at = clock()
         self._completed: list[Gtid] = []
-        """The GTIDs that the applier has completed and that :attr:`info` does not show yet."""
+        """The GTIDs of completed transactions that :attr:`info` does not show yet."""
         self._showing = threading.Lock()
         """The lock under which position and GTIDs change together, and under which other threads read both."""
         self._applier: EventApplier | None = None
         self._executed: GtidSet = parse_gtid_set("")
         self._filter_is_old = False
         self._damage: RelayLogDamaged | None = None
-        """Damage that the I/O thread has found."""
+        """The damage of the relay log that the I/O thread has found. None without any."""
         self._names: NameRules | None = None
         self._pending: Hits = Counter()
-        """The hits of a transaction that has not begun yet. The relay log tells them before the transaction."""
+        """The uses of filter rules on the master that belong to the next transaction. The relay log has them before
+        the transaction.
+        """
         if place_order(self._info.relay_position) > place_order(relay_end.position):
             raise StateCorrupt(
                 f"{self._file.path}: is ahead of the relay log, which is complete up to "
@@ -149,9 +157,9 @@ class SqlThread:
 
     @property
     def info(self) -> RelayLogInfo:
-        """The applier's position and GTIDs at one moment, between two transactions.
+        """The applier's position and GTIDs at one moment, at a transaction boundary.
 
-        The member ``target`` is that of the newest write of ``relay-log.info``.
+        The member ``target`` is that of the last write of ``relay-log.info``.
         """
         with self._showing:
             if self._info is self._saved:
@@ -164,19 +172,19 @@ class SqlThread:
         return self._stop.is_set()
 
     def follow_filter(self) -> None:
-        """Make the slave's filter anew before the thread reads on, because the imposed filters have changed.
+        """Let the thread make the slave's filter again, because the imposed filters have changed.
 
         The thread does so when it has reached the position up to which it is applying now.
         """
         self._filter_is_old = True
 
     def report_damage(self, damage: RelayLogDamaged) -> None:
-        """Make the thread call ``refetch``, because the I/O thread has found the relay log damaged."""
+        """Let the thread call ``refetch``, because the I/O thread has found the relay log damaged."""
         self._damage = damage
         self._relay_end.wake()
 
     def stop(self) -> None:
-        """Make :meth:`run` end soon, without interrupting a transaction."""
+        """Let :meth:`run` end soon, without interrupting a transaction."""
         self._stop.set()
         self._relay_end.wake()
 
@@ -238,7 +246,8 @@ class SqlThread:
         self._target.restore(self._saved.target)
 
     def _apply_up_to(self, here: RelayPosition | None, end: RelayPosition) -> bool:
-        """Apply the relay log from ``here`` to ``end``. Return False when this thread has to end.
+        """Apply the relay log from ``here`` (None: from its beginning) to ``end``. Return False when this thread has
+        to end.
 
         The reason to end is STOP REPLICA or the condition of START REPLICA UNTIL.
         """
@@ -270,7 +279,9 @@ class SqlThread:
         return not self._is_met()
 
     def _prepare_applier(self, head: FileBegin) -> None:
-        """Make the applier for the events of a relay log file, when there is none yet or the filter has changed."""
+        """Make an :class:`EventApplier` for a relay log file with this head, if there is none yet or the filter has
+        changed.
+        """
         family = head.format_description.family
         collation = NameCollation(head.origin.get("names") or NameCollation.GENERAL_CI)
         names = NameRules(family, collation)
@@ -289,7 +300,9 @@ class SqlThread:
             )
 
     def _apply_file(self, path: Path, head: FileBegin, start: int, end: int) -> bool:
-        """Apply the events of one relay log file between two offsets. Return False when this thread has to end."""
+        """Apply the events of a relay log file between the byte offsets ``start`` and ``end``. Return False when this
+        thread has to end.
+        """
         applier = self._applier
         assert applier is not None
         # Another master's file may have the same name, so that the old position must not go on in another file.
@@ -350,9 +363,11 @@ class SqlThread:
     def _ends_before(
         self, at: RelayPosition, source_file: str, source_position: int, comes: Event | Gap | Head | None
     ) -> bool:
-        """Tell whether UNTIL ends the thread before the event that the relay log has ``at`` a position.
+        """Tell whether UNTIL ends the thread before the event at the position ``at`` in the relay log.
 
-        The event begins a transaction, or stands for transactions that the master dropped. None is the begin of a file.
+        ``comes`` is the event. It begins a transaction, or is a Gap event that stands for transactions that the master
+        dropped. None stands for the beginning of a file. ``source_file`` and ``source_position`` are the position in
+        the master's binlog before the event.
         """
         if self.until is None or isinstance(comes, Head):
             return False
