@@ -1,7 +1,7 @@
-"""Replication filters: the rules, and the classes that decide by rules which events of a binlog a slave gets.
+"""Replication filters: the rules, and the classes that decide by rules which events of a binlog a slave is sent.
 
 Enters: options such as ``--replicate-do-db=shop``. Leaves: verdicts about tables and statements, with the rule that
-decided. It imports index, binlog and base.
+decided. The package imports index, binlog and base.
 
 Python imports the names below when they are first used. ``dumpfilter --help`` needs the table of rule kinds and must
 not wait for compiled code, which the filters load.

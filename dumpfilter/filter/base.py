@@ -1,7 +1,7 @@
-"""The interface of all filters: a set of rules that decides which events of a binlog a slave gets.
+"""The interface of all filters: a set of rules that decides which events of a binlog a slave is sent.
 
-The implementations are the classic filter (``--replicate-*``), the effective filter (WL#2516), and the filter of the
-server that writes the binlog (``--binlog-do-db``).
+The implementations are the classic filter (``--replicate-*`` rules), the effective filter (DO, IGNORE and REWRITE
+rules), and the filter of the server that writes the binlog (``--binlog-do-db``).
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class ReplicationFilter(abc.ABC):
 
     @abc.abstractmethod
     def decide_rows(self, database: str, table: str) -> Decision:
-        """Decide whether the slave gets the row events of a table. The table has its name on the master.
+        """Decide whether the slave is sent the row events of a table. Database and table are the names on the master.
 
         The verdict is never UNDECIDED, since row events always name their table.
         """
 
     @abc.abstractmethod
     def decide_statement(self, statement: Statement) -> Decision:
-        """Decide whether the slave gets a statement.
+        """Decide whether the slave is sent a statement.
 
         Callers never pass BEGIN, COMMIT, XA START and the like, since these go with their transaction.
         """
@@ -47,7 +47,7 @@ class ReplicationFilter(abc.ABC):
     def rewrite_db(self, database: str) -> str:
         """Return the name that a database has on the slave, after the filter's rewrite rules.
 
-        Callers pass a statement's current database. A filter without a matching rule returns the name unchanged.
+        Callers pass a statement's default database. A filter without a matching rule returns the name unchanged.
         """
         return database
 
@@ -58,7 +58,8 @@ class ReplicationFilter(abc.ABC):
     def named(self, name: TableName, current: str | None) -> tuple[str, str]:
         """Return the database and the table that a name in a statement means, as the server's parser reads the name.
 
-        A name without a database is in the current database. The name is not rewritten.
+        ``current`` is the default database, to which a name without a database belongs; None: there is none. The name
+        is not rewritten.
         """
         family = self.names.family
         database = current or "" if name.database is None else as_parsed(name.database, family)
@@ -67,9 +68,9 @@ class ReplicationFilter(abc.ABC):
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
         """Return the kinds of the rules that count a hit when the applier reads a Table_map event of this table.
 
-        A rule is hit when the filter asks the rule and the name matches. The column
-        ``replication_applier_filters.COUNTER`` counts hits (WL#7361). The table has its name on the master. A kind may
-        be in the answer more than once.
+        A rule is hit when the filter evaluates the rule and the name matches. The column
+        ``replication_applier_filters.COUNTER`` counts hits. Database and table are the names on the master. A kind may
+        be in the result more than once.
         """
         return _hit(self.decide_rows(database, table))
 
@@ -87,13 +88,13 @@ class ReplicationFilter(abc.ABC):
         return self.hits_statement(subject)
 
     def decide(self, subject: Subject) -> Decision:
-        """Decide whether the slave gets the events of a subject, which is a table or a statement."""
+        """Decide whether the slave is sent the events of a subject, which is a table or a statement."""
         if isinstance(subject, TableSubject):
             return self.decide_rows(subject.database, subject.table)
         return self.decide_statement(subject)
 
     def rows_ok(self, database: str, table: str) -> bool:
-        """Tell whether the slave gets the row events of a table. The table has its name on the master."""
+        """Tell whether the slave is sent the row events of a table. Database and table are the names on the master."""
         return self.decide_rows(database, table).verdict is Verdict.EXECUTE
 
     def statement(self, statement: Statement) -> Verdict:
@@ -106,7 +107,7 @@ class ReplicationFilter(abc.ABC):
 
 
 class FilterAround(ReplicationFilter):
-    """A filter that answers like the filter ``inner``. A subclass replaces some of the answers."""
+    """A filter that delegates to the filter ``inner``. A subclass overrides some of the decisions."""
 
     def __init__(self, inner: ReplicationFilter) -> None:
         self.inner = inner
@@ -137,11 +138,11 @@ class FilterAround(ReplicationFilter):
 
 
 class TrustedRows(FilterAround):
-    """A filter that passes all row events, and asks another filter about statements.
+    """A filter that passes all row events, and delegates statements to another filter.
 
     It is the slave's filter for a channel with ``FILTER_ON = 'MASTER'``. The master has already dropped all unwanted
     row events, since row events name their table. But the master also sends statements that it cannot decide, so the
-    slave asks its rules about each statement.
+    slave evaluates its rules for each statement.
     """
 
     def decide_rows(self, database: str, table: str) -> Decision:

@@ -1,9 +1,9 @@
-"""Imposed filters as a boundary, which no row and no statement of a forbidden table crosses.
+"""Imposed filters (set by the master's operator for a slave) as a boundary that no data of a forbidden table crosses.
 
 A slave's own filter may err on the side of sending, because the slave filters again. An imposed filter is set by the
-master's operator against the slave's wish, so its answers must be sure. :class:`BoundaryFilter` is stricter than the
-rules alone in two points. It looks at the tables that a statement writes even where the server's rules look only at the
-current database. And it says what becomes of an event about which nobody can decide.
+master's operator against the slave's wish, so its decisions must be certain. :class:`BoundaryFilter` is stricter than
+the rules alone in two points. It looks at the tables that a statement writes even where the server's rules look only at
+the default database. And it says what happens to an event that no filter can decide about.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ K = StatementKind
 
 
 class OnUndecided(enum.Enum):
-    """The fate of an event about which an imposed filter cannot decide."""
+    """The treatment of an event that an imposed filter cannot decide about."""
 
     STOP = "stop"
     """The dump stops before the event's transaction, with an error that names the event."""
@@ -43,7 +43,7 @@ _NAMES_ONLY = frozenset(
 _FORBIDS_DATABASE = frozenset(
     [Step.NO_DO_DB, Step.IGNORE_DB, Step.IGNORE_TABLE, Step.WILD_IGNORE_TABLE, Step.EFFECTIVE_IGNORE]
 )
-"""The reasons for which a filter drops rows of every table of a database, when it is asked about the name ``db.``.
+"""The reasons for dropping the name ``db.`` that mean that a filter drops rows of every table of the database.
 
 Rules such as do-table leave out most tables of a database. They do not forbid the database's routines.
 """
@@ -54,7 +54,7 @@ class BoundaryFilter(FilterAround):
 
     Parameters:
         rule_filter: the rules, without rewrite rules.
-        on_undecided: the fate of events about which the filter cannot decide.
+        on_undecided: the treatment of events that the filter cannot decide about.
         name: the filter's name in the master's configuration, for errors.
 
     A table is forbidden when the rules drop its rows. The rules decide about a statement first. Of the statements that
@@ -75,14 +75,16 @@ class BoundaryFilter(FilterAround):
         self.name = name
 
     def decide_statement(self, statement: Statement) -> Decision:
-        """Decide about a statement. An undecided statement is dropped if the filter drops what it cannot decide."""
+        """Decide about a statement. With OnUndecided.DROP, an undecided statement gets the verdict IGNORE."""
         decision = self._judge(statement)
         if self.on_undecided is OnUndecided.DROP and _is_open(decision, statement):
             return decision._replace(verdict=Verdict.IGNORE)
         return decision
 
     def is_undecided(self, subject: Subject) -> bool:
-        """Tell whether the filter cannot decide about a subject, whatever the fate of such events is."""
+        """Tell whether the rules cannot decide about a subject (a table or a statement), whatever
+        ``on_undecided`` is.
+        """
         return not isinstance(subject, TableSubject) and _is_open(self._judge(subject), subject)
 
     def _judge(self, statement: Statement) -> Decision:

@@ -1,9 +1,10 @@
-"""The filters of a slave's channels and the global filter, as WL#7361 and WL#7057 describe them.
+"""The filters of a slave's replication channels, and the global filter.
 
 :class:`ChannelFilters` does the work of the server's ``Rpl_filter_map`` (one filter for each channel) and
 ``Rpl_global_filter``. Each setting says whether an option or a statement configured it. A channel obeys its own filter.
-A new channel gets a copy of the global filter, which has no other effect. The facts below are from a running MySQL 9.7,
-also where the worklog's text differs:
+A new channel gets a copy of the global filter, which has no other effect. WL#7361 (filters by channel) and WL#7057
+(CHANGE REPLICATION FILTER) describe this behaviour. The facts below are from a running MySQL 9.7, also where a
+worklog's text differs:
 
 * CHANGE REPLICATION FILTER without FOR CHANNEL sets rules that new channels get, too. The new channels' column
   CONFIGURED_BY says ``CHANGE_REPLICATION_FILTER``. A kind of rule that such a statement emptied is not copied.
@@ -41,10 +42,10 @@ DEFAULT_CHANNEL = ""
 GROUP_REPLICATION_CHANNELS = frozenset({"group_replication_applier", "group_replication_recovery"})
 
 MAX_CHANNEL_NAME = 64
-"""The longest name of a replication channel, characters."""
+"""The maximum length of a replication channel's name, characters."""
 
 _SHOWN_BYTES = 192
-"""The most bytes of a channel's name that WL#7361's warnings show (``%.192s``). The rest of the name is cut off."""
+"""The number of bytes after which a channel's name is cut in warnings (``%.192s``)."""
 
 
 class UnknownChannel(OptionError):
@@ -56,7 +57,7 @@ class UnknownChannel(OptionError):
 
 
 class ChannelNotAllowed(OptionError):
-    """An error about a filter for a channel of group replication, which cannot have filters (WL#7361)."""
+    """An error about a filter for a channel of group replication, which cannot have filters."""
 
     def __init__(self, channel: str) -> None:
         self.channel = channel
@@ -107,7 +108,8 @@ class Setting:
 
 
 class CurrentFilter(NamedTuple):
-    """A consistent copy of a channel's rules, their semantics (classic or effective) and the filter's version.
+    """A consistent copy of a channel's rules, their semantics (classic or effective) and the version of the channel's
+    filter.
 
     Two copies of a channel with the same version have the same rules.
     """
@@ -115,7 +117,7 @@ class CurrentFilter(NamedTuple):
     rules: tuple[Rule, ...]
     """The rules, kind by kind, in the order of the table ``replication_applier_filters``."""
     semantics: FilterSemantics
-    """EFFECTIVE when the channel has a DO, IGNORE or REWRITE rule (WL#2516), else CLASSIC."""
+    """EFFECTIVE when the channel has a DO, IGNORE or REWRITE rule, else CLASSIC."""
     version: int
     """A number that grows with each change of the channel's filter.
 
@@ -132,8 +134,10 @@ class _ChannelFilter:
     def __init__(self, settings: _Settings, version: int) -> None:
         self.settings: _Settings = {}
         self.set_in: dict[BaseRuleKind, int] = {}
-        """For each kind of rule, the version of the channel's filter in which the rules of that kind were set last. The
-        counters ignore matches that older rules had."""
+        """For each kind of rule, the version of the channel's filter in which its rules were last set.
+
+        Counters ignore matches of older versions.
+        """
         self.change(settings, version)
 
     def change(self, settings: _Settings, version: int) -> None:
@@ -195,7 +199,7 @@ class ChannelFilters:
     def finish_startup(self, existing: Iterable[str]) -> list[str]:
         """Make the filters of the channels that exist, and discard the options of channels that do not exist.
 
-        Return WL#7361's warnings in the server's order, one for each channel whose options were discarded. Raises
+        Return the server's warnings in the server's order, one for each channel whose options were discarded. Raises
         OptionError, and changes nothing, when a filter would have both classic and effective rules.
         """
         with self._lock:
@@ -340,7 +344,7 @@ def is_channel_name(name: str) -> bool:
 
 
 def split_channel(value: str) -> tuple[str | None, str]:
-    """Split the value of a ``--replicate-*`` option into a channel's name and a rule, at the first colon (WL#7361 A).
+    """Split the value of a ``--replicate-*`` option into a channel's name and a rule, at the first colon.
 
     Without a colon the rule belongs to the global filter, and the returned channel is None.
 

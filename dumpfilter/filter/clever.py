@@ -1,6 +1,6 @@
-"""The clever filter, which follows renamed tables through the binlog. WL#40 calls it "clever" in sections 5 and 6.
+"""The clever filter (MySQL's worklog 40 calls it so): a filter that tracks renamed tables through the binlog.
 
-Rules name tables, and RENAME TABLE changes a table's name. The clever filter asks the rules about a renamed table under
+Rules name tables, and RENAME TABLE changes a table's name. The clever filter applies the rules to a renamed table under
 the table's first name. It drops CREATE TABLE … LIKE and CREATE TABLE … SELECT when the rules ignore the source table.
 From then on it ignores the new table, too.
 """
@@ -30,8 +30,10 @@ class _Ignored(enum.Enum):
 
 
 IGNORED = _Ignored.IGNORED
-"""The value that the filter stores for a table when it drops the statement that creates the table. The filter then also
-drops all later changes of the table."""
+"""The value that the filter stores for a table when it drops the statement that creates the table.
+
+The filter then also drops all later changes of the table.
+"""
 
 Known = Name | Literal[_Ignored.IGNORED]
 
@@ -40,33 +42,33 @@ _CREATIONS = frozenset(
 )
 _BY_TABLE = frozenset({Step.DO_TABLE, Step.IGNORE_TABLE, Step.WILD_DO_TABLE, Step.WILD_IGNORE_TABLE})
 _SHOWN = 200
-"""The most characters of a statement's text that a warning shows. The rest of the text is cut off."""
+"""The length to which a statement is cut in a warning, characters."""
 _EVERYWHERE = frozenset({"information_schema", "performance_schema", "mysql", "sys"})
 """The databases that every server has. CREATE TABLE … SELECT from their tables works on every slave."""
 
 
 class CleverFilter:
-    """A filter that asks ``rules`` about each table under its first name, the name before any RENAME TABLE.
+    """A filter that applies ``rules`` to each table under its first name, the name before any RENAME TABLE.
 
-    The filter remembers renamed and created tables. So the caller must ask about every statement, in the binlog's
-    order. One RENAME TABLE may name replicated and ignored tables. A slave that lacks the ignored tables cannot execute
-    the statement, and the filter passes a warning to ``warn``.
+    The filter remembers renamed and created tables. So the caller must pass every statement, in the binlog's order. One
+    RENAME TABLE may name replicated and ignored tables. A slave that lacks the ignored tables cannot execute the
+    statement, and the filter passes a warning to ``warn``.
     """
 
     def __init__(self, rules: ReplicationFilter, *, warn: Callable[[str], None] = lambda text: None) -> None:
         self.rules = rules
         self._warn = warn
         self.where = ""
-        """The binlog file and position of the event that the caller asks about next. Warnings begin with this text."""
+        """The binlog file and position of the next event that the caller passes. Warnings begin with this text."""
         self._known: dict[tuple[int | None, Name], Known] = {}
-        """The renamed and ignored tables, by the session of a temporary table (else None) and the present name.
+        """The renamed and ignored tables, by session (None for a table that is not temporary) and current name.
 
         The value is the table's first name, or IGNORED for a table whose changes the filter drops. A temporary table
         hides the ordinary table with its name.
         """
 
     def rows(self, database: str, table: str) -> Verdict:
-        """Return EXECUTE or IGNORE for the row events of a table, given by the name that the events hold."""
+        """Return EXECUTE or IGNORE for the row events of a table, given by the names in the events."""
         return Verdict.EXECUTE if self._followed((database, table)) else Verdict.IGNORE
 
     def statement(self, query: QueryEvent, fd: FormatDescription) -> Verdict:

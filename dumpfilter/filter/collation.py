@@ -32,24 +32,26 @@ from dumpfilter.binlog.format import Family, NameCollation, NameRules
 
 @dataclass(frozen=True)
 class Collation:
-    """The way in which one server compares the names of databases and tables.
+    """The comparison of schema and table names in one server, as functions that return keys.
 
-    Each function returns a key. Two names are equal for the server when their keys are equal.
+    Two names are equal for the server when their keys are equal.
     """
 
     database: Callable[[str], Hashable]
-    """Returns the key of a database's name that an event holds."""
+    """Returns the key of a schema's name in an event."""
     database_rule: Callable[[str], Hashable]
-    """Returns the key of a database's name that a do-db, ignore-db or rewrite-db rule holds."""
+    """Returns the key of a schema's name in a do-db, ignore-db or rewrite-db rule."""
     table: Callable[[str], Hashable]
-    """Returns the key of the string ``db.table``, which a table rule holds or which names a table."""
+    """Returns the key of ``db.table``, from a table rule or for a table's name in an event."""
     units: Callable[[str], str]
     """Returns a name or a LIKE pattern with one character for each unit, the bytes or characters that ``_`` matches.
 
     A unit is a byte in MySQL with lower_case_table_names=0, and a character otherwise.
     """
     unit: Callable[[str], str]
-    """Returns the key of one unit (a byte or character that ``_`` matches), as a character. Equal keys match."""
+    """Returns the key of one unit (a byte or character that ``_`` matches), as a character. Units with equal keys
+    match.
+    """
 
     def folded(self, name: str) -> str:
         """Return a name for the comparison with LIKE patterns: the keys of the name's units."""
@@ -57,7 +59,7 @@ class Collation:
 
 
 def collation_of(names: NameRules) -> Collation:
-    """Return the way in which a server compares names.
+    """Return the comparison of names in a server with the settings ``names``.
 
     Raises OptionError unless lower_case_table_names is 0, 1 or 2.
     """
@@ -103,7 +105,7 @@ MySQL's parser turns each of them into ``?``.
 
 
 def as_parsed(name: str, family: Family) -> str:
-    """Return the name that the server's parser makes of a name in a statement's text.
+    """Return the name that the server's parser makes of ``name`` in a statement's text.
 
     MySQL replaces characters outside utf8mb3 by ``?``. MariaDB changes nothing.
 
@@ -144,7 +146,7 @@ def _alike(names: NameCollation) -> dict[str, list[str]]:
 
 
 def characters_alike(character: str, names: NameRules) -> list[str]:
-    """Return other characters that MariaDB takes for the same character in names of tables.
+    """Return the other characters that MariaDB treats as equal to ``character`` in names of tables.
 
     >>> characters_alike("e", NameRules("mariadb"))[:3]
     ['E', 'È', 'É']

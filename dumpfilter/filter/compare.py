@@ -1,9 +1,9 @@
 """The comparison of two classic filters: whether one of them passes something that the other one drops.
 
-:func:`passes_beyond` makes names of databases and tables from the rules of both filters, and asks both filters about
-events with these names. A name in a rule stands for itself. A pattern gives names whose wildcards are filled with a
-letter that no rule has. Where no two patterns match a common name, these names stand for all names without dots. So the
-answers are complete. Otherwise only the rules themselves can show that there is no difference.
+:func:`passes_beyond` makes names of databases and tables from the rules of both filters, and lets both filters decide
+about events with these names. A name in a rule is used itself. A pattern gives names whose wildcards are filled with a
+letter that no rule has. If no two patterns match a common name, these names are representative of all names without
+dots, so that the answers are complete. Otherwise only the lists of rules can show that there is no difference.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from dumpfilter.filter.wild import ANY, MANY, wild_tokens
 from dumpfilter.index.subjects import Subject, TableSubject
 
 MOST_EVENTS = 10_000
-"""The most events about which a comparison asks both filters, which take about a second."""
+"""The limit of events that both filters decide about in a comparison, which take about a second."""
 _MOST_PATTERNS = 200
-"""The most patterns of which a comparison looks for a common name of each two."""
+"""The limit of patterns that are checked in pairs for a common name."""
 _MOST_REMEMBERED = 256
-"""The most results of comparisons that are remembered."""
+"""The number of cached results of comparisons."""
 _MOST_ALIKE = 3
-"""The most spellings of a name that MariaDB takes for the same table."""
+"""The number of spellings of a name, equal for MariaDB, that are tried."""
 
 
 class Beyond(enum.Enum):
-    """The answers to the question whether a filter passes something that another filter drops."""
+    """The result of the question whether a filter passes something that another filter drops."""
 
     NOTHING = "nothing"
     """The filter passes nothing that the other one drops."""
@@ -47,7 +47,7 @@ class Beyond(enum.Enum):
 
 @dataclass(frozen=True)
 class Difference:
-    """The result of a comparison, with an example for a difference."""
+    """The result of a comparison, with an example of a difference."""
 
     beyond: Beyond
     example: str = ""
@@ -95,7 +95,7 @@ def _compared(one: tuple[Rule, ...], other: tuple[Rule, ...], names: NameRules) 
 def _is_narrower(one: Filter, other: Filter) -> bool:
     """Tell whether the lists of rules show that ``one`` passes nothing that ``other`` drops.
 
-    That is so when ``one`` has no do rule that ``other`` lacks, and all of its ignore rules.
+    That is so when ``one`` has no do rule that ``other`` lacks, and all ignore rules of ``other``.
     """
     K = RuleKind
 
@@ -135,11 +135,13 @@ def _is_narrower(one: Filter, other: Filter) -> bool:
 
 
 _Event = tuple[str, Subject]
-"""A statement, or a table whose rows are meant, about which the filters may differ. The text describes the event."""
+"""An event about which the two filters may decide differently: a statement, or rows of a table. The text
+describes it.
+"""
 
 
 class _Witnesses:
-    """The names of databases and tables that stand for all names, and the events with these names."""
+    """The representative names of databases and tables, and the events with these names."""
 
     def __init__(self, one: Filter, other: Filter) -> None:
         self._sides = one, other
@@ -169,7 +171,7 @@ class _Witnesses:
         # Names that compare as equal may have other lengths in bytes, on which some of MariaDB's rules depend.
         is_plain = one.names.family == "mysql" or all(rule.value.isascii() for rule in rules)
         self.are_complete = bool(free) and is_plain and not _any_overlap(wild, one.names)
-        """Whether the names stand for all names without dots."""
+        """Whether the names are representative of all names without dots."""
 
     def events(self) -> Iterator[_Event]:
         """Yield events with all combinations of the names. Events with the names of one rule come first."""
@@ -182,7 +184,7 @@ class _Witnesses:
         yield from self._statements([TableName(*pair) for pair in islice(tables, MOST_EVENTS)])
 
     def _statements(self, tables: Sequence[TableName]) -> Iterator[_Event]:
-        """Yield statements on one or two tables, in sessions whose current database passes both filters."""
+        """Yield statements on one or two tables, in sessions whose default database passes both filters."""
         both = [
             database
             for database in ("", *self._databases)
@@ -201,7 +203,7 @@ class _Witnesses:
                 yield f"CREATE DATABASE {database}", created
 
     def _lists(self, tables: Iterable[TableName], current: str) -> Iterator[tuple[TableName, ...]]:
-        """Yield lists of one or two tables for all pairs of answers that lists of tables can have.
+        """Yield lists of one or two tables, one for each pair of answers that lists of tables can have.
 
         The first table that matches a rule of a filter decides, so that no longer list is needed.
         """
@@ -217,7 +219,7 @@ class _Witnesses:
 
 
 def _answer(decision: Decision) -> Verdict | None:
-    """Return the answer about a single table; None when no rule matches the table."""
+    """Return the verdict about a single table; None when no rule matches the table."""
     is_matched = decision.step not in (Step.NO_TABLE_MATCHED, Step.NO_TABLE_MATCHED_DO)
     return decision.verdict if is_matched else None
 
@@ -238,13 +240,13 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _filled(pattern: str, text: str) -> str:
-    """Return a name that matches a LIKE pattern, with ``text`` in the place of each ``%``."""
+    """Return a name that matches a LIKE pattern, with ``text`` in place of each ``%``."""
     one = text[:1] or "a"
     return "".join({ANY: one, MANY: text}.get(token, token) for token in wild_tokens(pattern))
 
 
 def _alike(pair: tuple[str, str], names: NameRules) -> Iterator[tuple[str, str]]:
-    """Yield other spellings of a table's name that MariaDB takes for the same table, and not for the same database."""
+    """Yield other spellings of a table's name that MariaDB treats as the same table, but not as the same database."""
     for number in range(_MOST_ALIKE):
         database, table = (
             "".join(alike[number] if len(alike := characters_alike(c, names)) > number else c for c in name)

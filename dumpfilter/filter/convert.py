@@ -42,7 +42,7 @@ def family_to_proto(family: Family) -> pb.ServerFamily:
 
 
 def names_to_proto(names: NameCollation) -> pb.NameCollation:
-    """Return the number that ``dumpfilter.proto`` gives to the collation in which a server compares table names."""
+    """Return the number in ``dumpfilter.proto`` of the collation by which a server compares table names."""
     return _NAMES[names]
 
 
@@ -137,5 +137,7 @@ def kind_number(kind: BaseRuleKind) -> int:
 
 
 def kind_from_number(number: int) -> BaseRuleKind | None:
-    """Return the kind of rule with a number in ``dumpfilter.proto``, or None for a number of a later release."""
+    """Return the kind of rule with a number in ``dumpfilter.proto``; None for a number that only a later
+    release knows.
+    """
     return _KIND_BY_NUMBER.get(number)

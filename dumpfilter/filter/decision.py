@@ -14,8 +14,9 @@ class Verdict(enum.Enum):
     EXECUTE = "execute"
     IGNORE = "ignore"
     UNDECIDED = "undecided"
-    """The master cannot tell, for example because the tables of a statement are unknown. The slave gets the events and
-    decides."""
+    """The master cannot tell, for example because the tables of a statement are unknown. The slave is sent the events
+    and decides.
+    """
 
     @property
     def passes(self) -> bool:
@@ -27,7 +28,7 @@ class Step(enum.Enum):
     """The reasons for a filter's verdict: the step of the evaluation that decided. A member's value describes the step.
 
     The steps of the classic filter follow the flow chart of the reference manual, "How Servers Evaluate Replication
-    Filtering Rules" (WL#2516 calls them "current semantics").
+    Filtering Rules".
     """
 
     NO_RULES = "There are no rules"

@@ -1,6 +1,6 @@
-"""The effective filter, with rules DO, IGNORE and REWRITE (WL#2516, "new semantics").
+"""The effective filter, with rules DO, IGNORE and REWRITE (called "new semantics" in WL#2516).
 
-The rules are about the databases and tables that an event changes, never about the current database of the session. The
+The rules are about the databases and tables that an event changes, never about the default database of the session. The
 worklog leaves some cases open, and docs/filters.md describes how this filter decides them.
 """
 
@@ -47,7 +47,7 @@ class EffectiveFilter(ReplicationFilter):
 
     Parameters:
         rules: the DO, IGNORE and REWRITE rules in any order. When several REWRITE rules match a name, the first wins.
-        names: the server whose comparison of names with LIKE patterns the filter copies, with the slave's
+        names: the settings by which names are compared: those of the server that wrote the binlog, with the slave's
             ``lower_case_table_names``.
 
     Raises OptionError for rules of another kind.
@@ -104,7 +104,7 @@ class EffectiveFilter(ReplicationFilter):
         return bool(self._ignore)
 
     def rewrite_db(self, database: str) -> str:
-        """Return the name that a statement's current database has on the slave, after the REWRITE rules.
+        """Return the name that a statement's default database has on the slave, after the REWRITE rules.
 
         Only rules that rename a whole database (``db1.%->db2.%``) count, and the first that matches wins. Other rules
         rename single tables, which the slave cannot replace in a statement's text.
@@ -120,7 +120,7 @@ class EffectiveFilter(ReplicationFilter):
         return self._decide(*self.rewrite_table(database, table))
 
     def decide_statement(self, statement: Statement) -> Decision:
-        """Decide whether the slave gets a statement.
+        """Decide whether the slave is sent a statement.
 
         The server checks filters on one or more lists of a statement's tables. The statement passes when each list has
         a table that passes the rules. So the slave never loses a wanted change, but it may get an unwanted change to
@@ -157,7 +157,7 @@ class EffectiveFilter(ReplicationFilter):
     def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
         """Return the kinds of the rules that match a statement.
 
-        REWRITE is among the kinds when a rule renames the statement's current database. The deciding rule's kind
+        REWRITE is among the kinds when a rule renames the statement's default database. The deciding rule's kind
         follows.
         """
         hits = super().hits_statement(statement)
@@ -197,8 +197,7 @@ def _written_if_any(decisions: Iterable[Decision]) -> Decision:
 class _Expressions:
     """An index of the DO rules, or of the IGNORE rules, that quickly finds a rule that matches a database and a table.
 
-    A rule for a whole database (``db1.%``) is found by a look-up of the database, without LIKE matching. WL#2516's
-    notes propose this: "separately store all ignored databases so that there is no need to do real matching each time".
+    A rule for a whole database (``db1.%``) is found by a look-up of the database, without LIKE matching.
     """
 
     def __init__(self, rules: Iterable[Rule], collation: Collation) -> None:

@@ -19,8 +19,8 @@ from dumpfilter.filter.write import WriteFilter
 class FilterOptions:
     """The options of a command that describe its filters.
 
-    The methods make the filters later, when the binlog is open. Only then the server that wrote the binlog is known,
-    and filters compare names as this server does. The constructor raises OptionError for rules that no filter accepts.
+    The filters are made later, when the binlog is open. Only then the server that wrote the binlog is known, and
+    filters compare names as this server does. The constructor raises OptionError for rules that no filter accepts.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -34,7 +34,7 @@ class FilterOptions:
     ignored_kinds: tuple[str, ...] = ()
     """``--ignore-statement-kind``: the kinds of statement that are dropped."""
     clever: bool = False
-    """Whether the filter asks its rules about renamed tables under their first names (WL#40's clever filter)."""
+    """Whether the rules apply to renamed tables under their first name (the clever filter)."""
     lower_case_table_names: int = 0
 
     def __post_init__(self) -> None:
@@ -44,21 +44,21 @@ class FilterOptions:
 
     @property
     def has_database_rules(self) -> bool:
-        """Whether any rule is about databases, so that a statement's current database may decide."""
+        """Whether any rule is about databases, so that a statement's default database may decide."""
         kinds = {rule.kind for rule in self.rules}
         return bool(self.write_rules or kinds & {RuleKind.DO_DB, RuleKind.IGNORE_DB})
 
     def slave_filter(self, written_by: NameRules) -> ReplicationFilter:
-        """Return the slave's filter for a binlog that the server ``written_by`` wrote.
+        """Return the slave's filter for a binlog of a server that compares names by ``written_by``.
 
-        Raises OptionError for an effective rule (DO, IGNORE, REWRITE) among classic rules, and the reverse.
+        Raises OptionError for an effective rule (DO, IGNORE, REWRITE) among classic rules, or the other way round.
         """
         return make_filter(self.semantics, self.rules, names=self._names(written_by))
 
     def write_filter(self, written_by: NameRules) -> ReplicationFilter:
-        """Return the filter with which the server ``written_by`` kept events out of its binlog (``--binlog-do-db``).
+        """Return the filter with which the server that compares names by ``written_by`` kept events out of its binlog.
 
-        Raises OptionError for a rule that is not among the rules of the chosen semantics.
+        Raises OptionError for a rule that the chosen semantics do not have.
         """
         return make_write_filter(self.write_semantics, self.write_rules, names=self._names(written_by))
 
@@ -81,8 +81,8 @@ def make_filter(
 ) -> ReplicationFilter:
     """Return a slave's filter with these rules.
 
-    Classic semantics take ``--replicate-*`` rules, and effective semantics take DO, IGNORE and REWRITE (WL#2516).
-    Raises OptionError for a rule of the other semantics.
+    Classic semantics take ``--replicate-*`` rules, and effective semantics take DO, IGNORE and REWRITE. Raises
+    OptionError for a rule of the other semantics.
     """
     rules = tuple(rules)
     for rule in rules:
@@ -99,9 +99,8 @@ def make_write_filter(
 ) -> ReplicationFilter:
     """Return the filter of the server that writes a binlog. The filter keeps events out of the binlog for all slaves.
 
-    In effective semantics (WL#2516) the rules are DO and IGNORE. REWRITE is missing, since a server renames nothing in
-    its binlog. The other semantics take ``--binlog-do-db`` and ``--binlog-ignore-db``. Raises OptionError for other
-    rules.
+    In effective semantics the rules are DO and IGNORE. REWRITE is missing, since a server renames nothing in its
+    binlog. The other semantics take ``--binlog-do-db`` and ``--binlog-ignore-db``. Raises OptionError for other rules.
 
     >>> from dumpfilter.filter.rules import parse_clause
     >>> binlog = make_write_filter(WriteSemantics.EFFECTIVE, [parse_clause("IGNORE='%_backup.table2'")])

@@ -23,7 +23,7 @@ class Filter(ReplicationFilter):
 
     Parameters:
         rules: the rules in any order. When several ``--replicate-rewrite-db`` rules have the same FROM, the first wins.
-        names: the server family and version whose comparison of names the filter copies, with the slave's
+        names: the settings by which names are compared: those of the server that wrote the binlog, with the slave's
             ``lower_case_table_names``.
     """
 
@@ -105,8 +105,8 @@ class Filter(ReplicationFilter):
     def db_ok(self, database: str | None) -> bool:
         """Tell whether the do-db and ignore-db rules pass a database (``Rpl_filter::db_ok``).
 
-        The name is the one after rewrite rules. None stands for a session without a current database, which no rule
-        matches. So do-db rules drop a statement without a current database, and ignore-db rules pass it.
+        The name is the one after rewrite rules. None stands for a session without a default database, which no rule
+        matches. So do-db rules drop a statement without a default database, and ignore-db rules pass it.
         """
         return self._db(database).verdict.passes
 
@@ -187,7 +187,8 @@ class Filter(ReplicationFilter):
         return self.asked(statement)[-1]
 
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that match one Table_map event, in the order in which the server asks them.
+        """Return the kinds of the rules that match one Table_map event, in the order in which the server evaluates
+        them.
 
         The server adds 1 to the column COUNTER of a kind of rule for each time that the kind is in the list.
         tests/filter/data has the counts of a real MySQL.
@@ -200,8 +201,8 @@ class Filter(ReplicationFilter):
 
         MySQL adds 1 to the column COUNTER of a kind of rule for each time that the kind is in the list.
 
-        A rewrite rule counts when it changes the current database's name, and never for CREATE and DROP DATABASE. A
-        do-db or ignore-db rule counts once, however often the server asks it. tests/filter/data has a real MySQL's
+        A rewrite rule counts when it changes the default database's name, and never for CREATE and DROP DATABASE. A
+        do-db or ignore-db rule counts once, however often the server evaluates it. tests/filter/data has a real MySQL's
         counts.
         """
         current = statement.current_database

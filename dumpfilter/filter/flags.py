@@ -1,7 +1,7 @@
-"""Filter verdicts, cached as the bits of one uint32 for each subject, which is a table or a statement.
+"""Filter verdicts, cached as the bits of one uint32 for each subject (a table or a statement).
 
-The last section of WL#2387 proposes such flags (``uint32 table->s->flags``). With them the dump thread asks the filter
-once for each subject, and not for each event.
+With these flags the dump thread evaluates the filter once for each subject, and not for each event. (WL#2387 proposes
+such flags, ``uint32 table->s->flags``.)
 """
 
 from __future__ import annotations
@@ -55,10 +55,16 @@ _BITS = {
 class TableFlags:
     """An array with one uint32 of flags for each subject (table or statement) of a binlog set.
 
-    The flags cache what the filters of one slave say about a subject. The array grows when the binlog brings new
-    subjects. ``rule_filter`` is the slave's own filter. A subject must also pass each filter that the master's operator
-    has ``imposed``. A subject that ``write_filter`` keeps out of the binlog has no flag at all. A slave that changes
-    its filter gets a new TableFlags.
+    The flags cache the verdicts of one slave's filters. The array grows when the binlog brings new subjects. A slave
+    that changes its filter gets a new TableFlags.
+
+    Parameters:
+        rule_filter: the slave's own filter.
+        subjects: the register of the set's tables and statements.
+        write_filter: the rules that keep events out of the binlog. A subject that they drop has no flag at all. None:
+            no
+            such rules.
+        imposed: the filters that the master's operator set for the slave. A subject must pass each of them, too.
     """
 
     def __init__(
@@ -74,7 +80,7 @@ class TableFlags:
         self._filters = (rule_filter, *imposed)
         self.write_filter = write_filter
         self.boundary = tuple(one for one in imposed if isinstance(one, BoundaryFilter) and one.is_on)
-        """The imposed filters as a boundary, which no row of a forbidden table crosses. Empty without such filters."""
+        """The imposed filters as a boundary that no row of a forbidden table crosses. Empty without such filters."""
         self._subjects = subjects
         self._flags: npt.NDArray[np.uint32] = np.zeros(64, np.uint32)
         self._hits: npt.NDArray[np.int8] = np.empty((0, MOST_HITS), np.int8)
@@ -98,23 +104,22 @@ class TableFlags:
 
     @functools.cached_property
     def on_undecided(self) -> OnUndecided:
-        """The fate of an event about which no filter can decide, such as an event of an unknown type.
+        """The treatment of an event that no filter can decide about, such as an event of an unknown type.
 
-        An event that one imposed filter drops needs no decision of another one. Without an imposed filter such an event
-        is sent.
+        If one imposed filter drops the event, no other needs to decide. Without an imposed filter the event is sent.
         """
         wanted = {one.on_undecided for one in self.boundary}
         order = (OnUndecided.DROP, OnUndecided.STOP)
         return next((fate for fate in order if fate in wanted), OnUndecided.SEND)
 
     def subject(self, number: int) -> Subject:
-        """Return the table or statement with a number. Raises KeyError for the number of a set."""
+        """Return the table or statement with a number. Raises KeyError for the number of a set of tables."""
         return self._subjects[number]
 
     def stopping(self, subject: Subject | None = None) -> str:
-        """Return the name of the imposed filter that stops the dump, because it cannot decide about a subject.
+        """Return the name of the imposed filter that stops the dump, because it cannot decide about ``subject``.
 
-        Without a subject (a table or a statement) the event is one about which no filter can decide.
+        ``subject`` None stands for an event that no filter can decide about.
         """
         return next(
             one.name
@@ -137,7 +142,7 @@ class TableFlags:
     def bits(self, subject: Subject) -> int:
         """Return the flags of a table or a statement, without FILTER_HIT_F.
 
-        The method asks the filters directly, so that the subject need not be in the array.
+        The method evaluates the filters directly, so that the subject need not be in the array.
         """
         if self.write_filter is not None and not self.write_filter.verdict(subject).passes:
             return 0
@@ -183,9 +188,9 @@ class TableFlags:
         return self._hits
 
     def addresses(self) -> tuple[npt.NDArray[np.uint32], int, npt.NDArray[np.int8], int]:
-        """Return the results of :meth:`array` and :meth:`hits`, each with the address of its first entry.
+        """Return the results of :meth:`array` and :meth:`hits`, each with the memory address of its first entry.
 
-        Compiled code that reads many of these arrays takes addresses. They are valid as long as the arrays.
+        Compiled code that reads many of these arrays takes addresses, which are valid as long as the arrays exist.
         """
         flags = self.array()
         found = self._addresses

@@ -1,4 +1,4 @@
-"""A filter that drops statements by their kind, such as DROP TABLE (WL#41), and a filter that combines filters."""
+"""A filter that drops statements by their kind, such as DROP TABLE, and a filter that combines filters."""
 
 from __future__ import annotations
 

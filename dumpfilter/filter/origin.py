@@ -1,4 +1,4 @@
-"""The origin filter, which drops transactions by server id and, in MariaDB, by domain id (WL#2387, requirement 1).
+"""The origin filter, which drops transactions by server id and, in MariaDB, by domain id.
 
 CHANGE MASTER TO sets the filter with ``IGNORE_SERVER_IDS``, ``DO_DOMAIN_IDS`` and ``IGNORE_DOMAIN_IDS``. The I/O thread
 of a MySQL or MariaDB slave checks every event that it receives (MySQL: ``queue_event``, MariaDB: ``Domain_id_filter``).

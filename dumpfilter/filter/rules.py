@@ -33,9 +33,9 @@ class ValueForm(enum.Enum):
     DATABASE_PAIR = "FROM->TO"
     """Two database names: ``FROM->TO`` renames the first to the second."""
     EXPRESSION = "EXPR"
-    """An expression of WL#2516: a LIKE pattern for the database, a dot, and a LIKE pattern for the table."""
+    """An expression of effective rules: a LIKE pattern for the database, a dot, and a LIKE pattern for the table."""
     EXPRESSION_PAIR = "EXPR->EXPR"
-    """Two expressions of WL#2516: ``FROM->TO`` renames tables that match the first.
+    """Two expressions of effective rules: ``FROM->TO`` renames tables that match the first.
 
     Each pattern for a database or a table has at most one ``%``.
     """
@@ -119,9 +119,9 @@ class RuleKind(BaseRuleKind):
 
     @property
     def worklog_option(self) -> str:
-        """The option's name that WL#40 proposes for mysqlbinlog, such as ``do-db``.
+        """The shorter option name for ``dumpfilter binlog``, such as ``do-db``, which WL#40 proposes for mysqlbinlog.
 
-        Empty for a kind that WL#40 lacks.
+        It is empty for kinds without such a name.
         """
         return "" if self.is_rewrite else self.option.removeprefix("replicate-")
 
@@ -132,7 +132,7 @@ class RuleKind(BaseRuleKind):
 
 
 class EffectiveRuleKind(BaseRuleKind):
-    """The kinds of rule of the effective filter: DO, IGNORE and REWRITE (WL#2516, "suggested new syntax")."""
+    """The kinds of rule of the effective filter: DO, IGNORE and REWRITE (``--do``, ``--ignore``, ``--rewrite``)."""
 
     DO = (
         "do",
@@ -188,9 +188,9 @@ class FilterSemantics(enum.StrEnum):
     CLASSIC = "classic"
     """The rules ``--replicate-*``, which work as the servers' manuals describe."""
     EFFECTIVE = "effective"
-    """The rules DO, IGNORE and REWRITE of WL#2516.
+    """The rules DO, IGNORE and REWRITE (proposed by WL#2516).
 
-    They are about the database and table that an event changes, never about the current database.
+    They are about the database and table that an event changes, never about the default database.
     """
 
     @property
@@ -199,7 +199,7 @@ class FilterSemantics(enum.StrEnum):
         return EffectiveRuleKind if self is FilterSemantics.EFFECTIVE else RuleKind
 
     def check(self, kind: BaseRuleKind) -> None:
-        """Raise OptionError when a kind of rule belongs to the other semantics: classic or effective."""
+        """Raise OptionError when a kind of rule belongs to the other semantics (classic or effective)."""
         if not isinstance(kind, self.kinds):
             raise self._unknown(f"--{kind.option}")
 
@@ -223,25 +223,27 @@ class WriteSemantics(enum.StrEnum):
     SERVER = "server"
     """The behaviour of today's servers for ``--binlog-do-db`` and ``--binlog-ignore-db``.
 
-    MySQL and MariaDB differ for a statement without a current database. MySQL always writes the statement to the
+    MySQL and MariaDB differ for a statement without a default database. MySQL always writes the statement to the
     binlog. MariaDB checks the rules with an empty database name, which no rule matches.
     """
     WORKLOG = "worklog"
-    """The behaviour that the manual once described (WL#2516, "Binlog filtering", step 2).
+    """The behaviour that MySQL's manual once described.
 
-    When there is any rule, the server does not write a statement without a current database to the binlog.
+    When there is any rule, the server does not write a statement without a default database to the binlog.
     """
     EFFECTIVE = "effective"
-    """The rules DO and IGNORE about the database and table that an event changes (WL#2516, ``CHANGE BINLOG … TO``)."""
+    """The rules DO and IGNORE about the database and table that an event changes (``--binlog-do``,
+    ``--binlog-ignore``).
+    """
 
 
 class FilterOn(enum.StrEnum):
     """The programs that apply a channel's filter: the master, the slave, or both."""
 
     MASTER = "MASTER"
-    """The master filters. The slave applies all row events that it receives without asking its rules.
+    """The master filters. The slave applies all row events that it receives without evaluating its rules.
 
-    The slave still asks its rules about each statement, because the master sends statements that it cannot decide.
+    The slave still evaluates its rules for each statement, because the master sends statements that it cannot decide.
     """
     SLAVE = "SLAVE"
     """The master sends everything and the slave filters, as servers do."""
@@ -255,7 +257,9 @@ def option_list(kinds: Iterable[BaseRuleKind]) -> str:
 
 
 _NEAR = 0.8
-"""The least likeness, of 1, of an option that was probably meant. The options of the other semantics are less alike."""
+"""The minimum similarity (of 1) of an option that was probably meant. Options of the other semantics are less
+similar.
+"""
 
 
 def _nearest(name: str, kinds: Iterable[BaseRuleKind]) -> str:
@@ -389,7 +393,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def split_expression(expression: str) -> tuple[str, str] | None:
-    r"""Split an expression of WL#2516 into its LIKE patterns for the database and for the table.
+    r"""Split an expression such as ``db%.table%`` into its LIKE patterns for the database and for the table.
 
     The first dot without a backslash separates them. Return None without such a dot, or without text before the dot.
 
@@ -459,7 +463,7 @@ _IN_QUOTES = re.compile(r"''|\\([^%_])", re.DOTALL)
 
 
 def parse_clause(clause: str) -> Rule:
-    r"""Return the rule of a clause such as ``DO='db1.%'``, in the syntax of WL#2516's ``CHANGE MASTER … TO``.
+    r"""Return the rule of a clause such as ``DO='db1.%'``, as in ``CHANGE MASTER … TO DO='db1.%'``.
 
     Inside quotes ``''`` and ``\'`` mean one quote. As in a server's string, ``\%`` and ``\_`` keep their backslash.
     Raises OptionError.

@@ -17,7 +17,7 @@ ANY, MANY = "\0_", "\0%"
 
 
 def wild_tokens(pattern: str, fold: Callable[[str], str] = str) -> list[str]:
-    """Return the folded characters and the wildcards of a LIKE pattern.
+    """Return the tokens of a LIKE pattern: its characters, converted by ``fold``, and the wildcards.
 
     A backslash at the end has no character to escape, so it stands for itself.
     """
@@ -86,7 +86,7 @@ class WildSet:
 
     Each pattern is stored under its rarest literal text. A name is compared only with patterns that are stored under a
     part of the name. With ten thousand patterns such as ``db7.%`` or ``%x7%.%`` a name costs a look-up for each of its
-    parts instead of ten thousand comparisons.
+    parts instead of ten thousand comparisons. ``fold`` returns a character's weight in the collation.
     """
 
     def __init__(self, patterns: Sequence[str], fold: Callable[[str], str] = str) -> None:

@@ -1,7 +1,8 @@
-"""The world of a replica: the objects that it has after it ran only the statements and rows that pass its filter.
+"""The model of a replica's objects: those it has after it ran only the statements and row events that pass its filter.
 
-The world knows objects that the set itself makes, changes or removes. Another object is unknown, and counts as equal on
-both servers, since a replica begins with a copy of its source.
+An object is a database, table, view, trigger, routine, event, account or grant. The model knows objects that the binlog
+set itself creates, changes or removes. Any other object is unknown, and counts as equal on both servers, since a
+replica begins with a copy of its source.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ C = TypeVar("C")
 K = StatementKind
 
 Key = tuple[Thing, str, str]
-"""The kind of an object, its database (an account's host), and its name."""
+"""An object: its type, its database (for an account its host), and its name."""
 
 _OF_NO_DATABASE = frozenset({Thing.ACCOUNT, Thing.GRANT})
 _OF_A_DATABASE = frozenset(Thing) - _OF_NO_DATABASE - {Thing.DATABASE}
 _ROUTINES = (Thing.FUNCTION, Thing.PROCEDURE)
 _WITHOUT_CASE = frozenset({*_ROUTINES, Thing.PACKAGE, Thing.LIBRARY, Thing.EVENT})
 _NEVER_FAILS = frozenset({K.MAINTENANCE, K.FLUSH})
-"""The kinds of statement that do not fail on a replica without their tables."""
+"""The kinds of statement that do not fail on a replica that lacks their tables."""
 
 
 class Place(NamedTuple):
-    """The database of names without one: on the source, and on the replica after rewrite rules."""
+    """The default database of a session: on the source, and on the replica after rewrite rules."""
 
     source: str
     replica: str
 
 
 class Ref(NamedTuple):
-    """An object that a name means on the source, and the object that the name means on the replica."""
+    """An object: its key on the source, and its key on the replica after rewrite rules."""
 
     source: Key
     replica: Key
@@ -57,24 +58,24 @@ class Ref(NamedTuple):
 
 @dataclass(frozen=True)
 class Known(Generic[C]):
-    """The knowledge about an object of the replica."""
+    """The model's knowledge about an object of the replica."""
 
     has: bool
     cause: C | None = None
-    """The statement since which the replica differs from the source; None for an object that is as on the source."""
+    """The statement from which on the replica's object differs from the source's; None for one that does not differ."""
     is_stale: bool = False
     """Whether the source has the object, too, with another definition or other rows."""
     source: Key | None = None
-    """The source's name of the object, if the set tells. Rewrite rules can give objects of several names one name."""
+    """The object's name on the source, if the set tells. Rewrite rules can give objects of several names one name."""
 
     def is_of_another(self, ref: Ref) -> bool:
-        """Tell whether the table is that of another name of the source."""
+        """Tell whether the replica's table comes from a table of the source other than ``ref``."""
         return ref.source[0] is Thing.TABLE and self.source not in (None, ref.source)
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """The facts about a statement, and the objects that its names mean in a session."""
+    """A statement's parsed facts, and the objects that its names mean in a session."""
 
     facts: StatementFacts
     place: Place
@@ -84,19 +85,21 @@ class Resolved:
     renames: tuple[tuple[Ref, Ref], ...]
     """The objects that the statement renames, each with its new name."""
     also_makes: tuple[Ref, ...]
-    """Further tables that an ALTER TABLE makes."""
+    """Further tables that an ALTER TABLE creates."""
     parents: frozenset[Ref]
-    """The tables to which foreign keys refer. A name without a database is beside the key's own table."""
+    """The tables to which foreign keys refer. A name without a database means a table in the database of the key's own
+    table.
+    """
 
 
 @dataclass(frozen=True)
 class Body:
-    """The objects that a statement, a view or stored code uses."""
+    """The objects that a statement, a view or stored code (trigger or routine) uses."""
 
     tables: tuple[Ref, ...] = ()
     changed: tuple[tuple[Ref, Change], ...] = ()
     calls: tuple[tuple[Ref, ...], ...] = ()
-    """For each name before an opening parenthesis the function and the procedure that the name may mean."""
+    """For each name before an opening parenthesis, the function and the procedure that it may mean."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class Code(Generic[C]):
     cause: C
     body: Body
     on: Ref | None = None
-    """The table of a trigger."""
+    """The table of a trigger; None for other code."""
     fired_by: tuple[Change, ...] = ()
 
 
@@ -118,58 +121,62 @@ class Use(Generic[C]):
     ref: Ref
     change: Change | None
     chain: tuple[Code[C], ...]
-    """The triggers and routines through which the statement uses the object, the first one first."""
+    """The triggers and routines through which the statement uses the object, the outermost first."""
     is_code: bool = False
-    """Whether the object is a view or a routine, whose own objects follow."""
+    """Whether the object is a view or a routine. The objects that it uses follow."""
 
 
 class FaultKind(enum.Enum):
-    """The reasons for which a replica cannot do what its source did."""
+    """The reasons why a replica cannot do what its source did."""
 
     MISSING = enum.auto()
     """The replica lacks an object."""
     PARENT = enum.auto()
     """The replica lacks the table that a foreign key of a new table refers to."""
     LEFT = enum.auto()
-    """The replica still has an object that a statement makes again."""
+    """The replica still has an object that a statement creates again."""
     CHILD = enum.auto()
     """The replica still has a table with a foreign key to a table that a statement drops."""
     STALE = enum.auto()
     """A table of the replica has another definition or other rows."""
     TWICE = enum.auto()
-    """Rewrite rules give two tables that a statement drops one name."""
+    """Rewrite rules map two tables that a statement drops to the same name."""
     PARENT_ROWS = enum.auto()
-    """The rows that a foreign key refers to are dropped."""
+    """The filter drops the rows that a foreign key refers to."""
 
 
 @dataclass(frozen=True)
 class Fault(Generic[C]):
-    """The reason for which a statement or rows that pass the filter cannot run on the replica."""
+    """The reason why a statement or row events that pass the filter cannot run on the replica."""
 
     kind: FaultKind
     ref: Ref
     cause: C | None
-    """The statement since which the object differs.
+    """The statement from which on the replica's object differs from the source's.
 
-    None: the filter drops all rows of the object, or rewrite rules give the name of another object to the object.
+    None: the filter drops all rows of the object, or rewrite rules give the object the name of another one.
     """
     is_sure: bool = True
-    """Whether the replica surely stops. If false, this depends on data."""
+    """Whether the replica certainly stops. If False, this depends on data."""
     is_temporary: bool = False
     through: Key | None = None
-    """The stored code that uses the object, or the table at the other end of a foreign key."""
+    """The stored code that uses the object, or the table at the other end of a foreign key; None: the statement
+    itself.
+    """
 
 
 class World(Generic[C]):
-    """The objects of a source and of its replica.
+    """The model of the objects of a source and of its replica.
+
+    ``C`` is the type of a *cause*, by which the caller identifies a statement.
 
     Parameters:
-        rules: the replica's filter, which renames objects and drops rows. The caller tells what it decides about
+        rules: the replica's filter, which renames objects and drops rows. The caller passes its decisions about
             statements.
-        is_strict: whether the statements run by a client, not by a replica. A client is not idempotent. An
-            object that a client has removed is missing, too, and one that a client has made is there.
+        is_strict: whether a client runs the statements instead of a replica. A client is not idempotent. An
+            object that a client has removed is missing, too, and one that a client has created exists.
         there: LIKE patterns of ``db.name`` for objects that the replica has, although the filter drops the statements
-            that make them. A database is ``db.``.
+            that create them. A database is ``db.``.
     """
 
     def __init__(
@@ -179,7 +186,7 @@ class World(Generic[C]):
         self._there = WildSet(there, str.lower if rules.names.lower_case_table_names else str)
         self._is_strict = is_strict
         self._is_idempotent = rules.names.family == "mariadb" and not is_strict
-        """Whether CREATE TABLE replaces a table, and DROP TABLE passes over a missing one.
+        """Whether CREATE TABLE replaces a table, and DROP TABLE ignores a missing one.
 
         A replica of MariaDB does so by default (``slave_ddl_exec_mode=IDEMPOTENT``).
         """
@@ -187,16 +194,20 @@ class World(Generic[C]):
         self._temporary: dict[tuple[int, Key], Known[C]] = {}
         self._code: dict[Key, Code[C]] = {}
         self._parents: dict[Key, frozenset[Ref]] = {}
-        """The tables that foreign keys refer to, by the source's key of the table with the foreign keys."""
+        """The tables that foreign keys refer to, by the key (on the source) of the table that has the foreign keys."""
 
     # Names.
 
     def place(self, current: str | None) -> Place:
-        """Return the database of names without one in a session with this current database."""
+        """Return the default database of a session, on source and replica. ``current`` is its name on the source, or
+        None.
+        """
         return Place(current or "", self._rules.rewrite_db(current) if current else "")
 
     def ref(self, thing: Thing, name: TableName, place: Place) -> Ref:
-        """Return the objects that a name means."""
+        """Return the object of the type ``thing`` that ``name`` means in a session with the default database
+        ``place``.
+        """
         if thing is Thing.DATABASE:
             key = self._key(thing, name.table, "")
         elif name.database is not None or thing in _OF_NO_DATABASE:
@@ -208,7 +219,9 @@ class World(Generic[C]):
         return Ref(key, key)
 
     def rows_ref(self, database: str, table: str) -> Ref:
-        """Return the table that rows of a table of the source change on the replica."""
+        """Return the table that row events of a table change. ``database`` and ``table`` are the names on the
+        source.
+        """
         source = self._key(Thing.TABLE, database, table)
         return Ref(source, self._key(Thing.TABLE, *self._rules.rewrite_table(database, table)))
 
@@ -223,7 +236,7 @@ class World(Generic[C]):
         return tuple(self.ref(thing, name, place) for name in names)
 
     def body(self, names: Mentions, place: Place) -> Body:
-        """Return the objects that names in a text mean."""
+        """Return the objects that the names in a statement's text mean."""
         return Body(
             self._refs(Thing.TABLE, names.tables, place),
             tuple((self.ref(Thing.TABLE, table, place), change) for table, change in names.changed),
@@ -231,7 +244,9 @@ class World(Generic[C]):
         )
 
     def resolved(self, facts: StatementFacts, current: str | None, session: int = -1) -> Resolved:
-        """Return a statement with the objects that its names mean in a session with this current database."""
+        """Return a statement with the objects that its names mean. ``current`` is the session's default database,
+        ``session`` its connection id.
+        """
         place = self.place(current)
         thing = facts.thing
         if thing is Thing.DATABASE and not facts.names and place.source:
@@ -259,21 +274,23 @@ class World(Generic[C]):
     # Questions.
 
     def has(self, key: Key, session: int = -1) -> bool | None:
-        """Tell whether the replica has an object, perhaps as a temporary table; None when the set does not tell."""
+        """Tell whether the replica has an object, perhaps as a temporary table of the session; None if the model does
+        not know.
+        """
         known = self._temporary.get((session, key)) or self._objects.get(key)
         return None if known is None else known.has
 
     def is_temporary(self, key: Key, session: int) -> bool:
-        """Tell whether a name means a temporary table of a session."""
+        """Tell whether a key means a temporary table of a session (a connection id)."""
         return (session, key) in self._temporary
 
     def table_of(self, trigger: Key) -> Ref | None:
-        """Return the table of a trigger of the source; None when the set does not tell."""
+        """Return the table of a trigger of the source; None if the model does not know it."""
         code = self._code.get(trigger)
         return None if code is None else code.on
 
     def is_view(self, key: Key) -> bool:
-        """Tell whether a table of the source is a view that the set has made."""
+        """Tell whether a table of the source is a view that the set has created."""
         return key in self._code
 
     def behind(self, ref: Ref) -> Iterator[Ref]:
@@ -292,7 +309,7 @@ class World(Generic[C]):
     def uses(self, body: Body, session: int = -1, *, on_replica: bool = False) -> Iterator[Use[C]]:
         """Yield the objects that a statement uses, also through views, triggers and stored functions.
 
-        With ``on_replica`` the triggers that the replica lacks are left out.
+        ``session`` is the connection id. With ``on_replica`` triggers that the replica lacks are left out.
         """
         met: set[Key] = set()
         waiting: deque[tuple[Body, tuple[Code[C], ...]]] = deque([(body, ())])
@@ -327,7 +344,10 @@ class World(Generic[C]):
     # Events.
 
     def rows(self, database: str, table: str, *, passes: bool) -> Iterator[Fault[C]]:
-        """Follow row events of a table, which has its name on the source, and yield the faults."""
+        """Update the model for row events of a table, and yield their faults if they pass the filter.
+
+        ``database`` and ``table`` are the names on the source.
+        """
         ref = self.rows_ref(database, table)
         if passes:
             yield from self._mended(self._need(ref))
@@ -337,7 +357,10 @@ class World(Generic[C]):
         self._met(ref, passes=passes)
 
     def statement(self, one: Resolved, cause: C, *, passes: bool) -> Iterator[Fault[C]]:
-        """Follow a statement, and yield the faults of one that passes. Each fault is told once."""
+        """Update the model for a statement, and yield its faults if it passes the filter. Each fault is reported once.
+
+        ``cause`` identifies the statement in faults. ``passes``: the filter lets the statement pass.
+        """
         if passes:
             yield from self._mended(self.faults(one), one.session)
         self.follow(one, cause, passes=passes)
@@ -347,36 +370,42 @@ class World(Generic[C]):
                     self._met(table, passes=passes)
 
     def faults(self, one: Resolved) -> Iterator[Fault[C]]:
-        """Yield the faults of a statement that passes, and follow nothing."""
+        """Yield the faults of a statement that passes the filter, without updating the model."""
         if one.facts.verb is not None:
             yield from self._needs(one)
         elif one.facts.kind not in _NEVER_FAILS:
             yield from self._used(self.body(one.facts.body, one.place), one.session)
 
     def twice(self, one: Resolved) -> Iterator[Fault[C]]:
-        """Yield the tables that a DROP names twice after rewriting. A server finds them before it asks table rules."""
+        """Yield the tables that a DROP names twice after rewriting. A server fails on them before it evaluates table
+        rules.
+        """
         if one.facts.thing is Thing.TABLE and one.facts.verb is Verb.DROP:
             for ref in one.refs:
                 if ref.is_rewritten and Ref(ref.replica, ref.replica) in one.refs:
                     yield Fault(FaultKind.TWICE, ref, None)
 
     def follow(self, one: Resolved, cause: C, *, passes: bool) -> None:
-        """Follow the objects that a statement makes, changes and removes."""
+        """Update the model for the objects that a statement creates, changes and removes."""
         if one.facts.verb is not None:
             self._follow(one, cause, passes=passes)
             if not one.facts.temporary:
                 self._follow_code(one, cause, passes=passes)
 
     def _met(self, ref: Ref, *, passes: bool) -> None:
-        """Note an object that the set uses and has not made."""
+        """Record an object that the binlog set uses although it has not created it, so that the replica must have it
+        already.
+
+        ``passes``: the filter lets the statement that uses it pass.
+        """
         self._objects.setdefault(ref.replica, Known(has=True, source=ref.source if passes else None))
 
     def add(self, key: Key) -> None:
-        """Note that somebody has made an object on the replica."""
+        """Record that an object exists on the replica, although no statement that passes has created it."""
         self._objects[key] = Known(has=True)
 
     def _mended(self, faults: Iterable[Fault[C]], session: int = -1) -> Iterator[Fault[C]]:
-        """Yield faults. The missing objects count as mended from here on."""
+        """Yield faults, and record that the missing objects exist from then on, so that each fault is reported once."""
         for fault in faults:
             if fault.is_temporary and fault.kind is not FaultKind.LEFT:
                 self._temporary[session, fault.ref.replica] = Known(has=True)
@@ -385,7 +414,7 @@ class World(Generic[C]):
             yield fault
 
     def undecided(self, one: Resolved, cause: C) -> None:
-        """Forget the objects of a statement about which only the replica can decide."""
+        """Forget the objects of a statement that only the replica can decide about."""
         if one.facts.verb is not None:
             named = self._refs(one.facts.thing, one.facts.names, one.place)
             for ref in (*named, *one.also_makes, *(ref for pair in one.renames for ref in pair)):
@@ -423,7 +452,7 @@ class World(Generic[C]):
             yield from self._need(Ref((Thing.DATABASE, source, ""), (Thing.DATABASE, replica, "")))
 
     def _need_name(self, ref: Ref, session: int = -1, *, is_temporary: bool = False) -> Iterator[Fault[C]]:
-        """Yield the fault that the replica still has an object of a name that a statement makes."""
+        """Yield a fault if the replica still has an object with the name of one that a statement creates."""
         known = (
             self._temporary.get((session, ref.replica)) if is_temporary else self._objects.get(ref.replica)
         )
@@ -476,7 +505,7 @@ class World(Generic[C]):
                 yield from self._need_name(ref)
 
     def _need_parts(self, one: Resolved) -> Iterator[Fault[C]]:
-        """Yield the faults of the objects that must exist besides those that a statement makes or changes."""
+        """Yield faults for objects that must exist besides those that a statement creates or changes."""
         facts, place, session = one.facts, one.place, one.session
         # The tables behind a MERGE table are looked for when a statement opens the table.
         merged = facts.merged if facts.verb is Verb.ALTER else ()
@@ -572,7 +601,9 @@ class World(Generic[C]):
         self._made_elsewhere(ref, cause)
 
     def _made_elsewhere(self, ref: Ref, cause: C) -> None:
-        """Note objects that the source makes under one name and the replica, after rewriting, under another."""
+        """Record an object that the source creates under one name, and the replica, after rewriting, under another
+        name.
+        """
         thing, database, name = ref.source
         if thing in _OF_NO_DATABASE:
             return
@@ -625,7 +656,7 @@ class World(Generic[C]):
             self._made_elsewhere(new, cause)
 
     def _follow_code(self, one: Resolved, cause: C, *, passes: bool) -> None:
-        """Follow the views, triggers, routines and foreign keys of the source."""
+        """Update the source's views, triggers, routines and foreign keys for a statement."""
         facts, place, refs = one.facts, one.place, one.refs
         for old, new in one.renames:
             self._move_code(old, new, passes=passes)
@@ -656,7 +687,9 @@ class World(Generic[C]):
             self._parents[ref.source] = self._parents.get(ref.source, frozenset()) | one.parents
 
     def _move_code(self, old: Ref, new: Ref, *, passes: bool) -> None:
-        """Follow a renamed table of the source. The replica's table has its old name if the statement is dropped."""
+        """Update the code of a renamed table of the source. If the statement is dropped, the replica's table keeps its
+        old name.
+        """
 
         def moved(ref: Ref) -> Ref:
             return Ref(

@@ -1,9 +1,9 @@
 """The filter of the server that writes a binlog: ``--binlog-do-db`` and ``--binlog-ignore-db`` keep events out of it.
 
 The filter does what the servers' ``binlog_filter`` does with ``Rpl_filter::db_ok`` (``MYSQL_BIN_LOG::write_event``,
-MariaDB's ``MYSQL_BIN_LOG::write``, ``THD::decide_logging_format``). The current database decides about a statement, and
+MariaDB's ``MYSQL_BIN_LOG::write``, ``THD::decide_logging_format``). The default database decides about a statement, and
 the table's database decides about row events. The named database decides about CREATE, ALTER and DROP DATABASE, because
-a server logs the named database as their current database. The answers of real servers are in
+a server logs the named database as their default database. The answers of real servers are in
 tests/oracle/data/recordings/{mysql,mariadb}-write-*. docs/filters.md describes them in words.
 """
 
@@ -35,8 +35,8 @@ class WriteFilter(ReplicationFilter):
 
     Parameters:
         rules: the rules in any order. A comma is part of a name: ``a,b`` is one database.
-        semantics: the way to treat statements without a current database, as servers do or as WL#2516 describes.
-        names: the server that writes the binlog. MySQL and MariaDB compare names in different ways.
+        semantics: the treatment of statements without a default database.
+        names: the settings by which the server that writes the binlog compares names.
 
     Raises OptionError for rules of another kind, and for a ``lower_case_table_names`` other than 0, 1 and 2.
     """
@@ -112,11 +112,11 @@ class WriteFilter(ReplicationFilter):
         return self._db(current or "")
 
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        """Return no hits. Servers count the hits of a slave's rules only."""
+        """Return no hits, since servers count the hits of a slave's rules only."""
         return ()
 
     def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        """Return no hits. Servers count the hits of a slave's rules only."""
+        """Return no hits, since servers count the hits of a slave's rules only."""
         return ()
 
     def _db(self, name: str) -> Decision:
