@@ -1,4 +1,4 @@
-"""The reading of binlogged statements: from a text, its kind and the databases and tables that it touches."""
+"""Parsing of binlogged statements: from a text, the kind of statement and the databases and tables that it names."""
 
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.parse import make_statement, parse_statement

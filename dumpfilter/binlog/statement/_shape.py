@@ -1,7 +1,7 @@
 """The compiled code that makes the shape of a statement: its text without comments, with question marks for literals.
 
-:func:`shape` looks at the byte at ``at`` and writes to ``out`` at ``n``. Bytes of zero stand before the first byte of
-``out`` and behind the last one of ``text``, so that looks at neighbours need no checks.
+:func:`shape` reads the byte at ``at`` and writes to ``out`` at ``n``. Zero bytes precede the first byte of ``out`` and
+follow the last byte of ``text``, so that reading neighbouring bytes needs no bounds checks.
 """
 
 # ruff: noqa: SIM109 (numba compares with a tuple more slowly)
@@ -13,7 +13,7 @@ from dumpfilter.base.compiler.arrays import Bytes
 from dumpfilter.base.compiler.kernels import inner, kernel
 
 PADDING = 4
-"""The number of zero bytes behind the text and before the output."""
+"""The number of zero bytes after the text and before the output."""
 
 _NEWLINE, _SPACE = ord("\n"), ord(" ")
 _EXCLAMATION, _DOUBLE_QUOTE, _HASH, _DOLLAR, _QUOTE = ord("!"), ord('"'), ord("#"), ord("$"), ord("'")
@@ -31,7 +31,7 @@ _NULL, _TRUE, _FALSE, _DEFAULT = (
 _WORD_BYTES = np.array(
     [c >= _NOT_ASCII or chr(c).isalnum() or c == _UNDERSCORE or c == _DOLLAR for c in range(256)]
 )
-"""A table that tells for each value of a byte whether the byte can be part of a word in SQL, bool[256]."""
+"""For each value of a byte, whether the byte can be part of a word in SQL, bool[256]."""
 _SHORTEST_LITERAL, _LONGEST_LITERAL = len("null"), len("default")
 
 
@@ -96,7 +96,10 @@ def _before_spaces(out, n):
 
 @inner
 def _put_literal(out, n):
-    """Write a question mark, unless the literal follows one in a list. A sign before the literal is removed."""
+    """Write a question mark at ``out[n]``, and return the offset after it.
+
+    A literal that follows one in a list is left out. A sign before the literal is removed.
+    """
     m = _before_spaces(out, n)
     if out[m - 1] == _PLUS or out[m - 1] == _MINUS:
         k = _before_spaces(out, m - 1)
@@ -112,7 +115,9 @@ def _put_literal(out, n):
 
 @inner
 def _put_close(out, n):
-    """Write a closing parenthesis. A list ``(?)`` behind a list ``(?)`` and a comma is removed."""
+    """Write a closing parenthesis, and return the offset after it. A list ``(?)`` after a list ``(?)`` and a comma is
+    removed.
+    """
     m = _before_spaces(out, n)
     if out[m - 1] == _QUESTION and out[m - 2] == _OPEN:
         k = _before_spaces(out, m - 2)
@@ -126,7 +131,7 @@ def _put_close(out, n):
 
 @inner
 def _end_of_quoted(text, at, escape):
-    """Return the end of a quoted text. ``escape`` is a backslash, or the quote if backslashes escape nothing."""
+    """Return the offset after a quoted text. ``escape`` is a backslash, or the quote if backslashes escape nothing."""
     quote = text[at]
     size = text.size - PADDING
     at += 1

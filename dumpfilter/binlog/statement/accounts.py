@@ -72,7 +72,7 @@ def read_accounts(reader: TokenReader) -> tuple[TableName, ...]:
 
 
 def read_grant(reader: StatementReader, verb: Verb) -> StatementFacts:
-    """Read a GRANT or REVOKE behind its verb."""
+    """Parse the rest of a GRANT or REVOKE, after its verb."""
     conditional = reader.exists()
     is_proxy = reader.sees("PROXY")
     words, creates, columns = [], False, False

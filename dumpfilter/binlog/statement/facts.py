@@ -1,4 +1,4 @@
-"""The reading of a statement's facts: its head, and the names in the rest of its text."""
+"""Parsing of a statement: its head (the words up to the objects' names), and the names in the rest of its text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ K = StatementKind
 
 CHANGING_ROWS = frozenset({K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.LOAD_DATA})
 CHANGING_DATA = CHANGING_ROWS | {K.SELECT, K.TRUNCATE_TABLE}
-"""The kinds of statement that define no object, and fail where a table or function is missing."""
+"""The kinds of statement that define no object, and fail if a table or function is missing."""
 
 _WITHOUT_BODY = frozenset({Thing.DATABASE, Thing.ACCOUNT, Thing.GRANT})
 
@@ -24,9 +24,9 @@ NO_FOREIGN_KEY_CHECKS = 1 << 26
 
 
 def statement_facts(query: QueryEvent, family: Family) -> StatementFacts:
-    """Return the facts about a decoded statement.
+    """Parse the statement of a decoded Query event.
 
-    A statement that failed on its server did only a part of its work. It has no facts but its kind.
+    A statement that failed on its server did only a part of its work. Its result has the kind of statement only.
     """
     sql_mode = query.status.sql_mode or 0
     head = read_text(query.text, family=family, sql_mode=sql_mode)
@@ -42,7 +42,7 @@ def statement_facts(query: QueryEvent, family: Family) -> StatementFacts:
 
 
 def read_facts(text: str, family: Family = "mysql") -> StatementFacts:
-    """Return the facts about a statement that makes, changes or removes objects, with the names in its body.
+    """Parse a statement that creates, changes or removes objects, with the names in its body.
 
     >>> read_facts("CREATE VIEW shop.v AS SELECT * FROM hr.t").body.tables
     (TableName(database='hr', table='t'),)

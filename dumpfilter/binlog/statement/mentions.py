@@ -1,8 +1,9 @@
-"""The tables and functions that a statement names, also in the body of a trigger or a routine.
+"""The scanner that finds the tables and functions that a statement names, also in the body of a trigger or a routine.
 
-:class:`BodyReader` reads a text to its end. A table of words tells which reader takes the tokens behind a word. The
-statements in a body have the same readers as a whole statement (:data:`~dumpfilter.binlog.statement.parse.STATEMENTS`),
-and FROM clauses have that of :mod:`~dumpfilter.binlog.statement.references`. The time is linear in the text.
+:class:`BodyReader` reads a text to its end. A table of words says which function takes the tokens after a word. The
+statements in a body are parsed by the same functions as a whole statement
+(:data:`~dumpfilter.binlog.statement.parse.STATEMENTS`), and FROM clauses by
+:mod:`~dumpfilter.binlog.statement.references`. The time is linear in the text.
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ TableName(database=None, table='c'))
 
 
 remembered_mentions = functools.lru_cache(4096)(mentions)
-""":func:`mentions` with a cache, for the shapes of statements."""
+"""The function :func:`mentions` with a cache, for shapes of statements (texts without literals)."""
 
 
 class BodyReader(StatementReader):
-    """The cursor over a statement, which notes the names in the text."""
+    """The scanner of a statement, which collects the names in its text."""
 
     def __init__(self, text: str, family: Family) -> None:
         super().__init__(text, family)
         self.engine = ""
         """The first engine outside parentheses and before a query, in capitals."""
         self.merged: tuple[TableName, ...] = ()
-        """The tables in parentheses behind UNION, which a MERGE table consists of."""
+        """The tables in parentheses after UNION, of which a MERGE table consists."""
         self.first_list: tuple[TableName, ...] | None = None
         """The tables that stand directly in the FROM clause of the first query, outside parentheses."""
         self._met_query = False
@@ -68,7 +69,7 @@ class BodyReader(StatementReader):
         self._ctes: set[str] = set()
 
     def mentions(self) -> Mentions:
-        """Read to the end of the text, and return the names in it."""
+        """Scan to the end of the text, and return the names in it."""
         if self._last.word in ("TABLE", "WITH", "SELECT", "AS"):
             # The reader of the statement's head has stopped behind the first word of a query.
             _NOTES[self._last.word](self, self._last, "")
@@ -174,11 +175,11 @@ class BodyReader(StatementReader):
         }
 
     def note_duplicates(self) -> None:
-        """Note that ON DUPLICATE KEY UPDATE also updates rows of the tables that the text inserts into."""
+        """Record that ON DUPLICATE KEY UPDATE also updates rows of the tables that the text inserts into."""
         self.note_writes([name for name, change in self._writes if change is Change.INSERT], Change.UPDATE)
 
     def note_list(self) -> None:
-        """Note the tables of a FROM clause, behind the word FROM."""
+        """Parse the tables of a FROM clause, after the word FROM, and record them."""
         is_first = len(self._levels) == 1 and self.first_list is None
         found = read_references(self)
         if is_first:
@@ -193,7 +194,7 @@ class BodyReader(StatementReader):
             self._parents[parent] = None
 
     def note_option(self, word: str) -> None:
-        """Note the engine of a table, or the tables of a MERGE table. Both stand outside parentheses."""
+        """Record the engine of a table, or the tables of a MERGE table. Both stand outside parentheses."""
         if len(self._levels) > 1 or self._met_query:
             return
         self.accept("=")
@@ -203,7 +204,7 @@ class BodyReader(StatementReader):
             self.merged = self.names() or ()
 
     def note_query(self, word: str) -> None:
-        """Note that a query begins or follows, so that no option of a table comes, and FROM begins a list."""
+        """Record that a query begins or follows, so that no option of a table comes, and FROM begins a list."""
         self._levels[-1] |= word == "SELECT"
         self._met_query |= len(self._levels) == 1
 
@@ -253,4 +254,6 @@ _NOTES: dict[str, Callable[[BodyReader, Token, str], None]] = {
     **dict.fromkeys(("ENGINE", "UNION"), lambda reader, begin, _: reader.note_option(begin.word)),
     **dict.fromkeys(("SELECT", "AS"), lambda reader, begin, _: reader.note_query(begin.word)),
 }
-"""The readers of the tokens behind a word. A reader gets the word's token, and the word before."""
+"""The functions that take the tokens after a word, by the word. A function gets the word's token, and the word
+before.
+"""

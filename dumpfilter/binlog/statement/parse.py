@@ -1,8 +1,8 @@
 """The parser of binlogged statements, which finds a statement's kind, its updated tables, and the objects that it
 creates or renames.
 
-The parser reads only the head of a statement, word by word, because the tables that a server applies its table rules
-to stand there. It reports a statement that it does not understand as unknown and never guesses.
+The parser reads only the head of a statement, word by word, because the tables to which a server applies its table
+rules stand there. It reports a statement that it does not understand as unknown and never guesses.
 :mod:`dumpfilter.binlog.statement.reads` finds the tables that a statement reads.
 
 Which tables count, and in which order, follows ``mysql_execute_command`` of both servers: the tables marked *updating*
@@ -37,14 +37,16 @@ from dumpfilter.binlog.statement.tokens import Token
 K = StatementKind
 
 _About = dict[str, Any]
-"""The facts that the words before the names of the objects in a CREATE, ALTER or DROP tell, by field."""
+"""The fields of :class:`StatementFacts` that follow from the words before the objects' names in a CREATE, ALTER or
+DROP.
+"""
 
 _NOTHING: TableLists = ()
 """The value of :attr:`StatementFacts.updated` for a statement that updates no table. No table rule applies to it."""
 
 
 def parse_statement(text: str, family: Family = "mysql") -> StatementFacts:
-    """Return the facts that the head of a statement tells: its kind, updated tables, created and renamed objects.
+    """Parse the head of a statement: its kind, updated tables, created and renamed objects.
 
     The parser takes double quotes for a name wherever a name must stand. Therefore it does not need to know whether
     ANSI_QUOTES was on.
@@ -60,7 +62,7 @@ def parse_statement(text: str, family: Family = "mysql") -> StatementFacts:
 
 
 def read_head(reader: StatementReader) -> StatementFacts:
-    """Read the head of a statement, and return its facts. The body of a trigger comes next."""
+    """Parse the head of a statement, and return its facts. The cursor then stands before the body of a trigger."""
     parsed = _statement(reader)
     # The parser stops after a number of tokens, and the rest of the statement may name more tables.
     return StatementFacts(parsed.kind) if reader.cut else parsed
@@ -77,12 +79,12 @@ def make_statement(
     """Return the kind, databases and tables of a statement, which together are the subject that filters decide about.
 
     Parameters:
-        parsed: the facts from the statement's text.
+        parsed: the parsed text of the statement.
         current_database: the event's default database; None for none.
         updated_databases: the event's Q_UPDATED_DB_NAMES. With None, the databases in the text are used.
         table_map_for_update: the event's Q_TABLE_MAP_FOR_UPDATE, whose bits tell which tables an UPDATE changes.
-        tables_info: the table names that an event in WL#40's extended format carries. They are used only where the
-            text does not tell the updated tables, because they do not say which tables are only read.
+        tables_info: the list of tables in a Query event of the extended format (WL#40). It is used only if the
+            text does not tell the updated tables, because the list does not say which tables are only read.
     """
     if updated_databases is None:
         updated_databases = _databases(parsed, current_database)
@@ -133,7 +135,7 @@ def _statement(reader: StatementReader) -> StatementFacts:
 
 
 def _on(kind: StatementKind, names: tuple[TableName, ...] | None, **more: Any) -> StatementFacts:
-    """Return the facts of a statement that updates these tables; None for names that cannot be read."""
+    """Return the facts of a statement that updates the tables ``names``; None: names that cannot be parsed."""
     return (
         StatementFacts(kind)
         if names is None
@@ -144,7 +146,9 @@ def _on(kind: StatementKind, names: tuple[TableName, ...] | None, **more: Any) -
 def _without_tables(
     kind: StatementKind, names: tuple[TableName, ...] | None = (), **more: Any
 ) -> StatementFacts:
-    """Return the facts of a statement to which a server applies no table rule."""
+    """Return the facts of a statement to which a server applies no table rule. ``names`` None: names that cannot be
+    parsed.
+    """
     return StatementFacts(kind, updated=_NOTHING, objects=names, **({} if names is None else more))
 
 
@@ -297,7 +301,7 @@ _MODIFIERS = (
 
 
 def _skip_modifiers(reader: TokenReader) -> tuple[bool, bool]:
-    """Read on to the word for the kind of the object. Tell whether OR REPLACE and TEMPORARY stand before this word."""
+    """Consume the words before that for the kind of object. Return whether OR REPLACE and TEMPORARY were among them."""
     replaces = temporary = False
     while True:
         if reader.accept("OR"):
@@ -592,7 +596,7 @@ STATEMENTS: dict[str, Callable[[StatementReader, Token], StatementFacts]] = {
     "SET": _set,
     **dict.fromkeys(("SELECT", "DO", "CALL"), _call),
 }
-"""The readers of statements by the word with which a statement begins. The reader gets that word's token."""
+"""The parsers of statements, by the word with which a statement begins. A parser gets that word's token."""
 
 _DEFINITIONS: dict[str, Callable[[StatementReader, str, Verb, _About], StatementFacts]] = {
     **dict.fromkeys(("TABLE", "TABLES", "VIEW", "SEQUENCE"), _table),
@@ -607,4 +611,4 @@ _DEFINITIONS: dict[str, Callable[[StatementReader, str, Verb, _About], Statement
         lambda *_: _without_tables(K.OTHER),
     ),
 }
-"""The readers of a CREATE, ALTER or DROP behind IF EXISTS, by the word for the object."""
+"""The parsers of a CREATE, ALTER or DROP after IF EXISTS, by the word for the type of object."""

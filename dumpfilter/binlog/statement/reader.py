@@ -1,5 +1,5 @@
-"""A cursor over the tokens of a statement, with the moves that parsers need: accept a keyword, skip to a word, read a
-name.
+"""A cursor over the tokens of a statement, with the operations that parsers need: accept a keyword, skip to a word,
+read a name.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dumpfilter.binlog.statement.statement import Change
 from dumpfilter.binlog.statement.tokens import BINLOG, CLIENT, Dialect, Lexer, Token, TokenKind
 
 MOST_TOKENS = 100_000
-"""The most tokens of one statement that the parser of binlogged statements reads, to bound its time."""
+"""The limit of tokens of one statement that the parser of binlogged statements reads, to bound its time."""
 
 MOST_NESTED = 100
-"""The most levels of nesting that a parser follows, because each level takes a part of Python's small stack."""
+"""The limit of nesting levels that a parser follows, because each level takes a part of Python's small stack."""
 
 _DEPTH = {"(": 1, ")": -1}
 # These three names save time, because access to a member of an enum costs one more look-up.
@@ -28,9 +28,8 @@ class TokenReader:
     def __init__(self, text: str, *, dialect: Dialect = CLIENT, most: int | None = None) -> None:
         """Set the cursor before the first token of ``text``.
 
-        After ``most`` tokens the cursor acts as if the text ended.
-
-        ``dialect`` gives the rules that differ between a client's statements and statements in a binlog.
+        After ``most`` tokens the cursor acts as if the text ended; None means no limit. ``dialect`` gives the rules
+        that differ between a client's statements and statements in a binlog.
         """
         self.text = text
         self._lexer = Lexer(text, dialect=dialect)
@@ -172,13 +171,13 @@ class StatementReader(TokenReader):
         self._nested -= 1
 
     def note_table(self, name: TableName) -> None:
-        """Take the name of a table in a FROM or UPDATE clause, which may be a common table expression's name."""
+        """Receive a table named in a FROM or UPDATE clause, which may be the name of a common table expression."""
 
     def note_cte(self, name: str) -> None:
-        """Take the name of a common table expression."""
+        """Receive the name of a common table expression."""
 
     def note_writes(self, names: Iterable[TableName], *changes: Change) -> None:
-        """Take the tables whose rows a statement may change."""
+        """Receive tables whose rows the statement may change."""
 
     def note_update(self, tables: Sequence[tuple[TableName, str]]) -> None:
-        """Take the tables of an UPDATE with their aliases, when the cursor is behind the word SET."""
+        """Receive the tables of an UPDATE with their aliases. The cursor is after the word SET."""

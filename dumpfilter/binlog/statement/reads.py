@@ -1,8 +1,8 @@
-"""The tables that a statement reads but does not update, found by the SQL parser sqlglot.
+"""The search for tables that a statement reads but does not update, with the SQL parser sqlglot.
 
-A server's filter does not look at these tables. WL#40's tables info (a list of all tables in the event) names them, and
-a clever filter (WL#40, section 5) follows CREATE TABLE … SELECT by them. An imposed filter must know every table that
-the text of a row-based statement names. sqlglot is imported when the first text is parsed.
+A server's filter does not look at these tables. The extended Query event (WL#40) lists them, and the clever filter
+needs them for CREATE TABLE … SELECT. An imposed filter must know every table that the text of a row-based statement
+names. sqlglot is imported when the first text is parsed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TABLE = re.compile(r"\bTABLE\b", re.IGNORECASE)
 _INSERTS = frozenset({K.INSERT, K.REPLACE})
 _CHANGES = _INSERTS | {K.UPDATE, K.DELETE}
 _LITERAL = "?"
-"""The sign in a statement's shape for a literal. A literal in place of a name is a name in another SQL mode."""
+"""The sign for a literal in a statement's shape. A literal in place of a name is a name in another SQL mode."""
 
 _QUERYING = frozenset(
     {K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.LOAD_DATA, K.CREATE_TABLE_SELECT, K.VIEW, K.SELECT}
@@ -55,13 +55,13 @@ _DUPLICATES = re.compile(
     r"\b(?:IGNORE|REPLACE)\s+(?=(?:AS\s+)?(?:\(\s*)*(?:SELECT|WITH|TABLE|VALUES)\b)", re.I
 )
 _LONGEST = 1 << 16
-"""The most characters of a statement that sqlglot parses, to bound its time."""
+"""The length limit of a statement that sqlglot parses, characters, to bound its time."""
 
 
 def tables_read(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> tuple[TableName, ...] | None:
     """Return the tables that a statement reads, each once: all that it names except those that it updates.
 
-    The result is None when the tables cannot be told.
+    The result is None when the tables cannot be determined.
 
     >>> tables_read("INSERT INTO t SELECT * FROM a JOIN d2.b USING (i)")
     (TableName(database=None, table='a'), TableName(database='d2', table='b'))
@@ -127,7 +127,7 @@ def _parse(text: str) -> exp.Expr | None:
 
 
 def _is_cte(table: exp.Table, family: Family) -> bool:
-    """Tell whether a table's name stands for a common table expression that the name's place can see."""
+    """Tell whether a table's name means a common table expression that is visible where the name stands."""
     from sqlglot import exp
 
     if table.db:
@@ -157,7 +157,7 @@ def _is_cte(table: exp.Table, family: Family) -> bool:
 
 @dataclass(frozen=True)
 class NamedTables:
-    """The tables that a statement's text names. A name without a database is in the session's current database."""
+    """The tables that a statement's text names. A name without a database is in the session's default database."""
 
     written: tuple[TableName, ...]
     """The tables that the statement inserts into, deletes from or may update."""
@@ -169,7 +169,8 @@ class NamedTables:
 
 
 def tables_named(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> NamedTables | None:
-    """Return all tables that an INSERT, REPLACE, UPDATE or DELETE names; None when they cannot surely be told.
+    """Return all tables that an INSERT, REPLACE, UPDATE or DELETE names; None when they cannot be determined with
+    certainty.
 
     Other statements, such as LOAD DATA or a call of a stored function, have the result None.
 

@@ -25,7 +25,7 @@ AFTER_NAME = (
     | {"EXCEPT", "INTERSECT", "FOR", "LOCK", "PARTITION", "WINDOW", "PROCEDURE", "INTO", "RETURNING"}
     | {"TABLESAMPLE", "QUALIFY"}
 )
-"""The words behind a table's name in a FROM or UPDATE clause that are no alias."""
+"""The keywords that can follow a table's name in a FROM or UPDATE clause and are no alias."""
 _AFTER_EXPRESSION = (
     *(",", ")", "}", ";", "SET", "WHERE", "GROUP", "ORDER", "LIMIT", "HAVING", "RETURNING"),
     *("UNION", "FOR", "LOCK", "INTO", "UPDATE"),

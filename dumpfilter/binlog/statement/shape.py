@@ -1,7 +1,8 @@
-"""The shape of a statement: its text without the parts that no filter looks at, for a cache of parsed statements.
+"""The shape of a statement: its text without the parts that no filter looks at, as the key of a cache of parsed
+statements.
 
 Each literal becomes a question mark, and a list of literals becomes a single question mark. Comments are removed, and
-white space becomes one space. Names, keywords and version comments stay. Statements of the same shape touch the same
+white space becomes one space. Names, keywords and version comments stay. Statements of the same shape name the same
 tables, so that each shape is parsed once and cached. A repeated statement with other values then costs one pass and a
 look-up.
 """
@@ -30,7 +31,7 @@ _BRACKETS = re.compile(
 
 _REMEMBERED = 8192
 LONGEST_REMEMBERED = 1 << 13
-"""The most characters of a shape (a statement without literals) in the cache.
+"""The length limit of a shape (a statement without literals) in the cache, characters.
 
 Longer shapes are rare and would fill the memory.
 """
@@ -82,7 +83,7 @@ def _in_backticks(found: re.Match[str]) -> str:
 
 
 def read_text(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> StatementFacts:
-    """Return the facts that a statement's text tells: its kind, updated tables, created and renamed objects.
+    """Parse the head of a statement: its kind, updated tables, created and renamed objects.
 
     The function parses the statement's shape (the text without literals) and caches the result by the shape.
     """

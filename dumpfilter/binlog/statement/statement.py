@@ -1,4 +1,4 @@
-"""The facts about a statement, and the part of them by which a filter decides: its kind, databases and tables."""
+"""The parsed data of a statement, and the part by which a filter decides: its kind, databases and tables."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ _DATABASE_KINDS = frozenset(
 
 
 class SchemaAndTable(NamedTuple):
-    """The schema and the table for which reports count events. None stands for none, or for more than one."""
+    """The schema and the table under which reports count events. None means none, or more than one."""
 
     schema: str | None
     table: str | None
 
 
 class Thing(enum.Enum):
-    """The kind of an object on a server. The value is its name in messages."""
+    """The type of an object on a server. The value is its name in messages."""
 
     DATABASE = "database"
     TABLE = "table"
@@ -81,13 +81,13 @@ class Thing(enum.Enum):
     LIBRARY = "library"
     EVENT = "event"
     ACCOUNT = "account"
-    """A user or role. As a TableName the host is the database."""
+    """A user or role. In a TableName, the host is the database."""
     GRANT = "grant"
     OTHER = "object"
 
 
 class Verb(enum.Enum):
-    """The work of a statement that defines objects."""
+    """The action of a statement that defines objects."""
 
     CREATE = "CREATE"
     ALTER = "ALTER"
@@ -113,11 +113,11 @@ THINGS = {
     "USER": Thing.ACCOUNT,
     "ROLE": Thing.ACCOUNT,
 }
-"""The kinds of objects by the words that name them in a statement."""
+"""The types of objects, by the words that denote them in a statement."""
 
 
 class Change(enum.Enum):
-    """The way in which a statement changes the rows of a table. A trigger is for one of them."""
+    """The change that a statement makes to rows of a table. A trigger is for one of these changes."""
 
     INSERT = "INSERT"
     UPDATE = "UPDATE"
@@ -126,23 +126,23 @@ class Change(enum.Enum):
 
 @dataclass(frozen=True)
 class Mentions:
-    """The names in a statement's text. A name without a database is in the current database."""
+    """The names in a statement's text. A name without a database is in the default database."""
 
     tables: tuple[TableName, ...] = ()
     """The tables, views and sequences that the text names, each once."""
     writes: tuple[tuple[TableName, Change], ...] = ()
-    """The tables whose rows the text may change, with the ways of change."""
+    """The tables whose rows the text may change, each with the change."""
     functions: tuple[TableName, ...] = ()
-    """The names before an opening parenthesis, of which some may be stored functions."""
+    """The names before an opening parenthesis, some of which may be stored functions."""
     parents: tuple[TableName, ...] = ()
-    """The tables behind REFERENCES, to which foreign keys refer."""
+    """The tables after REFERENCES, to which foreign keys refer."""
     changed: tuple[tuple[TableName, Change], ...] = ()
-    """``writes`` without the tables of an UPDATE that its SET clause surely leaves out.
+    """``writes`` without the tables of an UPDATE that its SET clause certainly does not change.
 
     For such a table a server opens the triggers for UPDATE, too, but changes no row.
     """
     sequences: tuple[TableName, ...] = ()
-    """The tables behind NEXT VALUE FOR, or in functions such as NEXTVAL."""
+    """The tables after NEXT VALUE FOR, or in functions such as NEXTVAL."""
 
 
 NO_MENTIONS = Mentions()
@@ -154,9 +154,8 @@ TableLists = tuple[tuple[TableName, ...], ...]
 class Statement:
     """A statement as a filter sees it: its kind, databases and tables.
 
-    Filters give the same verdict about equal statements.
-
-    The text is left out. The fields hold everything in the text that a filter looks at.
+    The text is left out, since the fields hold everything in the text that a filter looks at. Filters give the same
+    verdict about equal statements.
     """
 
     kind: StatementKind
@@ -165,35 +164,34 @@ class Statement:
     database: str | None = None
     """The database that a CREATE, ALTER or DROP DATABASE statement names; None for other statements."""
     updated_databases: tuple[str, ...] | None = None
-    """The databases that the statement updates, sorted; None when they cannot be told.
+    """The databases that the statement updates, sorted; None when they are unknown.
 
     They are the event's Q_UPDATED_DB_NAMES if the server wrote it, else the databases in the text.
     """
     updated: TableLists | None = None
-    """The lists of updated tables to which a server applies its table rules; None when the tables cannot be told.
+    """The lists of updated tables to which a server applies its table rules; None when the tables are unknown.
 
     The server calls ``Rpl_filter::tables_ok`` once for each list, and each list must pass. GRANT on a table has two
     lists: the table, and the grant tables. With no list at all, no table rule applies. An empty list never passes: the
     statement has tables and updates none of them. The tables of a list are in the server's order.
     """
     involved: tuple[TableName, ...] = ()
-    """The tables that the event lists in WL#40's extended format (a Query event with table names).
-
-    The field is filled only when ``updated`` is None.
+    """The tables that a Query event of the extended format (WL#40) lists. The field is filled only when ``updated`` is
+    None.
 
     The event does not tell which of these tables the statement updates, and which it only reads.
     """
 
     @property
     def is_on_table(self) -> bool:
-        """Whether the statement is known to make, change or remove a table or a table's rows.
+        """Whether the statement is known to create, change or remove a table or a table's rows.
 
         CREATE DATABASE and CREATE FUNCTION are on no table. GRANT is on the grant tables.
         """
         return bool(self.involved or any(self.updated or ()))
 
     def tables(self) -> tuple[TableName, ...]:
-        """Return the tables that the statement updates. A name without a database gets the current one."""
+        """Return the tables that the statement updates. A name without a database gets the default database."""
         named = (table for tables in self.updated or () for table in tables)
         return tuple(
             dict.fromkeys(TableName(table.database or self.current_database, table.table) for table in named)
@@ -203,7 +201,7 @@ class Statement:
         """Return the schemas that the statement changes, sorted.
 
         CREATE, ALTER and DROP DATABASE change the named database. Any other statement changes the databases of the
-        objects that the event or the text names. If neither tells them, the statement counts for its current database.
+        objects that the event or the text names. If neither tells them, the statement counts for its default database.
         """
         current = (self.current_database,)
         if self.kind.is_database:
@@ -215,7 +213,9 @@ class Statement:
         return tuple(sorted({name for name in named if name}))
 
     def schema_and_table(self) -> SchemaAndTable:
-        """Return the only schema that the statement changes, and in it the only table that the statement updates."""
+        """Return the schema and table under which reports count the statement. A member is None if there is none or
+        several.
+        """
         schemas, tables = self.schemas(), self.tables()
         if len(schemas) != 1:
             return SchemaAndTable(None, None)
@@ -225,17 +225,17 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class StatementFacts:
-    """The facts about a statement. Names are as in the text. A name without a database is in the current database.
+    """A parsed statement. Names are as in the text. A name without a database is in the default database.
 
-    The parser of heads leaves ``body`` and ``merged`` out. :func:`~dumpfilter.binlog.statement.facts.read_facts` has
-    them.
+    The parser of heads leaves ``body`` and ``merged`` empty. :func:`~dumpfilter.binlog.statement.facts.read_facts`
+    fills them.
     """
 
     kind: StatementKind
     verb: Verb | None = None
-    """The work of a statement that defines objects; None for other statements."""
+    """The action of a statement that defines objects; None for other statements."""
     thing: Thing = Thing.OTHER
-    """The kind of the objects that a statement with a verb makes, changes or removes."""
+    """The type of the objects that a statement with a verb creates, changes or removes."""
     database: str | None = None
     """The database that a CREATE, ALTER or DROP DATABASE statement names; None for other statements."""
     updated: TableLists | None = None
@@ -245,16 +245,16 @@ class StatementFacts:
     ``listed`` instead.
     """
     listed: tuple[TableName, ...] | None = None
-    """The tables of an UPDATE of several tables, in the server's order, or the first of them; None for other
-    statements.
+    """The tables of an UPDATE of several tables, in the server's order; None for other statements.
 
-    The bits of the event's Q_TABLE_MAP_FOR_UPDATE tell which tables of this list the statement updates.
+    The bits of the event's Q_TABLE_MAP_FOR_UPDATE tell which tables of this list the statement updates. The list may be
+    incomplete (``listed_whole``).
     """
     listed_whole: bool = True
-    """Whether ``listed`` holds all tables of the UPDATE. If false, the parser found only the first of them."""
+    """Whether ``listed`` holds all tables of the UPDATE. If False, it holds only the first of them."""
     objects: tuple[TableName, ...] | None = None
-    """The tables, views, routines and other objects that the statement creates, changes or drops; None when they
-    cannot be told.
+    """The tables, views, routines and other objects that the statement creates, changes or drops; None when they are
+    unknown.
     """
     sources: tuple[TableName, ...] = ()
     """The table after LIKE in a CREATE TABLE … LIKE, whose columns the new table gets; empty for other statements."""
@@ -273,24 +273,24 @@ class StatementFacts:
     after_thing: int = 0
     """The offset in the text after the word for the object, where IF EXISTS may be inserted."""
     needs: tuple[tuple[Thing, TableName], ...] = ()
-    """The tables and routines that must exist besides the objects: a trigger's table, the object of a GRANT."""
+    """The tables and routines that must exist besides ``objects``: a trigger's table, the object of a GRANT."""
     fired_by: tuple[Change, ...] = ()
-    """The changes of rows that fire a trigger."""
+    """The row changes that fire a trigger."""
     accounts: tuple[TableName, ...] = ()
     """The accounts that the statement is about, and the roles that a GRANT grants."""
     on: str = ""
-    """The object of a GRANT or REVOKE, and the granted roles, in one form for both."""
+    """The object of a GRANT or REVOKE, and the granted roles, as a normalized text."""
     body: Mentions = NO_MENTIONS
     """The names in a statement that changes data, in a view's query, in a trigger's or routine's body, or in the
     columns and the query of a table.
     """
     merged: tuple[TableName, ...] = ()
-    """The tables behind UNION in the options of a table, which a MERGE table consists of."""
+    """The tables after UNION in the options of a table, of which a MERGE table consists."""
     checks_foreign_keys: bool = True
 
     @property
     def names(self) -> tuple[TableName, ...]:
-        """The objects that the statement makes, changes or removes. Those that it renames come first."""
+        """The objects that the statement creates, changes or removes. Those that it renames come first."""
         if self.thing is Thing.DATABASE:
             return (TableName(None, self.database),) if self.database else ()
         if self.thing is Thing.ACCOUNT:
@@ -302,7 +302,7 @@ class StatementFacts:
 
     @property
     def also_makes(self) -> tuple[TableName, ...]:
-        """Further tables that an ALTER TABLE makes."""
+        """Further tables that an ALTER TABLE creates."""
         if self.thing is not Thing.TABLE or self.verb is not Verb.ALTER:
             return ()
         known = {*self._updated, *(new for _, new in self.renames)}
@@ -310,7 +310,7 @@ class StatementFacts:
 
     @property
     def makes(self) -> tuple[TableName, ...]:
-        """The tables, views and sequences that exist after the statement, and did not before."""
+        """The tables, views and sequences that the statement creates, also by renaming."""
         if self.thing is not Thing.TABLE:
             return ()
         made = self.names if self.verb is Verb.CREATE else ()

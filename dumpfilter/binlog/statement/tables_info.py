@@ -1,4 +1,4 @@
-"""The tables info of a statement: the list of table names that its Query event carries (WL#40, section 4)."""
+"""The tables info of a statement: the list of its tables in a Query event of the extended format (WL#40, section 4)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,13 @@ _CREATE_TABLE = frozenset(
 
 @dataclass(frozen=True)
 class RowFormat:
-    """The facts about a session with ``binlog_format=ROW`` whose statement is not binlogged yet.
+    """The part of a session with ``binlog_format=ROW`` that matters for a statement that is not binlogged yet.
 
     A statement from a binlog has no RowFormat, because it already has the form in which it was binlogged.
     """
 
     is_temporary: Callable[[TableName], bool]
-    """The function that tells whether a table is a temporary table of the session.
-
-    The function is called with the table's name as the statement has it.
-    """
+    """Tells whether a table, named as in the statement, is a temporary table of the session."""
 
 
 def form_tables_info(
@@ -34,11 +31,9 @@ def form_tables_info(
     current_database: str | None,
     row_format: RowFormat | None = None,
 ) -> tuple[TableName, ...] | None:
-    """Return the tables info of a statement: the tables that it names, in WL#40's order.
+    """Return the tables info of a statement: the list of the tables that it names, in the order that WL#40 defines.
 
-    None when its tables cannot be told.
-
-    None does not mean "no tables". The list has these tables, each once:
+    None means that the tables are unknown, not that there are none. The list has these tables, each once:
 
     - CREATE TABLE t: t. CREATE TABLE t LIKE t1: t, t1. CREATE TABLE t SELECT …: t, then the tables that it reads.
     - RENAME TABLE: the old names, but not those that an earlier pair of the same statement made.
@@ -47,14 +42,17 @@ def form_tables_info(
 
     A table in the default database has ``database`` None, however the statement wrote its name.
 
-    With ``row_format`` (section 4.1) the CREATE of a temporary table has no tables info, because it is not binlogged.
-    CREATE … SELECT, and LIKE of a temporary table, have only t, because they are binlogged as a plain CREATE TABLE.
+    With ``row_format`` the CREATE of a temporary table has no tables info, because it is not binlogged. CREATE …
+    SELECT, and LIKE of a temporary table, have only t, because they are binlogged as a plain CREATE TABLE.
 
-        Parameters: parsed: the result of :func:`~dumpfilter.binlog.statement.read_text`, with ``updated`` completed
-        from the event's Q_TABLE_MAP_FOR_UPDATE where there is one. read: the result of
-        :func:`~dumpfilter.binlog.statement.reads.tables_read`. current_database: the event's default database; None
-        for none. row_format: the session, for a statement that ran under ``binlog_format=ROW`` and is not binlogged
-        yet.
+    Parameters:
+        parsed: the result of :func:`~dumpfilter.binlog.statement.read_text`, with ``updated`` completed from the
+            event's
+            Q_TABLE_MAP_FOR_UPDATE if there is one.
+        read: the result of :func:`~dumpfilter.binlog.statement.reads.tables_read`.
+        current_database: the event's default database; None for none.
+        row_format: the session, for a statement that ran under ``binlog_format=ROW`` and is not binlogged yet; else
+            None.
     """
     if parsed.updated is None or read is None:
         return None
@@ -72,7 +70,7 @@ def form_tables_info(
 
 
 def relative(name: TableName, current_database: str | None) -> TableName:
-    """Return a table's name as a tables info (WL#40's list of a statement's tables) writes it.
+    """Return a table's name as a tables info (a Query event's list of tables) contains it.
 
     A table in the default database is written without its database.
 

@@ -1,9 +1,9 @@
-"""The lexer, which cuts a statement's text into tokens as MySQL 9.7 does (manual, "Lexical Structure", "Comments").
+"""The lexer, which splits a statement's text into tokens as MySQL 9.7 does (manual, "Lexical Structure", "Comments").
 
 The console and the parser of binlogged statements share this lexer. A :class:`Dialect` holds the rules that differ.
 
 The lexer is lazy: the text after the last requested token may be anything. The time is linear in the text, because the
-patterns never go back over characters that they have consumed.
+patterns never backtrack.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class TokenKind(enum.Enum):
     WORD = "word"
     """A token that is an identifier without quotes, or a keyword."""
     NAME = "name"
-    """A word directly behind a name and a point, as ``t`` in ``db.t``.
+    """A word directly after a name and a point, as ``t`` in ``db.t``.
 
     It is a name even if it is spelled like a keyword or a number.
     """
@@ -57,9 +57,9 @@ class Token(NamedTuple):
     start: int
     end: int
     word: str = ""
-    """The token's text in capitals, for comparison with keywords.
+    """The token's text in upper case, for comparison with keywords.
 
-    Only a word without quotes, in ASCII, has such a text. For any other token the text is empty.
+    It is empty for any token that is not an ASCII word without quotes.
     """
 
     @property
@@ -144,7 +144,7 @@ _IN_QUOTES = {
 
 
 class Lexer:
-    """A lexer, which returns the tokens of a text one after the other, from a position on."""
+    """A lexer, which returns the tokens of a text one by one, from the offset ``start`` on."""
 
     def __init__(self, text: str, start: int = 0, *, dialect: Dialect = CLIENT) -> None:
         self.text = text
@@ -152,14 +152,14 @@ class Lexer:
         self._at = start
         self._in_conditional = False
         self._behind_name = -1
-        """The position after the last name.
+        """The offset after the last name.
 
-        A point at this position separates two names, as in ``db.table``, and begins no number.
+        A point at this offset separates two names, as in ``db.table``, and begins no number.
         """
         self._behind_point = -1
-        """The position after the last point that separates two names.
+        """The offset after the last point that separates two names.
 
-        A word at this position is a name, never a keyword.
+        A word at this offset is a name, never a keyword.
         """
 
     def next(self) -> Token:
@@ -198,10 +198,10 @@ class Lexer:
                 return token
 
     def take(self, pattern: re.Pattern[str], start: int) -> Token | None:
-        """Return the text that ``pattern`` matches at ``start`` as one WORD token, and continue after this text.
+        """Return the text that ``pattern`` matches at ``start`` as one WORD token, and continue after it. None without
+        a match.
 
-        The console reads values that are no token of the server in this way, such as ``db1.%->db2.%``. None when
-        nothing matches.
+        The console reads values that are no token of the server in this way, such as ``db1.%->db2.%``.
         """
         match = pattern.match(self.text, start)
         if match is None:
