@@ -1,1 +1,3 @@
-"""The Spark jobs: the split, the bandwidth report, and the data source ``binlog``."""
+"""The Spark jobs: the split, the bandwidth report, suggested rules, the traffic for simulations, and the data source
+``binlog``.
+"""

@@ -3,8 +3,8 @@
 The models of the results say which columns the tables have, and what the columns mean.
 
 One more file keeps the measurements of the binlog set for later runs. The file is a Parquet table with a row for each
-unit of the facts. Its metadata is JSON with everything else, and a digest of both. The file holds numbers and texts
-only, so that a file from somebody else runs no code.
+unit (bytes and events with one condition, origin and time bucket). Its metadata is JSON with everything else, and a
+digest of both. The file holds numbers and texts only, so that a file from somebody else runs no code.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Traffic(BaseModel):
 
 
 _OF_SLAVES = {"rule_savings", "tables"}
-"""The figures of a slave that have tables of their own."""
+"""The fields of a slave that have tables of their own."""
 
 FORMS: Mapping[str, ParquetTable] = {
     "slaves": ParquetTable("each slave", tuple(columns_of(SlaveFigures, without=_OF_SLAVES))),
@@ -106,11 +106,11 @@ FORMS: Mapping[str, ParquetTable] = {
         order=("kind", "slave", "start"),
     ),
 }
-"""The forms of all tables. The documentation has them, too (``python tools/doc_tables.py``)."""
+"""The columns of all tables. The documentation is made from them, too (``python tools/doc_tables.py``)."""
 
 
 def tables(results: Results) -> dict[str, pa.Table]:
-    """Return a job's results as Arrow tables by name, in the forms of :data:`FORMS`."""
+    """Return a job's results as Arrow tables by the table's name, with the columns of :data:`FORMS`."""
     rows: dict[str, Iterable[dict[str, Any]]] = {
         "slaves": (flat(one.model_dump(exclude=_OF_SLAVES)) for one in results.slaves),
         "rules": (
@@ -138,10 +138,12 @@ def tables(results: Results) -> dict[str, pa.Table]:
 
 
 MEASUREMENTS = "measurements.parquet"
-"""The name of the file in the output directory."""
+"""The name of the file with the measurements, in the output directory."""
 
 FORMAT = 5
-"""The version of the file's format. It grows when a release changes what is measured or how it is written."""
+"""The version of the format of the measurements' file. It grows when a release changes what is measured or how it is
+written.
+"""
 
 _UNITS = ("file", *COLUMNS)
 """The columns of the table: the number of the binlog file, by which the rows ascend, and those of the units."""
@@ -152,7 +154,7 @@ _CONDITIONS = {"kind": np.uint8, "required": np.int32, "start": np.int64, "membe
 
 @dataclass
 class _File:
-    """The measurements of one binlog file, but for its units."""
+    """The measurements of one binlog file, without its units (rows of the tally)."""
 
     version: FileVersion | None
     index: FileIndex
@@ -164,7 +166,7 @@ class _File:
 
 @dataclass
 class _Head:
-    """The measurements of a binlog set, but for the units."""
+    """The measurements of a binlog set, without the units (rows of the tally)."""
 
     format: int
     dumpfilter: str
@@ -183,7 +185,7 @@ _HEAD = TypeAdapter(_Head)
 
 
 def write_measurements(measured: MeasuredSet, path: Path) -> None:
-    """Write measurements to a file. Raises OSError."""
+    """Write measurements to the file ``path``. Raises OSError."""
     parts = [one.measured.tallied for one in measured.files]
     whole = side_by_side(parts)
     conditions, numbers = whole.conditions.folded(np.arange(len(whole.subjects)))

@@ -17,7 +17,7 @@ from dumpfilter.spark_jobs.bandwidth.report.figures import Group, by_saving, gro
 from dumpfilter.spark_jobs.bandwidth.results import Month, Results, Totals, Ways, compression_name
 
 _NAME_WIDTH = 7
-"""The least width of the column of names."""
+"""The minimum width of the column of names."""
 TOP = 20
 """The default of ``--top``: how many rows of slaves are listed."""
 
@@ -25,13 +25,13 @@ _GAP = 2
 """The spaces between columns."""
 
 _MOST_WARNINGS = 4
-"""The most warnings that the terminal shows. The page and the JSON file have all."""
+"""The limit of the warnings that the terminal shows. The page and the JSON file have all."""
 
 
 def print_results(results: Results, console: Console, top: int = TOP) -> None:
     """Print a row for each slave or for equal slaves, one for all, the same for a month, and the remarks.
 
-    The slaves with the largest savings come first. ``top`` is the most rows of slaves.
+    The slaves with the largest savings come first. ``top`` is the limit of the rows of slaves.
     """
     source, totals, audience = results.source, results.totals, results.audience
     files = f"{len(source.files):,} file{'' if len(source.files) == 1 else 's'}"
@@ -120,9 +120,9 @@ def _month_cells(month: Month) -> Iterable[str]:
 def _print_table(
     title: str, heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], console: Console
 ) -> None:
-    """Print rows of figures, whose columns are as wide as their figures.
+    """Print rows of numbers, whose columns are as wide as their texts.
 
-    A name that does not fit beside the figures has a line of its own above them, so that no name and no figure is cut.
+    A name that does not fit beside the numbers has a line of its own above them, so that nothing is cut.
     """
     widths = [max(map(cell_len, column)) for column in zip(heads, *(cells for _, cells in rows), strict=True)]
     room = max(_NAME_WIDTH, console.width - sum(widths) - _GAP * len(widths))

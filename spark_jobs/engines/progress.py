@@ -92,7 +92,7 @@ class Progress:
 
 
 def told_of(tasks: int, nbytes: int, total: int, amount: Amount) -> str:
-    """Return the words beside the bar, given the tasks that are completed and the bytes that are read.
+    """Return the text beside the progress bar, from the number of completed tasks and the bytes read so far.
 
     >>> told_of(3, 5 << 28, 5, Amount("files", 2 << 30))
     '3 of 5 files, 1.2 of 2.0 GiB'

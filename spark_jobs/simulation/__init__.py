@@ -1,1 +1,1 @@
-"""The engines of the simulation: the traffic of a binlog set by transaction, and the evaluation of many slaves."""
+"""The jobs of a simulation: the traffic of a binlog set by transaction, and the computation for many slaves."""

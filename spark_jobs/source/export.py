@@ -35,11 +35,12 @@ _VERSION = "1"
 
 
 ROW_GROUP = 1 << 17
-"""The least rows of a row group, except a file's last one. Many small row groups make a query slow."""
+"""The minimum number of rows of a row group, except a file's last one. Many small row groups make a query slow."""
 
 ROW_GROUP_BYTES = 64 << 20
 """The bytes of values at which a row group ends, even with fewer rows. Row images can have many bytes, and each thread
-holds a row group in memory."""
+holds a row group in memory.
+"""
 
 _UNFINISHED = ".unfinished"
 """The name of the directory, in the output directory, that has the files of an export until all are complete."""
@@ -120,12 +121,12 @@ class _Export:
 
     @property
     def target(self) -> Path:
-        """The Parquet file."""
+        """The path of the Parquet file."""
         return self.output / f"{file_name(self.ranges[0].path)}.parquet"
 
     @property
     def beside(self) -> Path:
-        """The file's name until all files are complete."""
+        """The path of the Parquet file until all files are complete."""
         return self.output / _UNFINISHED / self.target.name
 
 

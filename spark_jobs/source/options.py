@@ -1,8 +1,8 @@
 """The options of the Spark data source ``binlog``: parsing, defaults and checks.
 
-The module has the filters that a query names, and the columns of a table that a query knows, too. Spark fixes the
-columns of a query when the query begins. A row of a table that was altered later has columns for which the query has no
-place, and lacks columns that the query has.
+The module also has the filters that a query names, and the columns of a table that a query knows. Spark fixes the
+columns of a query when the query begins. After an ALTER TABLE, a row may have columns that the query does not have, and
+lack columns that the query has.
 """
 
 from __future__ import annotations
@@ -97,9 +97,10 @@ _AGAIN = (
 
 
 def version_of(table: Table, family: Family) -> str:
-    """Return a text that is equal for two versions of a table whose values belong into the same fields.
+    """Return a text that identifies the columns of a table. It is equal for two versions whose values belong into the
+    same fields.
 
-    Only a change of their types tells apart columns without names.
+    Columns without names are distinguished only by their types.
     """
     return json.dumps(
         sorted(
@@ -125,7 +126,9 @@ class KnownColumns:
     versions: frozenset[str] | None
 
     def check(self, table: Table, family: Family) -> None:
-        """Raise ColumnsChanged if the structs do not have what a version of the table has."""
+        """Raise ColumnsChanged if a version of the table does not fit the structs' fields: with ``versions`` None it
+        lacks a field, else it is an unknown version.
+        """
         names = {column.name.lower(): column.name for column in table.columns}
         fields = {name.lower(): name for name in self.fields}
         if self.versions is None:
@@ -185,14 +188,15 @@ class SourceOptions:
     exploded: bool = False
     """Whether each changed row of a rows event is a row of the data source."""
     table: tuple[str, str] | None = None
-    """The database and the table whose changed rows alone are rows of the data source; None: all events."""
+    """The database and table, of which only the changed rows are rows of the data source; None: all events."""
     names: tuple[str, ...] = ()
-    """The names of the table's columns, for a binlog that does not tell names."""
+    """The names of the table's columns, for a binlog that does not record names."""
     new_columns: NewColumns = "stop"
-    """The treatment of columns that the table got after the query had fixed its columns: an error, a map of texts, or
-    nothing."""
+    """The treatment of columns that the table got after the query began: end with an error, put them into a map of
+    texts, or ignore them.
+    """
     known_columns: KnownColumns | None = None
-    """The columns that the rows of the table must have; None: any columns."""
+    """The columns of the table that the query knows; None: any columns are accepted."""
     row_types: tuple[pa.StructType, pa.StructType] | None = None
     """The types of ``before`` and ``after``; None: maps of texts.
 
@@ -227,7 +231,7 @@ class SourceOptions:
 
     @property
     def slave_of_column(self) -> dict[str, int]:
-        """The number of the slave, by the name of its column."""
+        """The index of the slave in ``slaves``, by the name of its column."""
         return {sent_column(one.name): number for number, one in enumerate(self.slaves)}
 
     @property

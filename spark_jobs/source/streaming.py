@@ -35,7 +35,7 @@ _IN_WORKER = "PYTHON_WORKER_FACTORY_SECRET"
 """A variable that Spark sets in the environment of its Python processes."""
 
 _HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
-"""The variable by which Spark knows that a Python process sends exceptions without their tracebacks."""
+"""The environment variable by which Spark knows that a Python process sends exceptions without their tracebacks."""
 
 
 def without_traceback(function: Callable[P, R]) -> Callable[P, R]:
@@ -153,7 +153,8 @@ class GrowingSet:
         return found, has_xa
 
     def for_filters(self, ranges: Sequence[Range], has_xa: bool) -> list[Range]:
-        """Return the ranges of a micro-batch with the facts that filters need.
+        """Return the ranges of a micro-batch with what filters need: the prepared XA transactions, and how the server
+        compares names.
 
         If an XA transaction ends in the ranges that was prepared before them, the earlier part of the set is read for
         the tables of the prepared transaction. Raises BinlogError.
@@ -214,7 +215,8 @@ def _size(path: str) -> int:
 
 
 def _whole(path: str, position: int, limit: int | None, *, last: bool) -> tuple[int, bool]:
-    """Return the end of the complete transactions after ``position``, and whether this end is the end of the file.
+    """Return the byte offset at which the complete transactions after ``position`` end, and whether this is the end of
+    the file.
 
     The transactions have at most ``limit`` bytes (None: no limit), but the first transaction may be larger. Only the
     ``last`` file may end with an incomplete transaction, since a server may still be writing it. Raises BinlogError.

@@ -3,10 +3,11 @@
 An output is a binlog that the split writes. A subject is a table or a statement that a filter decides about. Each
 binlog set numbers its subjects from 0.
 
-The module has the specification of a split, too, which says into which binlogs the events of a binlog set go. A split
-writes one binlog for each schema, or the binlogs that a specification file names. A named binlog has any replication
-filter, and receives the events that a slave with this filter would receive. The idea comes from WL#2387, "Binlog
-extensions". The name of a schema becomes the name of a file as servers encode it (``tablename_to_filename``).
+The module also has the specification of a split, which says into which binlogs the events of a binlog set go. A split
+writes one binlog for each schema, or the binlogs that a specification file names. A binlog of a specification has a
+replication filter, and receives the events that a slave with this filter would receive. The idea comes from MySQL's
+worklog 2387, "Binlog extensions". The name of a schema becomes the name of a file as servers encode it
+(``tablename_to_filename``).
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ REST = "@rest"
 schema name four hexadecimal digits follow every single ``@``."""
 
 MAX_LENGTH = 200
-"""The largest length of an encoded schema name, characters. File systems allow file names of 255 bytes, and a suffix
-such as ``-bin.000001.tmp`` follows the schema name."""
+"""The limit of the length of an encoded schema name, characters. File systems allow file names of 255 bytes, and a
+suffix such as ``-bin.000001.tmp`` follows the schema name.
+"""
 
 _SAFE = re.compile("[^0-9A-Za-z_]")
 _ESCAPE = re.compile("@([0-9a-f]{4})")
@@ -157,7 +159,7 @@ class Owners:
 
     @property
     def undecided(self) -> int:
-        """The number that says which outputs receive events that no filter can decide.
+        """The owner number for events that no filter can decide.
 
         Such events are incidents, events of unknown types, and rows events without a table map. In a split by filters
         every output receives them, and in a split by schema the output for events without a schema.
@@ -166,8 +168,8 @@ class Owners:
 
     @property
     def unknown_xa_ends(self) -> int:
-        """The number that says which outputs receive the XA COMMIT or XA ROLLBACK of a transaction that was prepared
-        before the binlog set begins.
+        """The owner number for the XA COMMIT or XA ROLLBACK of a transaction that was prepared before the binlog set
+        begins.
 
         The set does not show which tables such a transaction changed, so no output can be left out for certain.
         """
@@ -176,10 +178,9 @@ class Owners:
         return self.undecided
 
     def code(self, outputs: Iterable[int]) -> int:
-        """Return one number, an owner number, that stands for all of these outputs together.
+        """Return the owner number that stands for these outputs together. ``outputs`` are the outputs' numbers.
 
-        ``outputs`` are the outputs' numbers. A combination of outputs gets a new owner number when it is seen for the
-        first time.
+        A combination of outputs gets a new owner number when it is seen for the first time.
         """
         key = tuple(sorted(set(outputs)))
         found = self._codes.setdefault(key, len(self.combinations))
@@ -277,11 +278,11 @@ class Specification:
         return tuple(one.name for one in self.binlogs) + ((self.rest,) if self.rest is not None else ())
 
     def filters(self, names: NameRules) -> list[tuple[str, ReplicationFilter]]:
-        """Return the name of each named binlog with its replication filter.
+        """Return the name of each binlog with its replication filter.
 
         ``names`` says how the server compares names, such as by upper and lower case. The specification's own
-        ``lower_case_table_names`` replaces the setting in ``names``. Raises OptionError, which names the binlog, for
-        a wrong rule.
+        ``lower_case_table_names`` replaces the setting in ``names``. Raises OptionError, whose text names the binlog,
+        for a wrong rule.
         """
         return [(one.name, self._filter(one, names)) for one in self.binlogs]
 

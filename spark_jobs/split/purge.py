@@ -1,5 +1,4 @@
-"""Purge of the oldest files of one binlog that a split wrote. The split's other binlogs keep all their files (WL#2387,
-"Binlog extensions").
+"""The purge of the oldest files of one binlog that a split wrote. The split's other binlogs keep all their files.
 
 The purge records the files in the manifest, then removes their names from the index file, then deletes the files. A
 crash at any moment leaves a valid binlog set. A crash may leave files that the index file no longer names. The next
@@ -32,7 +31,7 @@ class Purged(BaseModel):
     files: tuple[str, ...]
     """The names of the purged files, oldest first."""
     bytes: int
-    """The size of the purged files."""
+    """The size of the purged files together."""
     left: tuple[str, ...]
     """The names of the binlog's files that stay."""
     finished: tuple[str, ...] = ()

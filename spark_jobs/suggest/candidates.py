@@ -39,7 +39,7 @@ SYSTEM_SCHEMAS = frozenset({"mysql", "sys", "information_schema", "performance_s
 """The servers' own schemas. A replica that ignores them can lose accounts and functions."""
 
 MOST_OF_A_KIND = 60
-"""The most candidates of one kind, those with most bytes."""
+"""The limit of the candidates of one kind. They are those with the most bytes."""
 
 _SHORTEST_PREFIX = 2
 _PREFIX = re.compile(r"_|(?<=\D)(?=\d)")
@@ -58,7 +58,7 @@ class Candidate:
     tables: frozenset[TableSubject]
     """The tables of the set that the rule is about."""
     by_current_database: bool = False
-    """Whether the rule is ``--replicate-ignore-db``, which asks statements for their current database."""
+    """Whether the rule is ``--replicate-ignore-db``, which decides about statements by their default database (USE)."""
     keeps_database: bool = False
     """Whether the rule drops the tables of the database, and lets CREATE DATABASE pass.
 
@@ -67,7 +67,9 @@ class Candidate:
 
     @property
     def breadth(self) -> int:
-        """The number of wildcards that the rule needs. Of two rules with one effect the narrower one is better."""
+        """The number of wildcards that the rule needs. Of two rules with the same effect the one with fewer is
+        better.
+        """
         of_table = (self.table is None) + self.is_prefix + self.keeps_database
         return (self.database is None) * 2 + of_table
 
@@ -113,9 +115,9 @@ def escaped(name: str) -> str:
 def candidates(
     weights: Mapping[TableSubject, int], kept: Iterable[TableSubject] = ()
 ) -> list[tuple[Candidate, int]]:
-    """Return the candidates, each with the sum of its tables' weights.
+    """Return the candidate rules, each with the bytes of its tables.
 
-    ``weights`` has the bytes of each table. No candidate is about a table of ``kept``.
+    ``weights`` has the bytes of each table. No candidate is about a table in ``kept``.
     """
     untouchable = set(kept)
     # A LIKE pattern is about the text db.table. With a dot in a name, a pattern can match tables that nobody means.

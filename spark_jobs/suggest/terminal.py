@@ -16,20 +16,20 @@ NO_CLAIM = (
     "A binlog has no SELECTs. A table that no slave applies can still be read at the source, and a table that a rule "
     "drops may be needed on the replica. Nothing here tells which tables are needed."
 )
-"""The limit of all suggestions, which every output shows."""
+"""A sentence about what suggestions cannot say, which every output shows."""
 
 SHARED = (
     "~ Each table has its share of compressed transactions with several tables, an estimate. Their exact bytes are "
     "under (several tables), as in bandwidth."
 )
-"""The meaning of the column of estimates."""
+"""A sentence that explains the column of estimates."""
 
 _LONGEST_NAMES = 60
 _REJECTED_SHOWN = 2
 
 
 def print_suggestions(found: Suggestions, console: Console, *, top: int) -> None:
-    """Print suggestions. ``top`` is the most tables to list."""
+    """Print suggestions. ``top`` is the limit of the listed tables."""
     console.print(
         f"[bold]{found.files:,} {'file' if found.files == 1 else 'files'}[/], {human_bytes(found.bytes)} of events, "
         f"written by {escape(found.server_version)}"
