@@ -166,8 +166,8 @@ def _add(reader: StatementReader, found: References, name: TableName, ctes: froz
 def _expression(reader: StatementReader, found: References) -> bool:
     depth = 0
     while not reader.at_end:
-        if reader.accept("@"):
-            reader.advance()  # A user's variable may have any name, such as @for.
+        if reader.accept("@", "."):
+            reader.advance()  # Such a name need not be quoted if it is a reserved word: @for, b.lock.
             continue
         if depth == 0:
             if reader.sees(*_AFTER_EXPRESSION):

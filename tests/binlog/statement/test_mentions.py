@@ -47,6 +47,7 @@ def spelled(name: TableName) -> str:
         ("SELECT STRAIGHT_JOIN a.i FROM a STRAIGHT_JOIN b", "a b"),
         ("INSERT INTO a ((SELECT i FROM b) EXCEPT SELECT i FROM c)", "a b c"),
         ("SELECT a.i FROM a JOIN b ON a.i = @for, c UNION SELECT @from, i FROM e", "a b c e"),
+        ("SELECT a.i FROM a JOIN b ON a.lock = b.for, c", "a b c"),
         ("ALTER TABLE a EXCHANGE PARTITION p WITH TABLE b", "a b"),
         ("CREATE TABLE c (i INT REFERENCES p (i) ON UPDATE CASCADE) SELECT * FROM z", "c z"),
     ],

@@ -293,6 +293,7 @@ LISTED = [
     ("UPDATE a x, b y FORCE INDEX FOR ORDER BY (i), a z SET z.j = 1", "a b a", True),
     ("UPDATE a JOIN b ON a.i = (SELECT 1 FROM e) JOIN c SET a.j = 1", "a b", False),
     ("UPDATE a JOIN b ON a.i = @limit AND b.i = @for SET a.j = 1", "a b", True),
+    ("UPDATE a JOIN b ON a.lock = b.left JOIN c SET a.j = 1", "a b c", True),
     ("UPDATE a, JSON_TABLE('[1]', '$[*]' COLUMNS (k INT PATH '$')) jt SET a.j = 1", "a .*", True),
 ]
 
