@@ -10,8 +10,9 @@ Spark finds the data source by the package ``pyspark_binlog``. docs/spark-source
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -118,6 +119,10 @@ class BinlogReader(DataSourceReader):
 
     @without_traceback
     def _push(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Accept the conditions that the data source evaluates exactly as Spark would, and return the others.
+
+        ``filters`` are conditions of the query's WHERE clause. Spark evaluates the returned ones.
+        """
         found = [(one, predicate_of(one, self._options.types)) for one in filters]
         self._predicates = cheap_first(predicate for _, predicate in found if predicate is not None)
         return [one for one, predicate in found if predicate is None]
@@ -145,7 +150,7 @@ class BinlogReader(DataSourceReader):
             _log.warning("%s; the rest of its range is skipped", error)
 
 
-class _OptionalPushdown:
+class _OptionalPushdown(functools.partial[Iterable[Filter]]):
     """A method ``pushFilters`` that Spark accepts with filter pushdown on and off.
 
     Spark refuses a reader with a method ``pushFilters`` of its own while ``spark.sql.python.filterPushdown.enabled`` is
@@ -154,16 +159,6 @@ class _OptionalPushdown:
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
-
-    def __init__(self, push: Callable[[list[Filter]], Iterable[Filter]]) -> None:
-        self._push = push
-
-    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Accept the conditions that the data source evaluates exactly as Spark would, and return the others.
-
-        ``filters`` are conditions of the query's WHERE clause. Spark evaluates the returned ones.
-        """
-        return self._push(filters)
 
 
 def _typed_by(schema: StructType, options: SourceOptions, *, is_stream: bool) -> SourceOptions:

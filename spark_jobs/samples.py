@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import zstandard
@@ -32,6 +33,21 @@ class Samples:
         if raw:
             before = self.sizes.get(name, (0, 0))
             self.sizes[name] = before[0] + raw, before[1] + compressed
+
+    def take_in_turn(self, data: Mapping[str, Callable[[], bytes]], turn: int) -> None:
+        """Compress samples of schemas, of which functions return the bytes, up to about :data:`MOST` bytes.
+
+        Each ``turn`` begins with another schema, so that every schema has samples in the end.
+        """
+        names = sorted(data)
+        first = turn % max(len(names), 1)
+        left = MOST
+        for name in names[first:] + names[:first]:
+            if left <= 0:
+                return
+            sample = data[name]()
+            self.take(name, sample)
+            left -= len(sample)
 
     def add(self, other: Samples) -> None:
         """Add the samples of another part of the binlogs."""

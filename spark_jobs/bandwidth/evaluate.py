@@ -7,15 +7,15 @@ the tally is a unit. A slave's traffic is a sum over the units that its filter s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.analyse.inspection.by_heading import HeadingSums, OverTimeOptions
-from dumpfilter.analyse.inspection.by_heading import OverTime as BytesOverTime
+from dumpfilter.analyse.inspection.by_heading import HeadingSums, OverTimeOptions, over_time
 from dumpfilter.analyse.report.audience import Audience
 from dumpfilter.analyse.report.headings import Headings
-from dumpfilter.analyse.report.periods import Division
+from dumpfilter.analyse.report.periods import Division, OverTime, Period
 from dumpfilter.analyse.traffic.facts import Facts, Mask, SubjectFlags
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.format import Family
@@ -27,9 +27,7 @@ from dumpfilter.spark_jobs.bandwidth.measured_set import Asked, Measured
 from dumpfilter.spark_jobs.bandwidth.results import (
     PACKET_BYTES,
     Figures,
-    OverTime,
     Peak,
-    Period,
     RealReplica,
     RuleSaving,
     SlaveFigures,
@@ -90,23 +88,24 @@ class Evaluate:
         """The units (entries of the tally) that a slave without a filter is sent."""
         return self.tallied.sent(None)
 
-    def tables(self, mask: Mask) -> tuple[TableFigures, ...]:
-        """Return the traffic of each table in the units (entries of the tally) that ``mask`` selects, largest first."""
-        bytes, events, transactions = (
-            self.headings.sums(column, mask)
-            for column in (self.tallied.bytes, self.tallied.events, self.tallied.transactions)
+    def tables(self) -> tuple[TableFigures, ...]:
+        """Return the traffic of each table in the binlog, the largest first."""
+        mask, tallied = self.everything, self.tallied
+        columns = (
+            self.headings.sums(column, mask).tolist()
+            for column in (tallied.bytes, tallied.events, tallied.transactions)
         )
         found = [
             TableFigures(
                 name=one.name,
                 database=one.database,
                 table=one.table,
-                bytes=int(bytes[k]),
-                events=int(events[k]),
-                transactions=int(transactions[k]),
+                bytes=nbytes,
+                events=events,
+                transactions=transactions,
             )
-            for k, one in enumerate(self.headings.all)
-            if events[k]
+            for one, nbytes, events, transactions in zip(self.headings.all, *columns, strict=True)
+            if events
         ]
         return tuple(sorted(found, key=lambda one: (-one.bytes, one.name)))
 
@@ -120,7 +119,7 @@ class Evaluate:
             tallied.bucket[mask],
             np.repeat(tallied.bytes[mask, None], 3, axis=1),
         )
-        return tuple(_over_time(found, by) for by in Division)
+        return tuple(_with_others(over_time(found, OverTimeOptions(by))) for by in Division)
 
     def series(self, values: Floats) -> Ints:
         """Return the sums of a value of each unit (entry of the tally) in each time bucket.
@@ -129,8 +128,12 @@ class Evaluate:
         """
         if not len(self.buckets):
             return np.zeros(0, np.int64)
-        places = np.clip(np.searchsorted(self.buckets, self.tallied.bucket), 0, len(self.buckets) - 1)
-        return np.rint(np.bincount(places, weights=values, minlength=len(self.buckets))).astype(np.int64)
+        return np.rint(np.bincount(self._place, weights=values, minlength=len(self.buckets))).astype(np.int64)
+
+    @cached_property
+    def _place(self) -> Ints:
+        """For each unit, the index of its time bucket in ``buckets``."""
+        return np.clip(np.searchsorted(self.buckets, self.tallied.bucket), 0, len(self.buckets) - 1)
 
     def received(self, flags: SubjectFlags | None, origin: OriginFilter | None, number: int) -> Floats:
         """Return for each unit the bytes that the reader for whom the report is receives.
@@ -149,38 +152,22 @@ class Evaluate:
     def __call__(self, asked: Asked) -> tuple[SlaveFigures, tuple[int, ...]]:
         """Return the traffic figures of one slave, and the bytes that it receives in each time bucket."""
         tallied, definition = self.tallied, asked.definition
-        origin = definition.origin
-        flags = self._flags[asked.number]
-        everything = tallied.sent(None, origin)
-        sent = tallied.sent(flags, origin, self._numbers[asked.number])
-        unsure = sent & tallied.unsure(flags)
-        figures = _figures(tallied, sent)
-        names, weights = self.headings.names, self.headings.sums(tallied.bytes, sent)
-        order = sorted(np.flatnonzero(weights).tolist(), key=lambda k: (-int(weights[k]), names[k]))
-        number = self._numbers[asked.number]
-        of_time = self.series(self.received(flags, origin, number))
-        whole_of_time = self.series(self.received(None, origin, number))
-        real_replica = self._real_replica(flags, number)
+        origin, flags, number = definition.origin, self._flags[asked.number], self._numbers[asked.number]
+        everything, sent = tallied.sent(None, origin), tallied.sent(flags, origin, number)
+        of_tables = zip(self.headings.names, self.headings.sums(tallied.bytes, sent).tolist(), strict=True)
+        of_time, whole_of_time = (self.series(self.received(one, origin, number)) for one in (flags, None))
         sets = self._sets(flags)
-        savings = []
-        for rule, rest in zip(definition.rules, asked.without, strict=True):
-            other, other_number = self._flags[rest], self._numbers[rest]
-            of_other = self._real_replica(other, other_number)
-            if self.audience is Audience.REPLICAS and real_replica is not None and of_other is not None:
-                without, now = of_other.bytes, real_replica.bytes
-            else:
-                without = int(tallied.bytes[tallied.sent(other, origin, other_number)].sum())
-                now = figures.bytes
-            savings.append(RuleSaving(rule=rule, bytes_without=without, saving=without - now))
+        now = self._bytes(flags, origin, number)
+        without = [self._bytes(self._flags[rest], origin, self._numbers[rest]) for rest in asked.without]
         made = SlaveFigures(
             name=definition.name,
             server_id=definition.server_id,
             semantics=definition.semantics.value,
             rules=definition.rules,
             no_filter=_figures(tallied, everything),
-            master_side=figures,
-            real_replica=real_replica,
-            undecided_events=int(tallied.undecided[unsure].sum()),
+            master_side=_figures(tallied, sent),
+            real_replica=self._real_replica(flags, number),
+            undecided_events=int(tallied.undecided[sent & tallied.unsure(flags)].sum()),
             compressed_no_filter=self._compressed(everything),
             compressed=self._compressed(sent),
             split=sum(self._schema_bytes[name] for name in sets),
@@ -189,41 +176,66 @@ class Evaluate:
             ),
             peak_no_filter=self._peak(whole_of_time),
             peak=self._peak(of_time),
-            rule_savings=tuple(savings),
-            tables=tuple(TableShare(table=names[k], bytes=int(weights[k])) for k in order),
+            rule_savings=tuple(
+                RuleSaving(rule=rule, bytes_without=nbytes, saving=nbytes - now)
+                for rule, nbytes in zip(definition.rules, without, strict=True)
+            ),
+            tables=tuple(
+                TableShare(table=name, bytes=nbytes)
+                for name, nbytes in sorted(of_tables, key=lambda item: (-item[1], item[0]))
+                if nbytes
+            ),
             nothing_passes=nothing_passes(flags, self._on_tables),
         )
         return made, tuple(of_time.tolist())
+
+    def _bytes(self, flags: SubjectFlags | None, origin: OriginFilter | None, number: int) -> int:
+        """Return the bytes that the reader for whom the report is receives."""
+        replica = self._real_replica(flags, number) if self.audience is Audience.REPLICAS else None
+        if replica is not None:
+            return replica.bytes
+        return int(self.tallied.bytes[self.tallied.sent(flags, origin, number)].sum())
 
     def _real_replica(self, flags: SubjectFlags | None, number: int) -> RealReplica | None:
         if flags is not None and not self.has_gtids:
             return None
         tallied = self.tallied
         passing = tallied.sent(flags, None, number)
-        everything, sent = _figures(tallied, self.everything), _figures(tallied, passing)
         stand_ins = tallied.stand_ins_for(flags, number)
-        packets = sent.events + self._events_of_stand_in * stand_ins.number
         of_stand_ins = stand_ins.nbytes + PACKET_BYTES * self._events_of_stand_in * stand_ins.number
+        nbytes, compressed = self._in_packets(passing)
+        from_source, compressed_from_source = self._from_source
         return RealReplica(
-            bytes=sent.bytes + stand_ins.nbytes + PACKET_BYTES * packets,
-            compressed=of_stand_ins + self._compressed_alone(passing),
-            compressed_from_source=self._compressed_alone(self.everything),
+            bytes=nbytes + of_stand_ins,
+            compressed=compressed + of_stand_ins,
+            compressed_from_source=compressed_from_source,
             bytes_gtid=stand_ins.nbytes,
             stand_ins=stand_ins.number,
-            bytes_from_source=everything.bytes + PACKET_BYTES * everything.events,
+            bytes_from_source=from_source,
             is_upper_bound=self._is_mariadb and stand_ins.number > 0,
+        )
+
+    @cached_property
+    def _from_source(self) -> tuple[int, int]:
+        return self._in_packets(self.everything)
+
+    def _in_packets(self, mask: Mask) -> tuple[int, int]:
+        """Return the bytes in MySQL's protocol, as they are and estimated with each transaction compressed alone."""
+        tallied = self.tallied
+        nbytes, events = tallied.bytes[mask], tallied.events[mask]
+        ratios = np.minimum(self._factor * self._ratios[tallied.condition[mask]], 1)
+        packets = _PACKETS_OF_COMPRESSED * tallied.transactions[mask]
+        return (
+            int((nbytes + PACKET_BYTES * events).sum()),
+            round(float((nbytes * ratios + PACKET_BYTES * packets).sum())),
         )
 
     def _peak(self, series: Ints) -> Peak | None:
         if not len(series) or not series.any():
             return None
-        k = int(np.argmax(series))
-        seconds = self.tallied.bucket_seconds
-        return Peak(
-            start=int(self.buckets[k]) * seconds,
-            bytes=int(series[k]),
-            bytes_per_second=int(series[k]) / seconds,
-        )
+        k, seconds = int(np.argmax(series)), self.tallied.bucket_seconds
+        nbytes = int(series[k])
+        return Peak(start=int(self.buckets[k]) * seconds, bytes=nbytes, bytes_per_second=nbytes / seconds)
 
     def _sets(self, flags: SubjectFlags | None) -> list[str]:
         """Return the encoded names of the schemas whose binlogs the slave would need after a split by schema."""
@@ -238,13 +250,6 @@ class Evaluate:
     def _compressed(self, mask: Mask) -> int:
         tallied = self.tallied
         return round(float((tallied.bytes[mask] * self._ratios[tallied.condition[mask]]).sum()))
-
-    def _compressed_alone(self, mask: Mask) -> int:
-        """Return the estimated bytes for a real replica, with each transaction compressed alone."""
-        tallied = self.tallied
-        ratios = np.minimum(self._factor * self._ratios[tallied.condition[mask]], 1)
-        packets = _PACKETS_OF_COMPRESSED * tallied.transactions[mask]
-        return round(float((tallied.bytes[mask] * ratios + PACKET_BYTES * packets).sum()))
 
 
 def nothing_passes(flags: SubjectFlags | None, on_tables: Ints) -> bool:
@@ -263,20 +268,17 @@ def _figures(tallied: Facts, mask: Mask) -> Figures:
     )
 
 
-def _over_time(found: HeadingSums, by: Division) -> OverTime:
-    made = BytesOverTime.of(found, OverTimeOptions(by))
-    names = made.names[:_MOST_NAMES_OVER_TIME]
-    others = set(made.names[_MOST_NAMES_OVER_TIME:])
-    return OverTime(
-        by=by,
-        period_seconds=made.seconds,
-        names=names,
-        periods=tuple(
-            Period(
-                start=start,
-                bytes={name: nbytes for name, nbytes in found.items() if name not in others}
-                | ({"others": sum(found.get(name, 0) for name in others)} if others else {}),
-            )
-            for start, found in made.periods.items()
-        ),
+def _with_others(found: OverTime) -> OverTime:
+    """Return bytes over time in which all names beyond the largest are one, ``others``."""
+    names, others = found.names[:_MOST_NAMES_OVER_TIME], set(found.names[_MOST_NAMES_OVER_TIME:])
+    if not others:
+        return found
+    periods = tuple(
+        Period(
+            start=one.start,
+            bytes={name: nbytes for name, nbytes in one.bytes.items() if name not in others}
+            | {"others": sum(one.bytes.get(name, 0) for name in others)},
+        )
+        for one in found.periods
     )
+    return found.model_copy(update={"names": names, "periods": periods})

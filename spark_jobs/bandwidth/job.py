@@ -175,7 +175,6 @@ def evaluate_slaves(
     if numbers is None:
         return None
     evaluate = Evaluate(measured.measured, flags, indexed.family, numbers)
-    everything = evaluate.everything
     evaluate.audience = _audience(options.audience, evaluate, flags[: len(asked)])
     found = [evaluate(one) for one in asked]
     warnings = filter_warnings(
@@ -195,7 +194,7 @@ def evaluate_slaves(
         audience=evaluate.audience,
         totals=totals_of(figures, source.active_seconds, evaluate.audience),
         measured_at=measured.measured_at,
-        tables=evaluate.tables(everything),
+        tables=evaluate.tables(),
         series=Series(
             no_filter=tuple(evaluate.series(evaluate.received(None, None, 0)).tolist()),
             slaves={one.name: series for one, series in found},

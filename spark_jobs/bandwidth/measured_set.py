@@ -13,7 +13,7 @@ import itertools
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,14 +21,15 @@ from pathlib import Path
 import numpy as np
 
 from dumpfilter.analyse.report.audience import Audience
+from dumpfilter.analyse.report.periods import PERIODS
 from dumpfilter.analyse.traffic.facts import Facts, SubjectFlags, flags_of, side_by_side
 from dumpfilter.analyse.traffic.tally import Tally
+from dumpfilter.analyse.traffic.transactions import GivenFilter
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import render
 from dumpfilter.dump.cut import RANGE_SIZE
-from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.addresses import file_name
@@ -45,7 +46,7 @@ from dumpfilter.spark_jobs.ranges.range_index import (
     state_of_thread,
 )
 from dumpfilter.spark_jobs.ranges.ranges import Block, Range, amount_of, grouped
-from dumpfilter.spark_jobs.samples import CHUNK, MOST, WHOLE, Samples, compressed_size
+from dumpfilter.spark_jobs.samples import CHUNK, WHOLE, Samples, compressed_size
 from dumpfilter.spark_jobs.split.assign import Assigner, Share
 from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, Owners, schemas_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -88,11 +89,9 @@ def _version(path: str) -> FileVersion | None:
     return FileVersion(path, size, modified, digest.hexdigest())
 
 
-GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
-
 _PAYLOAD_OVERHEAD = 100
 """About the bytes of a compressed transaction's Gtid event, and of the head of its Transaction_payload event."""
-_ALONE = "/"
+ALONE = "/"
 """The name of samples of transactions that are compressed each alone. No schema has the name, since the names of
 schemas are those of files."""
 MOST_UNITS = 4_000_000
@@ -157,14 +156,9 @@ class Measured:
         return min(compressed / raw, 1.0) if raw else 1.0
 
     @property
-    def transactions(self) -> tuple[int, int]:
-        """The bytes of sampled transactions before and after compression, each transaction alone."""
-        return self.samples.sizes.get(_ALONE, (0, 0))
-
-    @property
     def transaction_factor(self) -> float:
         """How many times larger transactions are that are compressed each alone, compared with blocks of a chunk."""
-        raw, compressed = self.transactions
+        raw, compressed = self.samples.sizes.get(ALONE, (0, 0))
         return max(compressed / raw / self.ratio(), 1.0) if raw else 1.0
 
 
@@ -179,22 +173,40 @@ def merged(parts: Sequence[Measured]) -> Measured:
     return found
 
 
+@dataclass(frozen=True)
+class BandwidthOptions(ReadOptions):
+    """The options of a bandwidth job. Without ``bucket_seconds`` a bucket is a minute. Buckets of short binlogs are
+    shorter, and those of long binlogs are longer."""
+
+    bucket_seconds: int | None = None
+    price_per_gb: float | None = None
+    """The price of a gigabyte (10^9 bytes) of traffic, for the price of a month; None: no price."""
+    audience: Audience | None = None
+    """The readers for whom the report is; None: real replicas, if the binlogs can be filtered for them."""
+    most_units: int = MOST_UNITS
+    """The number of units (entries of the tally) above which tasks add up counts that all filters treat alike.
+
+    The results that travel to the driver stay small, but every process must then ask every filter. The measurements
+    then hold for filters with the same verdicts only.
+    """
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The options on which measurements depend, other than the length of a time bucket."""
+        return self.on_corrupt, self.verify, self.range_size, self.block_size
+
+
 @dataclass(frozen=True, kw_only=True)
 class MeasureRanges(ReadRanges):
     """A picklable task that measures some ranges (parts of binlog files) for all filters."""
 
+    options: BandwidthOptions = BandwidthOptions()
     job: str
     filters: tuple[GivenFilter, ...]
     bucket_seconds: int
     unknown_xa_schemas: tuple[str, ...] = ()
     nbytes: int = 0
-    """The number of bytes of all ranges, of which each task reads a part."""
-    most_units: int = MOST_UNITS
-    """The number of units (entries of the tally) of all tasks together above which a task adds up counts that all
-    filters treat alike. A task has the share of its bytes.
-
-    The results that travel to the driver stay small. But they hold for these filters only, and every thread must ask
-    every filter."""
+    """The number of bytes of all ranges. A task has the share of its bytes in ``options.most_units``."""
 
     def __call__(self, ranges: Iterable[Range]) -> dict[int, Measured]:
         """Read the ranges, and return the measurements of each file by its number. Raises BinlogError with file and
@@ -208,12 +220,21 @@ class MeasureRanges(ReadRanges):
             samples, schema_bytes = Samples(), Counter[str]()
             with open_file(path) as file:
                 for wanted in some:
-                    self._measure(file, wanted, state, schema_bytes, samples)
+                    assigner = Assigner(state.owners)
+                    for k, block in enumerate(self.blocks(file, wanted, state.subjects, state.sources)):
+                        state.tally.add(block.segment, file.read)
+                        shares = {
+                            state.owners.names[share.output]: share
+                            for share in assigner.assign(block.segment, file.read)
+                        }
+                        schema_bytes.update({name: share.size for name, share in shares.items()})
+                        if not k:
+                            _compress(file, block, shares, wanted.number, samples)
             # The driver adds up equal units, of which the part of a file has few.
             tallied = state.tally.take(add_up=False)
             by_file[number] = Measured(tallied, dict(schema_bytes), samples)
         units = sum(len(found.tallied.condition) for found in by_file.values())
-        if units * max(self.nbytes, nbytes) > self.most_units * nbytes:
+        if units * max(self.nbytes, nbytes) > self.options.most_units * nbytes:
             for found in by_file.values():
                 found.tallied = found.tallied.folded(state.flags_of(found.tallied))
         return by_file
@@ -228,30 +249,8 @@ class MeasureRanges(ReadRanges):
         subjects, sources = Subjects(), SourceNumbers()
         given = tuple((TableFlags(one, subjects), origin) for one, origin in self.filters)
         tally = Tally(subjects, sources, filters=given, bucket_seconds=self.bucket_seconds, any_origin=True)
-        return _ThreadState(
-            subjects,
-            sources,
-            tally,
-            given,
-            BY_SCHEMA.owners(subjects, DEFAULT_NAMES, self.unknown_xa_schemas),
-        )
-
-    def _measure(
-        self,
-        file: BinlogFile,
-        wanted: Range,
-        state: _ThreadState,
-        schema_bytes: Counter[str],
-        samples: Samples,
-    ) -> None:
-        assigner = Assigner(state.owners)
-        for number, block in enumerate(self.blocks(file, wanted, state.subjects, state.sources)):
-            state.tally.add(block.segment, file.read)
-            shares = assigner.assign(block.segment, file.read)
-            for share in shares:
-                schema_bytes[state.owners.names[share.output]] += share.size
-            if not number:
-                _compress(file, block, shares, state.owners, wanted.number, samples)
+        owners = BY_SCHEMA.owners(subjects, DEFAULT_NAMES, self.unknown_xa_schemas)
+        return _ThreadState(subjects, sources, tally, given, owners)
 
 
 @dataclass(frozen=True)
@@ -277,12 +276,11 @@ class _ThreadState:
 
 
 def _compress(
-    file: BinlogFile, block: Block, shares: Sequence[Share], owners: Owners, turn: int, samples: Samples
+    file: BinlogFile, block: Block, shares: Mapping[str, Share], turn: int, samples: Samples
 ) -> None:
     """Compress samples of a block of events, for each schema separately, to estimate compression ratios.
 
-    A schema's samples are taken from the events that a split by schema would write for this schema. Each range begins
-    with another schema, so that every schema has samples.
+    A schema's samples are taken from the events that a split by schema would write for this schema.
     """
     segment = block.segment
     whole = block.data[: min(CHUNK, segment.end - segment.start)].tobytes()
@@ -291,18 +289,11 @@ def _compress(
     begin = 0
     for end in ends[ends <= len(whole)].tolist() or [len(whole)]:
         one = block.data[begin:end].tobytes()
-        samples.count(_ALONE, len(one), min(len(one), compressed_size(one) + _PAYLOAD_OVERHEAD))
+        samples.count(ALONE, len(one), min(len(one), compressed_size(one) + _PAYLOAD_OVERHEAD))
         begin = end
-    left = MOST
-    # The numbers of the outputs depend on what this thread has read before, but the samples must not.
-    shares = sorted(shares, key=lambda share: owners.names[share.output])
-    start = turn % max(len(shares), 1)
-    for share in [*shares[start:], *shares[:start]]:
-        if left <= 0:
-            return
-        data = _beginning(share, block, file)
-        samples.take(owners.names[share.output], data)
-        left -= len(data)
+    samples.take_in_turn(
+        {name: partial(_beginning, share, block, file) for name, share in shares.items()}, turn
+    )
 
 
 def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
@@ -315,45 +306,18 @@ def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
 
 
 _MOST_BUCKETS = 3000
-"""The largest number of time buckets. Longer binlogs get longer buckets, unless the user sets their length."""
+"""The largest number of time buckets of a minute and longer. Longer binlogs get longer buckets, unless the user sets
+their length."""
 
-_LENGTHS = (60, 300, 900, 3600, 6 * 3600, 86_400)
-"""The default lengths of a time bucket, seconds. The job takes the shortest length that does not make too many
-buckets."""
-
-_SHORT_LENGTHS = (1, 5, 15)
 _SHORT_BUCKETS = 60
-"""The largest number of buckets of a length in _SHORT_LENGTHS. A bucket of a minute would hide the peaks of binlogs
-that span less than a quarter of an hour, and a peak could be below the average."""
+"""The largest number of buckets shorter than a minute. A bucket of a minute would hide the peaks of binlogs that span
+less than a quarter of an hour, and a peak could be below the average."""
 
 _SLICES = 16
 """The largest number of Spark tasks that ask filters about tables, because each task costs time to start."""
 
 _DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
 """The bits of a verdict on which the figures depend."""
-
-
-@dataclass(frozen=True)
-class BandwidthOptions(ReadOptions):
-    """The options of a bandwidth job. Without ``bucket_seconds`` a bucket is a minute. Buckets of short binlogs are
-    shorter, and those of long binlogs are longer."""
-
-    bucket_seconds: int | None = None
-    price_per_gb: float | None = None
-    """The price of a gigabyte (10^9 bytes) of traffic, for the price of a month; None: no price."""
-    audience: Audience | None = None
-    """The readers for whom the report is; None: real replicas, if the binlogs can be filtered for them."""
-    most_units: int = MOST_UNITS
-    """The number of units (entries of the tally) above which tasks add up counts that all filters treat alike.
-
-    The results that travel to the driver stay small, but every process must then ask every filter. The measurements
-    then hold for filters with the same verdicts only.
-    """
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """The options on which measurements depend, other than the length of a time bucket."""
-        return self.on_corrupt, self.verify, self.range_size, self.block_size
 
 
 @dataclass(frozen=True)
@@ -453,13 +417,8 @@ def ask_filters(
 
     ``run`` runs the tasks. With many slaves this step takes long.
     """
-    ask = partial(_flags_of, subjects=subjects)
-    amount = Amount("filters")
-    return run(ask, filters, "asking filters", slices=min(len(filters), _SLICES), amount=amount)
-
-
-def _flags_of(given: GivenFilter, *, subjects: tuple[Subject, ...]) -> SubjectFlags | None:
-    return flags_of(TableFlags(given[0], Subjects()), subjects)
+    ask, amount = partial(flags_of, subjects=subjects), Amount("filters", slices=min(len(filters), _SLICES))
+    return run(ask, [one for one, _ in filters], "asking filters", amount=amount)
 
 
 def measure_set(
@@ -506,14 +465,12 @@ def measure_set(
     _, filters = ask(slaves, indexed.names)
     groups = grouped(indexed.ranges, options.range_size, cores_of(run)) if indexed.ranges else []
     measure = MeasureRanges(
+        options=options,
         job=uuid.uuid4().hex,
         filters=tuple(filters),
         bucket_seconds=options.bucket_seconds or default_bucket_seconds(indexed),
         unknown_xa_schemas=schemas_among(indexed.subjects),
         nbytes=indexed.nbytes,
-        most_units=options.most_units,
-        verify=options.verify_ranges,
-        block_size=options.block_size,
     )
     parts: dict[int, list[Measured]] = {}
     for of_group in run(measure, groups, "measuring", amount=amount_of(indexed.ranges)):
@@ -548,12 +505,12 @@ def _known(kept: MeasuredSet, versions: Sequence[FileVersion | None]) -> dict[in
 
 
 def default_bucket_seconds(indexed: IndexedSet) -> int:
-    """Return the length of a time bucket for the time that a set spans, seconds."""
+    """Return the shortest length of a time bucket, seconds, in :data:`PERIODS` that does not make too many buckets."""
     seconds = active_seconds(indexed.times)
-    for length in _SHORT_LENGTHS:
-        if seconds <= length * _SHORT_BUCKETS:
+    for length in PERIODS:
+        if seconds <= length * (_SHORT_BUCKETS if length < 60 else _MOST_BUCKETS):
             return length
-    return next((length for length in _LENGTHS if seconds <= length * _MOST_BUCKETS), _LENGTHS[-1])
+    return PERIODS[-1]
 
 
 def _marks(version: FileVersion | None) -> Iterator[tuple[object, ...]]:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from dumpfilter.analyse.report.audience import Audience
 from dumpfilter.analyse.report.month import GIGABYTE, bytes_of_month, remark_on_month
 from dumpfilter.analyse.report.parquet import UnixTime
-from dumpfilter.analyse.report.periods import Division
+from dumpfilter.analyse.report.periods import OverTime
 from dumpfilter.analyse.report.text import human_bytes, human_percent, share
 from dumpfilter.base.printable import visible
 from dumpfilter.spark_jobs.ranges.range_index import Damage
@@ -267,25 +267,6 @@ class SourceFigures(_Model):
     written. Averages are bytes divided by these seconds. It is 0 if all events have the same time."""
 
 
-class Period(_Model):
-    """The bytes of a period, by the name of a schema or table."""
-
-    start: int
-    """The beginning of the period, Unix seconds."""
-    bytes: dict[str, int]
-
-
-class OverTime(_Model):
-    """The bytes of schemas or tables in the binlog in periods of time, before any filter."""
-
-    by: Division
-    period_seconds: int
-    names: tuple[str, ...]
-    """The schemas or tables with most bytes, the largest first. All others are ``others``."""
-    periods: tuple[Period, ...]
-    """The periods with traffic."""
-
-
 class Results(_Model):
     """All results of a bandwidth job. The number ``format`` grows when a release changes the meaning of a field."""
 
@@ -308,7 +289,7 @@ class Results(_Model):
     """The figures of all tables, the largest first."""
     series: Series
     over_time: tuple[OverTime, ...] = ()
-    """The bytes by schema, and by table."""
+    """The bytes by schema, and by table. Those beyond the largest have the name ``others`` in each period."""
     skipped: tuple[Damage, ...] = ()
     """The damaged files that were skipped, or whose rest was skipped (``--on-corrupt skip``)."""
     warnings: tuple[str, ...] = ()

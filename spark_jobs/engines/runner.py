@@ -22,12 +22,14 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Amount:
-    """The amount of work that a progress bar shows."""
+    """The amount of work of a job, which a progress bar shows."""
 
     unit: str = "tasks"
     """The noun for the tasks, in the plural, such as "files"."""
     nbytes: int | None = None
     """The bytes that all tasks together read. None: unknown."""
+    slices: int | None = None
+    """The number of Spark tasks among which the work is divided; None: one for each of the job's tasks."""
 
 
 TASKS = Amount()
@@ -37,33 +39,21 @@ TASKS = Amount()
 class Runner(Protocol):
     """A function that calls ``function`` with each of ``tasks``, on Spark or here, and returns the list of results.
 
-    ``label`` describes the work to the user, and ``amount`` says how much work it is. ``slices`` is the number of Spark
-    tasks among which the work is divided (None: one for each of ``tasks``). The results are in the order of ``tasks``.
-    If some tasks raise a DumpfilterError, the first one in this order is raised.
+    ``label`` describes the work to the user, and ``amount`` says how much work it is. The results are in the order of
+    ``tasks``. If some tasks raise a DumpfilterError, the first one in this order is raised.
     """
 
     def __call__(
-        self,
-        function: Callable[[T], R],
-        tasks: Sequence[T],
-        label: str,
-        *,
-        slices: int | None = None,
-        amount: Amount = TASKS,
+        self, function: Callable[[T], R], tasks: Sequence[T], label: str, *, amount: Amount = TASKS
     ) -> list[R]: ...
 
 
 def run_here(
-    function: Callable[[T], R],
-    tasks: Sequence[T],
-    label: str,
-    *,
-    slices: int | None = None,
-    amount: Amount = TASKS,
+    function: Callable[[T], R], tasks: Sequence[T], label: str, *, amount: Amount = TASKS
 ) -> list[R]:
     """Call ``function`` with each task in this process, one after the other, without Spark. Return the results.
 
-    This function is a :class:`Runner`. ``label``, ``slices`` and ``amount`` have no effect.
+    This function is a :class:`Runner`. ``label`` and ``amount`` have no effect.
     """
     return [translated(function, task) for task in tasks]
 
@@ -71,14 +61,6 @@ def run_here(
 def cores_of(run: Runner) -> int:
     """Return how many tasks a runner runs at the same time, which its attribute ``cores`` tells (default 1)."""
     return max(1, int(getattr(run, "cores", 1)))
-
-
-def slices_for(nbytes: int, each: int, tasks: int) -> int:
-    """Return into how many Spark tasks to divide ``tasks`` pieces of work that together read ``nbytes`` bytes.
-
-    A Spark task should read about ``each`` bytes, because the start of a Spark task has a fixed cost.
-    """
-    return max(1, min(tasks, -(-nbytes // each)))
 
 
 def translated(function: Callable[[T], R], task: T) -> R:

@@ -40,15 +40,9 @@ class ThreadRunner:
         self._progress = Progress(console)
 
     def __call__(
-        self,
-        function: Callable[[T], R],
-        tasks: Sequence[T],
-        label: str,
-        *,
-        slices: int | None = None,
-        amount: Amount = TASKS,
+        self, function: Callable[[T], R], tasks: Sequence[T], label: str, *, amount: Amount = TASKS
     ) -> list[R]:
-        """Call ``function`` with each task, and return the results in order. ``slices`` has no effect.
+        """Call ``function`` with each task, and return the results in order.
 
         After an error no later task begins. Earlier tasks are done, since the error of the first task is the one to
         report. After Ctrl-C no further task begins, and running tasks end at their next step.

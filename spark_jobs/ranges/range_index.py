@@ -101,10 +101,10 @@ class FileIndex:
     """The number of the file in the binlog set, from 0."""
     path: str
     name: str
-    size: int
-    modified: int
+    size: int = 0
+    modified: int = 0
     """The time of the last write to the file, nanoseconds since 1970."""
-    format_description: bytes
+    format_description: bytes = b""
     """The whole format description event; empty when the file could not be opened."""
     bounds: tuple[int, ...] = ()
     """The offsets in ascending order that divide the file into ranges, one range between each two neighbours.
@@ -178,9 +178,10 @@ def index_file(number: int, path: str, *, last: bool, options: ReadOptions = DEF
         if not skip or isinstance(error, BinlogUnreadable):
             raise
         name = path.rpartition("/")[2]
-        return FileIndex(number, path, name, 0, 0, b"", damage=Damage(name, None, error.what))
+        return FileIndex(number, path, name, damage=Damage(name, None, error.what))
     with file:
-        index = FileIndex(number, path, file.name, 0, 0, file.format_description.raw, end=file.first_event)
+        index = FileIndex(number, path, file.name)
+        index.format_description, index.end = file.format_description.raw, file.first_event
         try:
             # Ranges must end before the first event with a wrong checksum. Without skipping, the tasks that read the
             # ranges check checksums.
@@ -201,7 +202,7 @@ def index_part(path: str, start: int, end: int, *, range_size: int) -> tuple[lis
     The part begins and ends between two transactions, or begins before the first event. Raises BinlogError.
     """
     with open_file(path) as file:
-        index = FileIndex(0, path, file.name, 0, 0, b"", end=max(start, file.first_event))
+        index = FileIndex(0, path, file.name, end=max(start, file.first_event))
         if index.end < end:
             _read(index, file, range_size, BLOCK_SIZE, verify=False, last=True, whole=False, end=end)
     bounds = [start, *_closed(index)[1:-1], end]
@@ -503,16 +504,16 @@ S = TypeVar("S")
 class ReadRanges:
     """The base class of picklable tasks that read ranges (parts of binlog files)."""
 
-    verify: bool = True
-    """Whether the events' checksums are checked."""
-    block_size: int = BLOCK_SIZE
-    """The number of bytes of a range that a task reads at a time."""
+    options: ReadOptions
 
     def blocks(
         self, file: BinlogFile, wanted: Range, subjects: Subjects, sources: SourceNumbers
     ) -> Iterator[Block]:
         """Yield the blocks of a range of an open file (:func:`~dumpfilter.spark_jobs.ranges.ranges.blocks_of`)."""
-        return blocks_of(file, wanted, subjects, sources, verify=self.verify, block_size=self.block_size)
+        options = self.options
+        return blocks_of(
+            file, wanted, subjects, sources, verify=options.verify_ranges, block_size=options.block_size
+        )
 
 
 class _OfThread(threading.local):

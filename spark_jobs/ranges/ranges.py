@@ -70,9 +70,15 @@ class Range:
     """The rules by which the server that wrote the newest file compares names, if a filter needs them."""
 
 
-def amount_of(ranges: Sequence[Range]) -> Amount:
-    """Return the amount of work that a pass over these ranges is."""
-    return Amount("parts", sum(one.end - one.start for one in ranges))
+def amount_of(ranges: Sequence[Range], slice_size: int | None = None) -> Amount:
+    """Return the amount of work that a pass over these ranges is.
+
+    A Spark task reads about ``slice_size`` bytes, because the start of a Spark task has a fixed cost. None: each range
+    or group of ranges has a Spark task of its own.
+    """
+    nbytes = sum(one.end - one.start for one in ranges)
+    slices = None if slice_size is None else max(1, min(len(ranges), -(-nbytes // slice_size)))
+    return Amount("parts", nbytes, slices)
 
 
 MOST_GROUPS = 512

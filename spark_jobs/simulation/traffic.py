@@ -3,16 +3,20 @@
 The same job runs on threads of this process and on Spark, so both engines count alike.
 
 1. The driver indexes the files and divides them into ranges of whole transactions.
-2. Each task counts the transactions of a group of ranges (:mod:`~dumpfilter.spark_jobs.simulation.measure`).
+2. Each task (:class:`CountRanges`) counts the transactions of a group of ranges, and compresses samples, from which the
+   compressed sizes of transactions are estimated.
 3. The driver joins the counts in the order of the binlog.
 """
 
 from __future__ import annotations
 
 import functools
+import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol, overload
 
@@ -21,26 +25,36 @@ import numpy as np
 from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.analyse.traffic.transactions import (
     MILLION,
+    GivenFilter,
     Pattern,
     Sums,
+    TransactionTally,
     TransactionTraffic,
+    Verdicts,
     join,
     ratios_of,
 )
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.event_time import MICROSECONDS
 from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.stand_ins import EVENTS
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.fileset import open_file
+from dumpfilter.index.subjects import Subjects
 from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
 from dumpfilter.spark_jobs.engines.runner import Runner
-from dumpfilter.spark_jobs.ranges.range_index import IndexedSet, ReadOptions, index_set
-from dumpfilter.spark_jobs.ranges.ranges import amount_of, grouped
-from dumpfilter.spark_jobs.samples import Samples
-from dumpfilter.spark_jobs.simulation.measure import Counted, CountRanges
-from dumpfilter.spark_jobs.simulation.samples import measured_ratios
-from dumpfilter.spark_jobs.split.ownership import REST
+from dumpfilter.spark_jobs.ranges.range_index import (
+    IndexedSet,
+    ReadOptions,
+    ReadRanges,
+    index_set,
+    state_of_thread,
+)
+from dumpfilter.spark_jobs.ranges.ranges import Block, Range, amount_of, grouped
+from dumpfilter.spark_jobs.samples import CHUNK, WHOLE, Samples
+from dumpfilter.spark_jobs.split.ownership import REST, encoded_schemas
 
 _SECOND = int(MICROSECONDS)
 
@@ -72,6 +86,98 @@ class TrafficOptions(ReadOptions):
     """
 
 
+@dataclass(frozen=True)
+class Counted:
+    """The traffic of consecutive ranges by transaction."""
+
+    traffic: TransactionTraffic
+    samples: Samples
+    subjects: frozenset[Pattern]
+    """The filters that send each table or statement, and the schemas to which it belongs. Equal ones are listed once.
+
+    A process lists only those that it has not yet listed.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountRanges(ReadRanges):
+    """A picklable task that counts the transactions of some ranges for all filters."""
+
+    options: TrafficOptions
+    job: str
+    filters: tuple[GivenFilter, ...]
+
+    def __call__(self, ranges: Iterable[Range]) -> Counted:
+        """Read the ranges and return their traffic. Raises BinlogError with file and position."""
+        subjects, sources, tally = state_of_thread(self.job, self._state)
+        samples = Samples()
+        parts = []
+        for wanted in ranges:
+            with open_file(wanted.path) as file:
+                for number, block in enumerate(self.blocks(file, wanted, subjects, sources)):
+                    tally.add(block.segment, block.data, block.segment.start, file.read)
+                    if self.options.compressed and not number:
+                        take_samples(samples, block, subjects, wanted.number)
+            parts.append(tally.take(wanted.file))
+        return Counted(
+            join(parts or [tally.take()]),
+            samples,
+            tally.new_subjects() if self.options.split else frozenset(),
+        )
+
+    def _state(self) -> tuple[Subjects, SourceNumbers, TransactionTally]:
+        with _lock:
+            if self.job not in _verdicts:
+                _verdicts.clear()
+                _verdicts[self.job] = Verdicts([one for one, _ in self.filters])
+            verdicts = _verdicts[self.job]
+        subjects, sources, options = Subjects(), SourceNumbers(), self.options
+        tally = TransactionTally(
+            subjects,
+            sources,
+            filters=self.filters,
+            verdicts=verdicts,
+            schemas_of=encoded_schemas if options.compressed or options.split else None,
+            # A split by schema also sends events that no filter is sent.
+            keep_all=options.split,
+        )
+        return subjects, sources, tally
+
+
+_verdicts: dict[str, Verdicts] = {}
+"""The verdicts of the filters of the last job, which all threads of the process share."""
+_lock = threading.Lock()
+
+
+def take_samples(samples: Samples, block: Block, subjects: Subjects, turn: int) -> None:
+    """Compress samples of a block. A schema's sample consists of transactions that change only this schema."""
+    segment, data = block.segment, block.data
+    samples.take(WHOLE, data[: min(CHUNK, segment.end - segment.start)].tobytes())
+    found: dict[str, bytearray] = defaultdict(bytearray)
+    only_schema = functools.cache(functools.partial(_only_schema, subjects))
+    bounds = np.append(segment.offset[segment.txn_event[:-1]], segment.end) - segment.start
+    for subject, (begin, end) in zip(segment.txn_subject.tolist(), pairwise(bounds.tolist()), strict=True):
+        name = only_schema(subject)
+        if name is not None and len(found[name]) < CHUNK:
+            found[name] += data[begin:end].tobytes()
+    samples.take_in_turn({name: functools.partial(bytes, one) for name, one in found.items()}, turn)
+
+
+def _only_schema(subjects: Subjects, number: int) -> str | None:
+    if number < 0 or subjects.members(number) is not None:
+        return None
+    found = encoded_schemas(subjects[number])
+    return found[0] if len(found) == 1 else None
+
+
+def measured_ratios(samples: Samples) -> tuple[dict[str, int], int]:
+    """Return the compression ratio of each schema and of the whole binlog, in millionths."""
+    ratios = {
+        name: min(compressed * MILLION // raw, MILLION) for name, (raw, compressed) in samples.sizes.items()
+    }
+    return ratios, ratios.pop(WHOLE, MILLION)
+
+
 def read_traffic(
     source: str | Path | Sequence[str | Path],
     filters: Sequence[FilterDefinition],
@@ -86,12 +192,9 @@ def read_traffic(
     options = options or TrafficOptions()
     indexed = index_set(source, run, options)
     count = CountRanges(
+        options=options,
         job=uuid.uuid4().hex,
         filters=tuple((one.filter(indexed.names), one.origin) for one in filters),
-        compressed=options.compressed,
-        split=options.split,
-        verify=options.verify_ranges,
-        block_size=options.block_size,
     )
     groups = grouped(indexed.ranges, options.range_size)
     counted = run(count, groups, "counting transactions", amount=amount_of(indexed.ranges)) or [count([])]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -167,9 +166,6 @@ _OF_BYTES = frozenset({"end_log_pos", "timestamp", "server_id", "rows", "sql", *
 """The columns whose values come from the bytes of events, so that compressed transactions must be decompressed once
 more. The other columns need only the offsets, types and tables of events, which the scan of the file has found."""
 
-NO_FILTERS: Mapping[str, int] = MappingProxyType({})
-"""The columns of filters in a query that names no filter."""
-
 
 def true_of(test: Callable[[pa.Array], pa.Array], values: pa.Array) -> npt.NDArray[np.bool_]:
     """Tell for each value of a column whether it passes ``test``.
@@ -222,9 +218,9 @@ class EventColumns:
         file: the name for the column ``file``.
         wanted: the columns that the caller will read. Other columns may be missing.
         opened: whether each event inside a compressed transaction has a row of its own.
-        sent: the decisions of filters about all events of the range; None if no column needs them.
         filters: the number of the filter, by the name of its column.
         image_reader: the function that makes a reader of row images.
+        sent: the decisions of filters about all events of the range; None if no column needs them.
     """
 
     def __init__(
@@ -233,11 +229,11 @@ class EventColumns:
         subjects: Subjects,
         sources: SourceNumbers,
         *,
-        wanted: Collection[str] = tuple(TYPES),
-        opened: bool = True,
+        wanted: Collection[str],
+        opened: bool,
+        filters: Mapping[str, int],
+        image_reader: Callable[[], RowImageReader],
         sent: SentEvents | None = None,
-        filters: Mapping[str, int] = NO_FILTERS,
-        image_reader: Callable[[], RowImageReader] = RowImageReader,
     ) -> None:
         self._sent, self._filters = sent, filters
         self.image_readers = (image_reader(), image_reader())

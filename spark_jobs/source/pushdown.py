@@ -141,28 +141,15 @@ def may_hold(predicates: Iterable[Predicate], file: str, start: int, end: int) -
     """
     for predicate in predicates:
         if predicate.column == "file":
-            if not pc.fill_null(predicate(pa.array([file], pa.string())), False)[0].as_py():
-                return False
-        elif predicate.column == "position" and not _meets(predicate.filter, start, end):
+            values = pa.array([file], pa.string())
+        elif predicate.column == "position" and not isinstance(predicate.filter, D.Not):
+            # A comparison that is true anywhere in the part is true at an end of the part, or at a value of its own.
+            given: Any = getattr(predicate.filter, "value", None)
+            named = given if isinstance(predicate.filter, D.In) else [given]
+            inside = [one for one in named if one is not None and start <= one < end]
+            values = pa.array([start, end - 1, *inside], pa.int64())
+        else:
+            continue
+        if not pc.any(predicate(values)).as_py():
             return False
-    return True
-
-
-def _meets(filter: D.Filter, start: int, end: int) -> bool:
-    """Tell whether a condition on an event's position can be true for a position from ``start`` up to, but not
-    including, ``end``."""
-    value = getattr(filter, "value", None)
-    match filter:
-        case D.EqualTo() | D.EqualNullSafe():
-            return value is not None and start <= value < end
-        case D.In():
-            return any(one is not None and start <= one < end for one in value or ())
-        case D.LessThan():
-            return value is not None and start < value
-        case D.LessThanOrEqual():
-            return value is not None and start <= value
-        case D.GreaterThan():
-            return value is not None and end - 1 > value
-        case D.GreaterThanOrEqual():
-            return value is not None and end - 1 >= value
     return True

@@ -15,7 +15,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -52,8 +51,6 @@ from dumpfilter.spark_jobs.source.options import SourceOptions
 
 if TYPE_CHECKING:
     from dumpfilter.spark_jobs.source.pushdown import Predicate
-
-Int64 = npt.NDArray[np.int64]
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +91,7 @@ def read_batches(
         filters[FILTER] = len(options.slaves)
     statements = options.opened or bool(needed & OF_SUBJECTS)
     subjects, sources = Subjects(), SourceNumbers()
-    batches = _Batches(schema, predicates, options, filtered=FILTER in filters)
+    batches = partial(_batches, schema=schema, predicates=predicates, options=options)
     with open_file(wanted.path) as file:
         blocks = partial(blocks_of, file, wanted, subjects, sources, block_size=block_size)
         make = partial(
@@ -115,7 +112,7 @@ def read_batches(
         )
         if wanted.start <= FIRST:
             head = _head(file)
-            yield from batches.of(make().of(head.segment, head.data))
+            yield from batches(make().of(head.segment, head.data))
         sent = None
         if filters:
             # A dump may decide about an event only when it has seen later events. Therefore the filters decide about
@@ -124,7 +121,7 @@ def read_batches(
         made = make(sent=sent)
         verify = options.verify and sent is None
         for block in blocks(verify=verify, statements=statements, payloads=options.opened):
-            yield from batches.of(made.of(block.segment, block.data))
+            yield from batches(made.of(block.segment, block.data))
 
 
 def read_and_tell(
@@ -201,72 +198,40 @@ def _head(file: BinlogFile) -> Block:
     return Block(segment, data)
 
 
-class _Batches:
-    """The maker of Arrow batches from segments of events.
-
-    Parameters:
-        schema: the columns of the batches.
-        predicates: the conditions that each event must pass.
-        options: the options of the query.
-        filtered: whether the option ``filter`` must let each event pass.
-    """
-
-    def __init__(
-        self,
-        schema: pa.Schema,
-        predicates: Sequence[Predicate | _Equals],
-        options: SourceOptions,
-        *,
-        filtered: bool,
-    ) -> None:
-        self._schema = schema
-        self._predicates = predicates
-        self._is_exploded = options.exploded
-        self._only_changed_rows = options.table is not None
-        self._filtered = filtered
-        self._has_images = options.exploded or not set(IMAGES).isdisjoint(schema.names)
-
-    def of(self, events: EventsOfSegment) -> Iterator[pa.RecordBatch]:
-        """Yield the wanted events of a segment as a batch, or no batch if no event is wanted."""
-        keep = self._wanted(events)
-        images = events.changed_rows(keep) if self._has_images else None
-        count = len(events) if keep is None else keep.size
-        if not count:
-            return
-        found: dict[str, pa.Array] = {}
-        if images is not None and self._is_exploded:
-            rows = exploded(images, count)
-            if self._only_changed_rows:
-                rows = rows.filter(rows["row"].is_valid())
-            event = rows["event"].to_numpy()
-            keep = event if keep is None else keep[event]
-            found = {name: rows[name] for name in ("row", *IMAGES)}
-        elif images is not None:
-            found = {
-                "before": image_lists(images.before, images.event, count),
-                "after": image_lists(images.after, images.event, count),
-            }
-        arrays = []
-        for field in self._schema:
-            if field.name in found:
-                arrays.append(found[field.name])
-                continue
+def _batches(
+    events: EventsOfSegment,
+    schema: pa.Schema,
+    predicates: Sequence[Predicate | _Equals],
+    options: SourceOptions,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the events of a segment that pass the filter and all predicates as a batch, or no batch without events."""
+    keep = None if options.filter is None else np.flatnonzero(events.column(FILTER))
+    for predicate in predicates:
+        if keep is not None and not keep.size:
+            break
+        passed = np.flatnonzero(true_of(predicate, events.column(predicate.column, keep)))
+        keep = passed if keep is None else keep[passed]
+    has_images = options.exploded or not set(IMAGES).isdisjoint(schema.names)
+    images = events.changed_rows(keep) if has_images else None
+    count = len(events) if keep is None else keep.size
+    if not count:
+        return
+    arrays: dict[str, pa.Array] = {}
+    if images is not None and options.exploded:
+        rows = exploded(images, count)
+        if options.table is not None:
+            rows = rows.filter(rows["row"].is_valid())
+        event = rows["event"].to_numpy()
+        keep = event if keep is None else keep[event]
+        arrays = {name: rows[name] for name in ("row", *IMAGES)}
+    elif images is not None:
+        arrays = {name: image_lists(getattr(images, name), images.event, count) for name in IMAGES}
+    for field in schema:
+        if field.name not in arrays:
             values = events.column(field.name, keep)
             is_dictionary = isinstance(values, pa.DictionaryArray)
-            arrays.append(values.dictionary_decode() if is_dictionary else values.cast(field.type))
-        yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-    def _wanted(self, events: EventsOfSegment) -> Int64 | None:
-        """Return the numbers of the events that pass the filter and all predicates; None: all events."""
-        keep: Int64 | None = None
-        if self._filtered:
-            keep = np.flatnonzero(events.column(FILTER))
-        for predicate in self._predicates:
-            if keep is not None and not keep.size:
-                break
-            passed = np.flatnonzero(true_of(predicate, events.column(predicate.column, keep)))
-            keep = passed if keep is None else keep[passed]
-        return keep
+            arrays[field.name] = values.dictionary_decode() if is_dictionary else values.cast(field.type)
+    yield pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
 
 
 def _log_damage(damage: Damage) -> None:

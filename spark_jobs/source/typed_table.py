@@ -236,10 +236,10 @@ def _events(
 
 def _places(segment: Segment, subjects: Subjects, table: TableSubject, start: int) -> list[tuple[int, int]]:
     maps = np.flatnonzero(np.isin(segment.type, [EventType.TABLE_MAP, *_ROWS]))
-    chosen = [k for k in np.unique(segment.subject[maps]).tolist() if _is(subjects, k, table)]
+    chosen = [
+        k
+        for k in np.unique(segment.subject[maps]).tolist()
+        if k >= 0 and subjects.members(k) is None and subjects[k] == table
+    ]
     wanted = maps[np.isin(segment.subject[maps], chosen)]
     return [(int(segment.offset[k]) - start, int(segment.size[k])) for k in wanted]
-
-
-def _is(subjects: Subjects, number: int, table: TableSubject) -> bool:
-    return number >= 0 and subjects.members(number) is None and subjects[number] == table

@@ -14,8 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.spark_jobs.engines.progress import Progress
@@ -102,18 +101,12 @@ class SparkRunner:
         self._progress = Progress(console)
 
     def __call__(
-        self,
-        function: Callable[[T], R],
-        tasks: Sequence[T],
-        label: str,
-        *,
-        slices: int | None = None,
-        amount: Amount = TASKS,
+        self, function: Callable[[T], R], tasks: Sequence[T], label: str, *, amount: Amount = TASKS
     ) -> list[R]:
         if not tasks:
             return []
         context = self._get_context()
-        slices = min(slices or len(tasks), len(tasks))
+        slices = min(amount.slices or len(tasks), len(tasks))
         tasks_in_slice = -(-len(tasks) // slices)
         wave = _WAVE * self.cores * tasks_in_slice
         results: list[R] = []
@@ -151,9 +144,9 @@ def _run(
 ) -> list[R]:
     group = uuid.uuid4().hex
 
-    def collect() -> list[_Done[R]]:
+    def collect() -> list[R | DumpfilterError]:
         context.setJobGroup(group, label, interruptOnCancel=False)
-        return context.parallelize(tasks, slices).map(_Guarded(function)).collect()
+        return context.parallelize(tasks, slices).map(functools.partial(_guarded, function)).collect()
 
     # A second thread does all calls to Spark, so that after Ctrl-C the main thread can cancel the job. An
     # interrupted call would spoil the connection that cancelling needs.
@@ -167,33 +160,20 @@ def _run(
         except Exception as error:
             raise SparkFailed(f"the Spark job failed: {reason(error)}") from error
     for one in found:
-        if one.error is not None:
-            raise one.error
-    return [one.value for one in found]  # type: ignore[misc]
+        if isinstance(one, DumpfilterError):
+            raise one
+    return [one for one in found if not isinstance(one, DumpfilterError)]
 
 
-@dataclass
-class _Done(Generic[R]):
-    """The result of one task: the value that it returned, or the DumpfilterError that it raised."""
-
-    value: R | None = None
-    error: DumpfilterError | None = None
-
-
-class _Guarded(Generic[T, R]):
-    """A picklable wrapper of a function that returns a raised DumpfilterError as a value.
+def _guarded(function: Callable[[T], R], task: T) -> R | DumpfilterError:
+    """Return the result of a task. A DumpfilterError that the task raises is returned as a value.
 
     Spark would try a task again after a raised error, although a damaged binlog stays damaged.
     """
-
-    def __init__(self, function: Callable[[T], R]) -> None:
-        self._function = function
-
-    def __call__(self, task: T) -> _Done[R]:
-        try:
-            return _Done(value=translated(self._function, task))
-        except DumpfilterError as error:
-            return _Done(error=error)
+    try:
+        return translated(function, task)
+    except DumpfilterError as error:
+        return error
 
 
 def _cancel(context: SparkContext, group: str, job: Future[Any]) -> None:

@@ -354,9 +354,11 @@ def committed_by_task(path: Path, directory: Path | None = None) -> AbstractCont
 
 _Cut = tuple[int, tuple[str, ...]] | None
 
-_WORDS: TypeAdapter[tuple[list[str], list[SourceKey], dict[int, bytes], int, _Cut, int]] = TypeAdapter(
-    tuple[list[str], list[SourceKey], dict[int, bytes], int, _Cut, int],
-    config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64"),
+_WORDS: TypeAdapter[tuple[list[str], list[SourceKey], dict[int, dict[int, bytes]], int, _Cut, int]] = (
+    TypeAdapter(
+        tuple[list[str], list[SourceKey], dict[int, dict[int, bytes]], int, _Cut, int],
+        config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64"),
+    )
 )
 """The form of a saved plan without the plan's arrays."""
 
@@ -385,9 +387,9 @@ class RangePlan(NamedTuple):
     sources: list[SourceKey]
     """The GTID sources that the column T_SOURCE of ``transactions`` refers to. A GTID source is a server UUID (with
     its tag) in MySQL, and a domain id and server id in MariaDB."""
-    replaced: dict[int, bytes]
-    """The new bytes of each compressed transaction of which an output receives only some events. The key is the row
-    in ``pieces``."""
+    replaced: dict[int, dict[int, bytes]]
+    """For each output, the new bytes of the compressed transactions of which it receives only some events, by their
+    offsets in the source file."""
     cut: int
     """The number of transactions that have events for several outputs, and that some of these outputs receive only in
     part."""
@@ -445,8 +447,7 @@ class PlanMaker:
         self._transactions: list[Ints] = [np.empty((0, 7), np.int64)]
         self._totals: dict[int, Ints] = {}
         """The bytes and events that each output has received so far."""
-        self._n_pieces = 0
-        self._replaced: dict[int, bytes] = {}
+        self._replaced: dict[int, dict[int, bytes]] = {}
         self._cut = self._unassigned = 0
         self._first_cut: _Cut = None
         # The next three attributes describe a transaction that continues in the next block. They are its offset in
@@ -470,11 +471,9 @@ class PlanMaker:
             ]
         )
         for share in shares:
-            ranges = share.plan.ranges
-            for k in np.flatnonzero(ranges[:, K.RANGE_PATCH] == K.REPLACED).tolist():
-                self._replaced[self._n_pieces + k] = share.plan.replaced[int(ranges[k, K.RANGE_OFFSET])]
-            self._n_pieces += len(ranges)
-            self._pieces.append(_after((share.output, number), ranges))
+            if share.plan.replaced:
+                self._replaced.setdefault(share.output, {}).update(share.plan.replaced)
+            self._pieces.append(_after((share.output, number), share.plan.ranges))
             ends = share.ends + self._totals.get(share.output, 0)
             self._totals[share.output] = ends[-1]
             self._transactions.append(
@@ -535,7 +534,7 @@ class PlanMaker:
             transactions,
             [self._names[k] for k in outputs],
             [sources.key(k, family) for k in range(sources.count)],
-            self._replaced,
+            {int(number[output]): found for output, found in self._replaced.items()},
             self._cut,
             self._first_cut,
             self._unassigned,

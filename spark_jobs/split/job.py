@@ -39,7 +39,7 @@ from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.writer import make_event, rebase
-from dumpfilter.spark_jobs.engines.runner import Runner, slices_for
+from dumpfilter.spark_jobs.engines.runner import Runner
 from dumpfilter.spark_jobs.ranges.range_index import (
     FileIndex,
     IndexedSet,
@@ -183,19 +183,18 @@ def split(
         if out.finished is not None:
             return SplitResult(out.finished, already=True)
         staging = out.staging
-        slices = slices_for(indexed.nbytes, options.range_size, len(ranges))
+        amount = amount_of(ranges, options.range_size)
         plan = PlanRange(
+            options=options,
             specification=options.specification,
             staging=staging,
             names=indexed.names,
             unknown_xa_schemas=schemas_among(indexed.subjects),
-            verify=options.verify_ranges,
-            block_size=options.block_size,
         )
-        run(plan, ranges, "deciding", slices=slices, amount=amount_of(ranges))
+        run(plan, ranges, "deciding", amount=amount)
         placing, cut, unassigned = _place(indexed, staging, options)
         write = WriteRange(staging, _boot_id())
-        run(write, ranges, "writing", slices=slices, amount=amount_of(ranges))
+        run(write, ranges, "writing", amount=amount)
         sets = [
             finish_set(name, found, staging, options.specification)
             for name, found in sorted(placing.outputs.items())

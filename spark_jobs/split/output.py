@@ -23,11 +23,11 @@ from dumpfilter.base.errors import OutputError
 from dumpfilter.base.files import lock, replace_directory
 from dumpfilter.spark_jobs.split.tasks import Staging
 
-_FORMAT = 3
+_FORMAT = 4
 """The version of the layout of a job's working directory. The version is part of the directory's name, so no job
 continues in a directory that another version of the program left."""
 
-_PARTS = ("plan", "placement", "written", "out", "out/ranges", "out/transactions")
+_PARTS = ("plan", "placement", "written", "out", "out/ranges")
 
 
 class OutputDirectory:

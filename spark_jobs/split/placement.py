@@ -76,7 +76,6 @@ at once, but collected GTIDs need memory."""
 class OutputFile:
     """A file of an output (a binlog that the split writes)."""
 
-    number: int
     head: bytes
     """The first bytes of the file: the magic number, the format description event, and the event with the GTIDs of
     the output's earlier files."""
@@ -158,13 +157,12 @@ class Placing:
             if output.full:
                 place = int(transactions[done - 1, P.T_PLACE]) if done else wanted.start
                 self._next_file(output, wanted.file, place, started=0)
-            file = output.files[-1]
-            part = file.part
+            part = output.files[-1].part
             k = done + int(np.searchsorted(ends[done:], self._max_size - part.size + begin))
             output.full = k < len(ends)
             last = min(k, len(ends) - 1)
             stop, events_until = transactions[last, [P.T_END, P.T_EVENTS]].tolist()
-            stretches.append(Stretch(stop, file.number, part.size - begin))
+            stretches.append(Stretch(stop, len(output.files), part.size - begin))
             _count(part, transactions[done : last + 1])
             output.gtids.add(transactions[done : last + 1, [P.T_SOURCE, P.T_NUMBER]], sources)
             part.size += stop - begin
@@ -198,12 +196,11 @@ class Placing:
             seal(head)
         prolog = rebase(output.gtids.event(fd), 4 + len(head), checksum=fd.checksum)
         whole = bytes(MAGIC + head + prolog)
-        number = len(output.files) + 1
         start = Place(file=self._names[source], position=position)
         if output.files:
             output.files[-1].part.source_end = start
         part = BinlogPart(
-            name=binlog_name(output.name, number),
+            name=binlog_name(output.name, len(output.files) + 1),
             size=len(whole),
             events=0,
             transactions=0,
@@ -213,7 +210,7 @@ class Placing:
             source_start=start,
             source_end=Place(file=self._indexes[-1].name, position=self._indexes[-1].end),
         )
-        output.files.append(OutputFile(number, whole, bytes(head), part))
+        output.files.append(OutputFile(whole, bytes(head), part))
         output.begun_in, output.full = source, False
 
 

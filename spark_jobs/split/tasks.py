@@ -216,9 +216,7 @@ def _rendered_shares(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, n
                 file.read_whole(buffer[: end - start], start)
                 loaded = block
             ranges = pieces[begin:until, P.P_OFFSET :]
-            changed = np.flatnonzero(ranges[:, K.RANGE_PATCH] == K.REPLACED).tolist()
-            replaced = {int(ranges[k, K.RANGE_OFFSET]): plan.replaced[begin + k] for k in changed}
-            chunk = ChunkPlan(file.name, ranges, 0, 0, 0, _NONE, replaced=replaced)
+            chunk = ChunkPlan(file.name, ranges, 0, 0, 0, _NONE, replaced=plan.replaced.get(output, {}))
             render_into(room[:size], chunk, buffer[: end - start], start, file.read, file.format_description)
             yield plan.outputs[output], room[:size], before[output]
             before[output] += size
@@ -243,7 +241,7 @@ def _cut(stretches: list[Stretch], begin: int, end: int) -> Iterator[tuple[int, 
 def _with_source_ends(file: BinlogFile, plan: RangePlan) -> Ints:
     """Return the pieces of a plan, with one more column for the offset at which each piece ends in the source."""
     ends = plan.pieces[:, P.P_OFFSET] + plan.pieces[:, P.P_SIZE]
-    for row in plan.replaced:
+    for row in np.flatnonzero(plan.pieces[:, P.P_PATCH] == K.REPLACED).tolist():
         # A compressed transaction of which the output receives a part has another size in the source.
         offset = int(plan.pieces[row, P.P_OFFSET])
         ends[row] = offset + EventHeader.unpack(file.read(offset, HEADER_LENGTH)).size

@@ -10,6 +10,7 @@ from pathlib import Path
 from dumpfilter.analyse.lint.findings import Code
 from dumpfilter.analyse.lint.knowledge import SetKnowledge
 from dumpfilter.analyse.traffic.facts import flags_of
+from dumpfilter.analyse.traffic.transactions import GivenFilter
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.filter import Filter, FilterSemantics
@@ -28,7 +29,7 @@ from dumpfilter.spark_jobs.suggest.results import (
     TableWeight,
 )
 from dumpfilter.spark_jobs.suggest.search import Found, Search, Slave, Step, with_rule
-from dumpfilter.spark_jobs.suggest.traffic import GivenFilter, Traffic, measure
+from dumpfilter.spark_jobs.suggest.traffic import Traffic, measure
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 MOST_RULES = 3
@@ -202,7 +203,7 @@ def _exact(
     tallied = measure(indexed, filters, run, options, "cutting transactions").tallied
     found = {}
     for number, (slave, (one, origin)) in enumerate(zip(slaves, filters, strict=True)):
-        flags = flags_of(TableFlags(one, Subjects()), tallied.subjects)
+        flags = flags_of(one, tallied.subjects)
         found[slave] = int(tallied.bytes[tallied.sent(flags, origin, number)].sum())
     return found
 
@@ -237,7 +238,7 @@ def _plan(
                 saving=total(n) - total(n + 1),
                 bytes_after=total(n + 1),
                 slaves=sum(len(names) for names in step.helped),
-                tables_dropped=(step.tables_before - step.tables_after) // shown_as,
+                tables_dropped=step.tables_dropped // shown_as,
             )
             for n, (rule, step) in enumerate(zip(rules, steps, strict=True))
         ),

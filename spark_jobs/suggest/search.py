@@ -98,9 +98,8 @@ class Step:
     candidate: Candidate
     helped: frozenset[tuple[str, ...]]
     """The names of the slaves for which the rule saves bytes. The others need not have the rule."""
-    tables_before: int
-    """The tables that the slaves are sent without the rule, added up over all slaves."""
-    tables_after: int
+    tables_dropped: int
+    """The tables that the slaves are no longer sent because of the rule, added up over all slaves."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +208,7 @@ class Search:
                 for state in states
             ]
             after = sum(state.tables * state.count for state in states)
-            steps.append(Step(best.candidate, best.helped, before, after))
+            steps.append(Step(best.candidate, best.helped, before - after))
         return Found(tuple(steps), tuple(sorted(rejected.values(), key=lambda one: -one.saving)))
 
     def _fault(self, states: Sequence[_State], trial: _Trial) -> FilterWarning | None:

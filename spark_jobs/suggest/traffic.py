@@ -27,6 +27,7 @@ from dumpfilter.analyse.traffic.facts import (
     wants,
 )
 from dumpfilter.analyse.traffic.tally import Tally
+from dumpfilter.analyse.traffic.transactions import GivenFilter
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.stand_ins import Stretches
 from dumpfilter.filter.base import ReplicationFilter
@@ -39,8 +40,6 @@ from dumpfilter.spark_jobs.bandwidth.evaluate import nothing_passes
 from dumpfilter.spark_jobs.engines.runner import Runner
 from dumpfilter.spark_jobs.ranges.range_index import IndexedSet, ReadOptions, ReadRanges, state_of_thread
 from dumpfilter.spark_jobs.ranges.ranges import Range, amount_of, grouped
-
-GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
 
 _BUCKET_SECONDS = 1 << 40
 """The length of a time bucket, seconds. It is longer than any binlog, because suggestions have no use for times."""
@@ -141,12 +140,7 @@ def measure(
     The result holds for ``filters``, by their numbers. If no filter cuts a compressed transaction, it holds for all
     filters.
     """
-    task = MeasureRanges(
-        job=uuid.uuid4().hex,
-        filters=filters,
-        verify=options.verify_ranges,
-        block_size=options.block_size,
-    )
+    task = MeasureRanges(options=options, job=uuid.uuid4().hex, filters=filters)
     groups = grouped(indexed.ranges, options.range_size)
     parts = run(task, groups, label, amount=amount_of(indexed.ranges)) or [task([])]
     found = Measured(merge([part.tallied for part in parts]))
@@ -215,7 +209,7 @@ class Traffic:
 
     def ask(self, one: ReplicationFilter) -> SubjectFlags | None:
         """Ask a filter about all tables and statements. Return None for a filter without rules."""
-        return flags_of(TableFlags(one, Subjects()), self.subjects)
+        return flags_of(one, self.subjects)
 
     def ask_about(
         self, one: ReplicationFilter, before: SubjectFlags | None, changed: Sequence[int]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.analyse.traffic.facts import flags_of
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.dump import stand_ins
@@ -156,7 +157,7 @@ def figures(data: bytes, rules: Filter, segment_size: int, chunk_size: int) -> t
         plans = thread.plan(segment)
         number += sum(len(dropped.place) for dropped in dropped_of(plans, segment, resume, file))
     tallied = tally.take()
-    return number, tallied.stand_ins_for(tallied.flags(flags), 0)
+    return number, tallied.stand_ins_for(flags_of(flags.filter, tallied.subjects), 0)
 
 
 FILTERS = (

@@ -62,12 +62,7 @@ def split_here(
 
 
 def shuffled(
-    function: Callable[[Any], Any],
-    tasks: Sequence[Any],
-    label: str,
-    *,
-    slices: int | None = None,
-    amount: Amount = TASKS,
+    function: Callable[[Any], Any], tasks: Sequence[Any], label: str, *, amount: Amount = TASKS
 ) -> list[Any]:
     """Run the tasks in another order, as tasks may end in any order on a cluster."""
     order = list(range(len(tasks)))

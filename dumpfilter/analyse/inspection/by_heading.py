@@ -6,24 +6,21 @@ The memory is bounded, whatever the number of tables and timestamps.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dumpfilter.analyse.inspection.flat_events import FlatEvents
 from dumpfilter.analyse.report.headings import Heading, Headings
-from dumpfilter.analyse.report.headings import sums as sums_of
-from dumpfilter.analyse.report.periods import PERIODS, Division, wider
-from dumpfilter.analyse.traffic.facts import added_up
+from dumpfilter.analyse.report.periods import PERIODS, Division, OverTime, Period, wider
+from dumpfilter.analyse.traffic.facts import Ints, added_up
+from dumpfilter.analyse.traffic.facts import sums as sums_of
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
-
-Ints = npt.NDArray[np.int64]
 
 MOST_SUMS = 1 << 16
 """The limit of sums, one for each heading (table or schema) and period with traffic. Beyond it, the periods become
@@ -185,54 +182,31 @@ class OverTimeOptions:
     period: int | None = None
 
 
-@dataclass(frozen=True)
-class OverTime:
-    """The bytes of each schema or table in each period."""
-
-    by: Division
-    seconds: int
-    """The length of a period, seconds."""
-    names: tuple[str, ...]
-    """The names of the schemas or tables, those with most bytes first."""
-    periods: dict[int, dict[str, int]]
-    """The bytes by name in each period with traffic, by the period's start (Unix seconds; 0: events without a
-    timestamp).
-    """
-
-    @classmethod
-    def of(cls, sums: HeadingSums, options: OverTimeOptions) -> OverTime:
-        """Return the bytes of schemas or tables over time, from the sums of a binlog set."""
-        while options.period is None and len(np.unique(sums.period)) > MOST_PERIODS:
-            sums = sums.in_periods(wider(sums.seconds))
-        labels = [one.name if options.by is Division.TABLE else one.labels[0] for one in sums.headings]
-        numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
-        of_heading = np.array([numbers[label] for label in labels], np.int64)
-        keys = sums.period * len(numbers) + of_heading[sums.heading]
-        found, first, which = np.unique(keys, return_index=True, return_inverse=True)
-        nbytes = sums_of(which, sums.volume[:, 1], len(found))
-        totals = sums_of(found % max(len(numbers), 1), nbytes, len(numbers)).tolist()
-        names = list(numbers)
-        periods: dict[int, dict[str, int]] = {}
-        # A period lists its names in the order in which the sums have them.
-        for k in np.lexsort((first, found // max(len(numbers), 1))).tolist():
-            period, name = divmod(int(found[k]), len(names))
-            periods.setdefault(period * sums.seconds, {})[names[name]] = int(nbytes[k])
-        return cls(
-            options.by,
-            sums.seconds,
-            tuple(
-                sorted(
-                    (one for one in names if totals[numbers[one]]),
-                    key=lambda one: (-totals[numbers[one]], one),
-                )
-            ),
-            {start: of_names for start, of_names in periods.items() if any(of_names.values())},
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the bytes over time as a dictionary for JSON."""
-        return {
-            "by": self.by.value,
-            "period_seconds": self.seconds,
-            "periods": [{"start": start or None, "bytes": found} for start, found in self.periods.items()],
-        }
+def over_time(sums: HeadingSums, options: OverTimeOptions) -> OverTime:
+    """Return the bytes of the schemas or tables of a binlog set over time."""
+    while options.period is None and len(np.unique(sums.period)) > MOST_PERIODS:
+        sums = sums.in_periods(wider(sums.seconds))
+    labels = [one.name if options.by is Division.TABLE else one.labels[0] for one in sums.headings]
+    numbers: dict[str, int] = {}
+    of_heading = np.array([numbers.setdefault(label, len(numbers)) for label in labels], np.int64)
+    names = list(numbers)
+    keys = sums.period * len(names) + of_heading[sums.heading]
+    found, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    nbytes = sums_of(which, sums.volume[:, 1], len(found))
+    totals = sums_of(found % max(len(names), 1), nbytes, len(names)).tolist()
+    periods: dict[int, dict[str, int]] = {}
+    # A period lists its names in the order in which the sums have them.
+    for k in np.lexsort((first, found // max(len(names), 1))).tolist():
+        period, name = divmod(int(found[k]), len(names))
+        periods.setdefault(period * sums.seconds, {})[names[name]] = int(nbytes[k])
+    by_size = sorted(zip(totals, names, strict=True), key=lambda item: (-item[0], item[1]))
+    return OverTime(
+        by=options.by,
+        period_seconds=sums.seconds,
+        names=tuple(name for total, name in by_size if total),
+        periods=tuple(
+            Period(start=start, bytes=of_names)
+            for start, of_names in periods.items()
+            if any(of_names.values())
+        ),
+    )

@@ -18,14 +18,16 @@ from dumpfilter.analyse.inspection.by_heading import (
     NOTHING,
     ByHeading,
     HeadingSums,
-    OverTime,
     OverTimeOptions,
     Volume,
+    over_time,
 )
 from dumpfilter.analyse.inspection.flat_events import FlatEvents, flat_events
 from dumpfilter.analyse.inspection.largest import Large, Largest, statement_text
 from dumpfilter.analyse.inspection.rates import Bucket, Rates
-from dumpfilter.analyse.report.headings import NO_TABLE, sums
+from dumpfilter.analyse.report.headings import NO_TABLE
+from dumpfilter.analyse.report.periods import OverTime
+from dumpfilter.analyse.traffic.facts import sums
 from dumpfilter.base.byte_bar import byte_bar
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog import roles as R
@@ -131,7 +133,7 @@ class Inspection:
                 "ratio": self.compression.ratio,
                 "transactions_not_opened": self.compression.not_opened,
             },
-            **({} if self.over_time is None else {"over_time": self.over_time.as_dict()}),
+            **({} if self.over_time is None else {"over_time": _over_time_as_dict(self.over_time)}),
             "transactions": self.transactions,
             "largest_transactions": [one.as_dict() for one in self.largest_transactions],
             "largest_statements": [one.as_dict() for one in self.largest_statements],
@@ -153,6 +155,11 @@ class Inspection:
         for (schema, _), volume in self.tables.items():
             sums[schema] = sums.get(schema, Volume(0, 0, 0)).plus(volume)
         return dict(sorted(sums.items(), key=lambda item: (-item[1].bytes, item[0])))
+
+
+def _over_time_as_dict(found: OverTime) -> dict[str, Any]:
+    periods = [{"start": one.start or None, "bytes": one.bytes} for one in found.periods]
+    return {"by": found.by.value, "period_seconds": found.period_seconds, "periods": periods}
 
 
 def _as_dict(volume: Volume) -> dict[str, int]:
@@ -287,7 +294,7 @@ class Inspector:
         found.events = _by_name(self._by_type)
         found.events_inside = _by_name(self._inside)
         found.tables = self._tables(sums)
-        found.over_time = None if self._over_time is None else OverTime.of(sums, self._over_time)
+        found.over_time = None if self._over_time is None else over_time(sums, self._over_time)
         found.largest_transactions = self._largest.transactions.largest()
         found.largest_statements = self._largest.statements.largest()
         for one in (*found.largest_transactions, *found.largest_statements):

@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from dumpfilter.analyse.inspection.by_heading import OverTime, Volume
+from dumpfilter.analyse.inspection.by_heading import Volume
 from dumpfilter.analyse.inspection.inspection import TOP, Inspection
 from dumpfilter.analyse.inspection.largest import Large
 from dumpfilter.analyse.inspection.rates import main_span
+from dumpfilter.analyse.report.periods import OverTime
 from dumpfilter.analyse.report.terminal import Cell, table
 from dumpfilter.analyse.report.text import human_bytes, shorten, utc
 from dumpfilter.base.printable import printable, visible
@@ -168,13 +169,13 @@ def _print_over_time(console: Console, found: OverTime, top: int) -> None:
     heads = ["all", *(shorten(visible(name), _NAME_SHOWN) for name in shown)]
     heads += [f"{others:,} more"] if others else []
     rows = []
-    for start, nbytes in found.periods.items():
-        own = [nbytes.get(name, 0) for name in shown]
-        total = sum(nbytes.values())
+    for period in found.periods:
+        own = [period.bytes.get(name, 0) for name in shown]
+        total = sum(period.bytes.values())
         cells = [total, *own, *([total - sum(own)] if others else [])]
-        time = utc(start) if start else "no timestamp"
+        time = utc(period.start) if period.start else "no timestamp"
         rows.append((time, *(human_bytes(cell) if cell else "–" for cell in cells)))
-    title = f"Bytes by {found.by.value} over time, {_span(found.seconds)} a row"
+    title = f"Bytes by {found.by.value} over time, {_span(found.period_seconds)} a row"
     console.print(table(("from, UTC", *heads), rows, title=title, numbers=heads, framed=False))
 
 

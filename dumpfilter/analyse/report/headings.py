@@ -8,13 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from dumpfilter.analyse.traffic.facts import Facts, Mask
+from dumpfilter.analyse.traffic.facts import Facts, Ints, Mask, sums
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.index.subjects import Subject, TableSubject
-
-Ints = npt.NDArray[np.int64]
 
 STATEMENTS = "(statements)"
 """The text in place of a table's name for the statements of a schema."""
@@ -91,11 +88,3 @@ class Headings:
         """Return the sums of :meth:`sums` that are not 0, by the heading's name."""
         found = self.sums(column, mask).tolist()
         return {name: total for name, total in zip(self.names, found, strict=True) if total}
-
-
-def sums(numbers: Ints, values: Ints, length: int) -> Ints:
-    """Return, for each number from 0 to ``length`` - 1, the sum of the ``values`` whose entry in ``numbers`` is this
-    number.
-    """
-    # The function bincount adds floats, which represent every byte count up to 2**53 exactly.
-    return np.bincount(numbers, weights=values, minlength=length).astype(np.int64)

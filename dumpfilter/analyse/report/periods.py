@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+from pydantic import BaseModel, ConfigDict
+
 PERIODS = (1, 5, 15, 60, 300, 900, 3600, 6 * 3600, 86_400)
 """The period lengths that reports choose from, seconds. Each is a multiple of the previous one."""
 
@@ -13,6 +15,29 @@ class Division(enum.StrEnum):
 
     SCHEMA = "schema"
     TABLE = "table"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Period(_Model):
+    """The bytes of a period, by the name of a schema or table."""
+
+    start: int
+    """The beginning of the period, Unix seconds; 0 for events without a timestamp."""
+    bytes: dict[str, int]
+
+
+class OverTime(_Model):
+    """The bytes of schemas or tables in the binlog in periods of time, before any filter."""
+
+    by: Division
+    period_seconds: int
+    names: tuple[str, ...]
+    """The schemas or tables with most bytes, the largest first."""
+    periods: tuple[Period, ...]
+    """The periods with traffic."""
 
 
 def wider(seconds: int) -> int:

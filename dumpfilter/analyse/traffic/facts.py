@@ -19,9 +19,10 @@ import numpy.typing as npt
 
 from dumpfilter.analyse.traffic._group import ALWAYS, ANY, EXACTLY, ONE
 from dumpfilter.dump.stand_ins import StandIns, Stretches, at_most
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.index.subjects import Subject
+from dumpfilter.index.subjects import Subject, Subjects
 
 COUNTS = ("bytes", "events", "transactions", "undecided", "stand_ins", "stand_in_bytes")
 """The names of the columns with counts. They are summed when equal units (rows of the facts) are merged."""
@@ -306,19 +307,13 @@ class Facts(_Narrow):
     """
     stand_in_bytes: Ints
 
-    def flags(self, flags: TableFlags) -> SubjectFlags | None:
-        """Return a filter's verdicts about the facts' subjects, as :meth:`sent` takes them; None for a filter without
-        rules.
-        """
-        return flags_of(flags, self.subjects)
-
     def sent(
         self, flags: SubjectFlags | None, origin: OriginFilter | None = None, number: int | None = None
     ) -> Mask:
         """Return for each unit (row of counts) whether the master sends its events to a slave.
 
         Parameters:
-            flags: the verdicts of the slave's filter (:meth:`flags`); None: no rules.
+            flags: the verdicts of the slave's filter (:func:`flags_of`); None: no rules.
             origin: the server ids and domains that the slave wants; None: all. Unless it wants all, it must be one of
                 those that the tally was given.
             number: the filter's index in the list of filters that the tally was given.
@@ -452,11 +447,20 @@ def added_up(rows: Ints, keys: int = 3) -> Ints:
     return heads
 
 
-def flags_of(flags: TableFlags, subjects: Sequence[Subject]) -> SubjectFlags | None:
+def sums(numbers: Ints, values: npt.NDArray[Any], length: int) -> Ints:
+    """Return, for each number from 0 to ``length`` - 1, the sum of the ``values`` whose entry in ``numbers`` is this
+    number.
+    """
+    # The function bincount adds floats, which represent every byte count up to 2**53 exactly.
+    return np.bincount(numbers, weights=values, minlength=length).astype(np.int64)
+
+
+def flags_of(one: ReplicationFilter, subjects: Sequence[Subject]) -> SubjectFlags | None:
     """Return a filter's verdicts about ``subjects`` (tables and statements) as bits, in the same order.
 
     Return None for a filter without rules.
     """
+    flags = TableFlags(one, Subjects())
     if not flags.is_on:
         return None
     return np.fromiter((flags.bits(subject) for subject in subjects), np.uint32, len(subjects))

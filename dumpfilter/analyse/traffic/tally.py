@@ -34,9 +34,6 @@ from dumpfilter.index.subjects import Subject, Subjects
 BUCKET_SECONDS = 60
 """The default length of a time bucket, seconds. Reports show traffic by the minute."""
 
-_NO_CUT = -100
-"""A number that no event's subject (table or statement) has. It means that no compressed transaction is cut."""
-
 _MOST_UNITS = 1 << 16
 """The number of units (rows of counts) from which a tally merges equal ones before it allocates more memory."""
 
@@ -318,19 +315,14 @@ class Tally:
         """The number of conditions so far. The number of a condition never changes."""
         return int(self._memory.state[K.N_CONDITIONS])
 
-    def conditions(self, first: int = 0) -> Conditions:
-        """Return the conditions from the number ``first`` on. Their subjects are numbers of the register of
-        subjects.
-        """
-        rows = self._memory.conditions[first : self.conditions_count]
-        end = int(self._memory.state[K.N_MEMBERS])
-        used = int(rows[0, K.Q_START]) if len(rows) else end
-        start = np.append(rows[:, K.Q_START], end) - used
+    def _conditions(self) -> Conditions:
+        """Return all conditions, which name subjects by their numbers in the register."""
+        rows, end = self._memory.conditions[: self.conditions_count], self._memory.state[K.N_MEMBERS]
         return Conditions(
             rows[:, K.Q_KIND].astype(np.uint8),
             rows[:, K.Q_REQUIRED].astype(np.int32),
-            start,
-            self._memory.members[used:end].copy(),
+            np.append(rows[:, K.Q_START], end),
+            self._memory.members[:end],
         )
 
     def _take_units(self) -> Ints:
@@ -355,7 +347,7 @@ class Tally:
         is_used = np.zeros(self.conditions_count, np.bool_)
         is_used[units[:, K.U_CONDITION]] = True
         used = np.flatnonzero(is_used)
-        subjects, conditions = self._without_sets(self.conditions().chosen(used))
+        subjects, conditions = self._without_sets(self._conditions().chosen(used))
         units[:, K.U_CONDITION] = (np.cumsum(is_used) - 1)[units[:, K.U_CONDITION]]
         given_only, self._given_only = self._given_only, False
         return Facts(

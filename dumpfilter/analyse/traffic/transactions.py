@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.analyse.traffic._group import EXACTLY
-from dumpfilter.analyse.traffic.facts import Conditions, Facts, Ints, Words, wants
+from dumpfilter.analyse.traffic.facts import Conditions, Facts, Ints, Words, sums, wants
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.event_time import MICROSECONDS, commit_time
@@ -146,11 +146,11 @@ class TransactionTraffic:
         size = weight[pattern] * self.entry_bytes[sent]
         compressed = size if ratio is None else size * ratio[pattern]
         counts = np.stack([size, weight[pattern] * self.entry_events[sent], compressed])
-        sums = np.add.reduceat(counts, first, axis=1)
-        sums[:, places[0]] += sums[:, : places[0]].sum(axis=1)
+        found = np.add.reduceat(counts, first, axis=1)
+        found[:, places[0]] += found[:, : places[0]].sum(axis=1)
         if ratio is not None:
-            sums[2] //= MILLION
-        return Sums(transaction[first[places]], *np.add.reduceat(sums, places, axis=1))
+            found[2] //= MILLION
+        return Sums(transaction[first[places]], *np.add.reduceat(found, places, axis=1))
 
 
 _COLUMNS = tuple(one.name for one in fields(TransactionTraffic) if one.name not in ("patterns", "before"))
@@ -243,7 +243,10 @@ class TransactionTally:
         ends = np.append(segment.offset[segment.txn_event[1:-1]], segment.end)
         if len(starts) and is_real[0] and not starts[0]:
             # The transaction began in an earlier segment, whose GTID event told the time if it told any.
-            self._columns[-1].finish(int(ends[0]), int(times[0]))
+            last = self._columns[-1]
+            last.end[-1] = ends[0]
+            if not last.is_exact[-1] and times[0]:
+                last.time[-1] = times[0]
         if starts.any():
             self._columns.append(_Columns(ends[starts], times[starts], is_exact[starts]))
 
@@ -257,29 +260,29 @@ class TransactionTally:
         # The number 0 is for events before the first transaction.
         key, length = facts.bucket + 1, self._count + 1
         nbytes, events = (
-            _sums(key[everything], each[everything], length) for each in (facts.bytes, facts.events)
+            sums(key[everything], each[everything], length) for each in (facts.bytes, facts.events)
         )
         patterns, number = self._patterns(facts)
         kept = np.flatnonzero(number >= 0)
         pairs, entry = np.unique(key[kept] << 32 | number[kept], return_inverse=True)
-        sums = [
-            _sums(entry, each[kept], len(pairs)) for each in (facts.bytes, facts.events, facts.transactions)
+        of_entry = [
+            sums(entry, each[kept], len(pairs)) for each in (facts.bytes, facts.events, facts.transactions)
         ]
-        columns, self._columns = self._columns, []
+        end, time, is_exact = map(np.concatenate, zip(_NO_COLUMNS, *self._columns, strict=True))
         found = TransactionTraffic(
             file=np.full(self._count, file, np.int32),
-            end=np.concatenate([np.zeros(0, np.int64), *(each.end for each in columns)]),
-            time=np.concatenate([np.zeros(0, np.int64), *(each.time for each in columns)]),
-            is_exact=np.concatenate([np.zeros(0, np.bool_), *(each.is_exact for each in columns)]),
+            end=end,
+            time=time,
+            is_exact=is_exact,
             bytes=nbytes[1:],
             events=events[1:].astype(np.int32),
-            stand_in=_sums(key, facts.stand_in_bytes, length)[1:].astype(np.int32),
+            stand_in=sums(key, facts.stand_in_bytes, length)[1:].astype(np.int32),
             patterns=patterns,
             transaction=(pairs >> 32) - 1,
             pattern=(pairs & 0xFFFFFFFF).astype(np.int32),
-            entry_bytes=sums[0],
-            entry_events=sums[1].astype(np.int32),
-            is_frame=sums[2] > 0,
+            entry_bytes=of_entry[0],
+            entry_events=of_entry[1].astype(np.int32),
+            is_frame=of_entry[2] > 0,
             before=(int(nbytes[0]), int(events[0])),
         )
         self._start()
@@ -361,29 +364,15 @@ class TransactionTally:
         return tuple(sorted(found if required < 0 else found.intersection(schemas[required])))
 
 
-def _sums(numbers: Ints, values: Ints, length: int) -> Ints:
-    """Return, for each number from 0 to ``length`` - 1, the sum of the ``values`` whose entry in ``numbers`` is this
-    number.
-    """
-    # The function bincount adds floats, which represent every byte count up to 2**53 exactly.
-    return np.bincount(numbers, weights=values, minlength=length).astype(np.int64)
-
-
-@dataclass
-class _Columns:
+class _Columns(NamedTuple):
     """The transactions that begin in one segment, of which there is at least one."""
 
     end: Ints
     time: Ints
     is_exact: npt.NDArray[np.bool_]
 
-    def finish(self, end: int, time: int) -> None:
-        """Set the end of the last transaction, which continued in a later segment, and its time if it is not known
-        exactly.
-        """
-        self.end[-1] = end
-        if not self.is_exact[-1] and time:
-            self.time[-1] = time
+
+_NO_COLUMNS = _Columns(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
 
 
 def join(parts: Sequence[TransactionTraffic]) -> TransactionTraffic:

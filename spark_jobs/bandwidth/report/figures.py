@@ -169,11 +169,6 @@ def heat_map(results: Results) -> HeatMap | None:
     )
 
 
-def limit_texts(heat: HeatMap) -> list[str]:
-    """Return the legend's text for each colour."""
-    return [f"≤ {human_bytes(round(limit))}" for limit in heat.limits]
-
-
 MOST_TABLES = 20
 """The largest number of database tables with a row of their own. One row shows the sum of all others."""
 

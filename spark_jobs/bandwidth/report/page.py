@@ -7,6 +7,7 @@ from functools import partial
 
 from dumpfilter.analyse.report.audience import Audience
 from dumpfilter.analyse.report.html import environment, page_parts
+from dumpfilter.analyse.report.month import GIGABYTE
 from dumpfilter.analyse.report.text import human_bytes, human_price
 from dumpfilter.spark_jobs.bandwidth.report import figures
 from dumpfilter.spark_jobs.bandwidth.report.figures import (
@@ -34,8 +35,6 @@ MOST_LINES = 2000
 _MOST_NAMES = 6
 """The most schemas or tables with a column in the tables of bytes over time."""
 
-_GIGABYTE = 1e9
-"""The bytes of a gigabyte, as prices of traffic count them."""
 _USUAL_PRICE = 0.09
 """The price of a gigabyte that the page begins with, if the user gave none."""
 
@@ -123,7 +122,7 @@ def render_report(results: Results) -> str:
         table_bars=figures.tables_bars(results),
         most_names=_MOST_NAMES,
         heat=heat_map,
-        heat_limits=figures.limit_texts(heat_map) if heat_map else [],
+        heat_limits=[f"≤ {human_bytes(round(limit))}" for limit in heat_map.limits] if heat_map else [],
         most_lines=MOST_LINES,
         most_choices=MOST_CHOICES,
         most_columns=figures.MOST_COLUMNS,
@@ -164,7 +163,7 @@ def _ways(results: Results) -> list[_Way]:
 
 
 def _of_month(month: Month | None, key: str) -> float | None:
-    return None if month is None else getattr(month.bytes, key) / _GIGABYTE
+    return None if month is None else getattr(month.bytes, key) / GIGABYTE
 
 
 def _gigabytes(number: float) -> str:

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 from dumpfilter.analyse.inspection import by_heading
-from dumpfilter.analyse.inspection.by_heading import MOST_PERIODS, OverTime, OverTimeOptions
+from dumpfilter.analyse.inspection.by_heading import MOST_PERIODS, OverTimeOptions
 from dumpfilter.analyse.inspection.inspection import inspect_set
 from dumpfilter.analyse.inspection.text import render_inspection
-from dumpfilter.analyse.report.periods import Division
+from dumpfilter.analyse.report.periods import Division, OverTime
 from dumpfilter.binlog.workload.generate import START, Span, generate
 from dumpfilter.index.fileset import BinlogSet
 from tests.commands.in_process import run
@@ -24,7 +24,7 @@ ROWS = DATA / "oracle" / "mysql-row"
 
 
 def _totals(found: OverTime) -> Counter[str]:
-    return sum((Counter(one) for one in found.periods.values()), Counter())
+    return sum((Counter(one.bytes) for one in found.periods), Counter())
 
 
 @pytest.mark.parametrize("path", RECORDED_SETS, ids=recording_id)
@@ -38,10 +38,10 @@ def test_the_periods_add_up_to_the_totals(path: Path) -> None:
     for name, nbytes in _totals(found.over_time).items():
         # Gap events and transactions that are not opened have no schema and no period.
         assert nbytes == schemas[name] if not name.startswith("(no") else nbytes <= schemas[name]
-    times = [start for start in found.over_time.periods if start]
+    times = [one.start for one in found.over_time.periods if one.start]
     assert found.first_time is not None
     assert found.last_time is not None
-    assert min(times) + found.over_time.seconds > found.first_time
+    assert min(times) + found.over_time.period_seconds > found.first_time
     assert max(times) <= found.last_time
 
 
@@ -52,11 +52,12 @@ def test_tables_have_the_bytes_of_their_schema() -> None:
     )
     assert of_tables is not None
     assert of_schemas is not None
-    assert of_tables.seconds == of_schemas.seconds == 60
+    assert of_tables.period_seconds == of_schemas.period_seconds == 60
     assert "shop.orders" in of_tables.names
-    for start, found in of_tables.periods.items():
-        shop = sum(n for name, n in found.items() if name.startswith(("shop.", "shop (")))
-        assert shop == of_schemas.periods[start].get("shop", 0)
+    by_schema = {one.start: one.bytes for one in of_schemas.periods}
+    for found in of_tables.periods:
+        shop = sum(n for name, n in found.bytes.items() if name.startswith(("shop.", "shop (")))
+        assert shop == by_schema[found.start].get("shop", 0)
 
 
 def test_memory_is_bounded_by_longer_periods(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -68,7 +69,7 @@ def test_memory_is_bounded_by_longer_periods(monkeypatch: pytest.MonkeyPatch, tm
     coarse = inspect_set(BinlogSet.open(index), over_time=OverTimeOptions(Division.TABLE, 1)).over_time
     assert whole is not None
     assert coarse is not None
-    assert coarse.seconds > whole.seconds
+    assert coarse.period_seconds > whole.period_seconds
     assert _totals(coarse) == _totals(whole)
 
 

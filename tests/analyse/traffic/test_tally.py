@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dumpfilter.analyse.traffic._group import ANY, EXACTLY, ONE
-from dumpfilter.analyse.traffic.facts import Conditions, Facts, merge, side_by_side
+from dumpfilter.analyse.traffic.facts import Conditions, Facts, flags_of, merge, side_by_side
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog.compression import NONE, ZSTD
 from dumpfilter.binlog.gtid import SourceKey
@@ -69,7 +69,7 @@ class Figures:
     def of_tally(
         cls, found: Facts, flags: TableFlags, origin: OriginFilter | None, number: int | None
     ) -> Figures:
-        own = found.flags(flags)
+        own = flags_of(flags.filter, found.subjects)
         sent = found.sent(own, origin, number)
         return cls(
             int(found.bytes[sent].sum()),
@@ -179,7 +179,7 @@ class Both:
         expected = list(map(Figures.of_counts, self.counts, self.stand_ins))
         check_sums(self.sums(found), expected, found)
         check_sums(self.sums(together), expected, together)
-        folded = found.folded([found.flags(flags) for flags, _ in self.filters])
+        folded = found.folded([flags_of(flags.filter, found.subjects) for flags, _ in self.filters])
         check_sums(self.sums(folded), expected, folded)
         if not found.given_only:
             own = [Figures.of_tally(found, flags, origin, None) for flags, origin in self.filters]
@@ -405,7 +405,7 @@ def test_folded_conditions_are_as_many_as_the_filters_tell_apart() -> None:
         _end(builder)
     filters = [Filter.from_options([f"--replicate-do-db=d{n}"]) for n in (5, 20)]
     found = check(bytes(builder.data), [(each, None) for each in filters])
-    folded = found.folded([found.flags(TableFlags(each, Subjects())) for each in filters])
+    folded = found.folded([flags_of(each, found.subjects) for each in filters])
     assert np.count_nonzero(found.conditions.kind == ANY) == 40
     # "d5 or another table", "d20 or another table", "only other tables"
     assert np.count_nonzero(folded.conditions.kind == ANY) == 3

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from dumpfilter.analyse.report.audience import Audience
-from dumpfilter.analyse.report.periods import Division
+from dumpfilter.analyse.report.periods import Division, OverTime, Period
 from dumpfilter.spark_jobs.bandwidth.results import (
     Figures,
-    OverTime,
     Peak,
-    Period,
     RealReplica,
     Results,
     RuleSaving,

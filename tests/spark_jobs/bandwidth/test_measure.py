@@ -11,7 +11,7 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.workload.generate import generate
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.bandwidth.measured_set import MeasureRanges
+from dumpfilter.spark_jobs.bandwidth.measured_set import ALONE, MeasureRanges
 from dumpfilter.spark_jobs.ranges.range_index import ReadOptions, index_file, ranges_of
 from dumpfilter.spark_jobs.samples import CHUNK, LEVEL
 
@@ -20,7 +20,7 @@ def test_transactions_alone_compress_worse_than_blocks(tmp_path: Path) -> None:
     made = generate(tmp_path, 1 << 19)
     index = index_file(0, str(made.files[0]), last=True, options=ReadOptions(range_size=1 << 30))
     measured = MeasureRanges(job="job", filters=(), bucket_seconds=1)(ranges_of([index]))[0]
-    raw, compressed = measured.transactions
+    raw, compressed = measured.samples.sizes[ALONE]
     assert 0.9 * CHUNK < raw <= CHUNK
     compressor = zstandard.ZstdCompressor(level=LEVEL)
     data = made.files[0].read_bytes()

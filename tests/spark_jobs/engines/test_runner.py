@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError
-from dumpfilter.spark_jobs.engines.runner import Runner, run_here, slices_for
+from dumpfilter.spark_jobs.engines.runner import Amount, Runner, run_here
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+from dumpfilter.spark_jobs.ranges.ranges import Range, amount_of
 
 
 @pytest.fixture(params=["here", "threads"])
@@ -30,7 +31,8 @@ def _unreadable(number: int) -> int:
 
 @pytest.mark.parametrize("slices", [None, 1, 3, 100])
 def test_results_come_in_the_tasks_order(run: Runner, slices: int | None) -> None:
-    assert run(_square, range(10), "squaring", slices=slices) == [number * number for number in range(10)]
+    found = run(_square, range(10), "squaring", amount=Amount(slices=slices))
+    assert found == [number * number for number in range(10)]
 
 
 def test_the_first_error_in_order_travels_as_itself(run: Runner) -> None:
@@ -53,4 +55,6 @@ def test_no_tasks_have_no_results(run: Runner) -> None:
     [(0, 10, 5, 1), (100, 10, 5, 5), (100, 10, 50, 10), (101, 10, 50, 11)],
 )
 def test_slices(nbytes: int, each: int, tasks: int, expected: int) -> None:
-    assert slices_for(nbytes, each, tasks) == expected
+    ranges = [Range("bin.000001", 0, nbytes), *[Range("bin.000001", nbytes, nbytes)] * (tasks - 1)]
+    assert amount_of(ranges, each) == Amount("parts", nbytes, expected)
+    assert amount_of(ranges) == Amount("parts", nbytes)

@@ -87,7 +87,7 @@ def test_failing_tasks(spark: Any, source: Path, whole: dict[str, bytes], tmp_pa
     runner = SparkRunner(lambda: spark.sparkContext)
 
     def run(function: Callable[[Any], Any], tasks: Sequence[Any], label: str, **given: Any) -> Any:
-        return runner(Failing(function), tasks, label, slices=len(tasks))
+        return runner(Failing(function), tasks, label)
 
     split(source, tmp_path / "out", run, options())
     check_alone(tmp_path / "out", whole)
@@ -101,7 +101,7 @@ def test_tasks_that_run_twice_at_once(
 
     def run(function: Callable[[Any], Any], tasks: Sequence[Any], label: str, **given: Any) -> Any:
         doubled = [task for task in tasks for _ in range(2)]
-        return runner(function, doubled, label, slices=len(doubled))[::2]
+        return runner(function, doubled, label)[::2]
 
     split(source, tmp_path / "out", run, options())
     check_alone(tmp_path / "out", whole)
