@@ -5,28 +5,75 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from dataclasses import fields
 from pathlib import Path
 
-from bench._common import Options
+from bench._common import Options, Report
 from dumpfilter.base.options.units import parse_size
+from dumpfilter.binlog.workload.generate import Style
 
+FAMILIES: tuple[Style, ...] = ("mysql", "mariadb")
+
+
+CLAIMS = {
+    "scan": "the scan keeps up with memory",
+    "decide": "deciding is cheap beside the scan",
+    "hostile": "no input costs more than its size",
+    "registrations": "a registration costs the same among ten others and among ten thousand",
+    "grpc_end_to_end": "filtering on the master saves the slave's time too",
+    "filter_file": "filtering a file into a file",
+    "row_images": "rows are decoded in columns",
+    "relay": "a dump into a relay log, from a master that has indexed nothing yet",
+    "memory": "memory does not grow with the binlog",
+    "split": "the split, in the part after Spark's start",
+    "split_cluster": "2 GB in 4 files, 200 schemas, in a driver of 2 GB and executors of 1 GB",
+    "bandwidth": "one pass for any number of slaves, after Spark's start",
+    "engines": "both engines after their start, on two cores, beside cp",
+    "simulation": "the lag of many slaves from one pass, after Spark's start",
+    "followers": "a thousand slaves cost little more than their messages",
+    "receive": "a server's binlog is received as fast as its own program does",
+    "real_replica": "a real replica's I/O thread, behind dumpfilter and at the real source",
+    "live": "a live commit on its way to three real replicas, over TLS",
+    "topology_start": "a topology is up within seconds",
+    "links": "links pass bytes at the rate and with the delay that they are given",
+    "simulation_reality": "a simulation has the bytes and the lag that the real topology has",
+    "soak": "{followers} slaves live through {seconds:.0f} s of disturbances",
+}
+"""The claim of each benchmark, with the names of options in braces."""
 SPARK = ("split", "split_cluster", "bandwidth", "engines", "simulation")
-"""The benchmarks that are functions of :mod:`bench.spark`. Any other is a module."""
-ALL = (
-    *("scan", "decide", "hostile", "registrations", "grpc_end_to_end", "filter_file", "row_images", "relay"),
-    *("memory", *SPARK, "followers", "receive", "real_replica", "live", "topology_start", "links"),
-    "simulation_reality",
-)
+"""The benchmarks that are functions of :mod:`bench.spark`. Any other is the function ``run`` of a module."""
+PER_FAMILY = ("real_replica", "live")
+"""The benchmarks that each family of real servers has a report of."""
 ON_REQUEST = ("soak",)
 """The benchmarks that run only when they are named, since they take long."""
 
 
+def measure(name: str, title: str, options: Options) -> bool:
+    """Run a benchmark, print its report, and tell whether all targets were met."""
+    module, function = ("spark", name) if name in SPARK else (name, "run")
+    report = Report(title, CLAIMS[name].format_map(vars(options)))
+    getattr(importlib.import_module(f"bench.{module}"), function)(report, options)
+    return report.print()
+
+
+def measure_families(name: str, options: Options) -> bool:
+    """Run a benchmark in each family whose server is installed, and tell whether all targets were met."""
+    from bench._servers import missing
+
+    met = True
+    for family in (options.family,) if options.family else FAMILIES:
+        title = f"{name}, {family}"
+        if reason := missing(family):
+            print(f"\n== {title}: not measured. {reason}")
+            met = met and options.family is None
+        else:
+            met &= measure(name, title, Options(**{**vars(options), "family": family}))
+    return met
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measures what the project claims.")
-    names = ", ".join((*ALL, *ON_REQUEST))
     add = parser.add_argument
-    add("names", nargs="*", metavar="NAME", help=f"which ones (all but the last): {names}")
+    add("names", nargs="*", metavar="NAME", help=f"which ones (all but the last): {', '.join(CLAIMS)}")
     add("--size", type=parse_size, default="512M", help="bytes of binlog, or with K, M, G (512M)")
     add("--runs", type=int, default=5, help="timed runs of each case, interleaved (5)")
     add("--strict", action="store_true", help="exit with 1 when a target is not met")
@@ -38,18 +85,15 @@ def main() -> int:
     )
     add("--followers", type=int, default=1000, help="slaves of followers and soak (1000)")
     add("--seconds", type=float, default=600, help="the time that soak takes (600)")
-    families = ["mysql", "mariadb"]
-    add("--family", choices=families, help="the servers of real_replica and live (both that are installed)")
-    given = parser.parse_args()
-    options = Options(**{field.name: getattr(given, field.name) for field in fields(Options)})
-    unknown = set(given.names) - set(ALL) - set(ON_REQUEST)
+    add("--family", choices=FAMILIES, help="the servers of real_replica and live (both that are installed)")
+    options = parser.parse_args(namespace=Options())
+    unknown = set(options.names) - set(CLAIMS)
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
     met = True
-    for name in given.names or ALL:
-        module, function = ("spark", name) if name in SPARK else (name, "run")
-        met &= getattr(importlib.import_module(f"bench.{module}"), function)(options)
-    return int(given.strict and not met)
+    for name in options.names or [name for name in CLAIMS if name not in ON_REQUEST]:
+        met &= measure_families(name, options) if name in PER_FAMILY else measure(name, name, options)
+    return int(options.strict and not met)
 
 
 if __name__ == "__main__":

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import multiprocessing
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from bench._common import REPOSITORY
 from dumpfilter.base.waiting import until
@@ -23,6 +23,9 @@ _SPAWN = multiprocessing.get_context("spawn")
 _START_TIMEOUT = 600.0
 """The longest start of a master, seconds. The first one of a checkout compiles the kernels."""
 _END_TIMEOUT = 10.0
+
+PASSWORD = "replica"
+"""The password of all users of a master."""
 
 
 class Child:
@@ -56,12 +59,10 @@ class Child:
         self.tell(*request)
         return self.answer()
 
-    def __enter__(self) -> Child:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._process.terminate()
         self._process.join(_END_TIMEOUT)
         self._process.kill()
@@ -89,39 +90,59 @@ async def requests(pipe: Connection) -> AsyncIterator[Any]:
             return
 
 
-@contextmanager
-def master(index: Path, *options: str, tree: Path = REPOSITORY) -> Iterator[tuple[str, int]]:
-    """Run ``dumpfilter master`` of a checkout on a binlog set, and yield its address and process id."""
-    with running_master(index, *options, tree=tree) as (ports, pid):
-        yield f"127.0.0.1:{ports['port']}", pid
+class Master(NamedTuple):
+    """A running master."""
+
+    pid: int
+    port: int
+    replica_port: int = 0
+    """The replication port of a master with users, or 0."""
+
+    @property
+    def address(self) -> str:
+        """The address for slaves of dumpfilter."""
+        return f"127.0.0.1:{self.port}"
 
 
 @contextmanager
-def running_master(
-    source: Path | str, *options: str, ports: Sequence[str] = ("port",), tree: Path = REPOSITORY
-) -> Iterator[tuple[dict[str, int], int]]:
-    """Run ``dumpfilter master`` of a checkout on a set or an address. Yield its ports and its process id.
+def master(
+    source: Path | str,
+    *options: str,
+    users: Mapping[str, Sequence[str]] | None = None,
+    tree: Path = REPOSITORY,
+) -> Iterator[Master]:
+    """Run ``dumpfilter master`` of a checkout on a set or an address.
 
-    ``ports`` are the options of the ports, without dashes.
+    With ``users``, which are the rules of each user's replicas, the master has a replication port.
     """
     with tempfile.TemporaryDirectory() as directory:
-        files = {port: Path(directory, port) for port in ports}
         command = [sys.executable, "-m", "dumpfilter", "master", str(source), *options]
-        for port, file in files.items():
-            command += [f"--{port}", "0", f"--{port}-file", str(file)]
+        if users is not None:
+            config = Path(directory, "master.toml")
+            config.touch(0o600)
+            config.write_text(
+                "".join(
+                    f'[[replica]]\nuser = "{user}"\npassword = "{PASSWORD}"\nrules = {json.dumps(list(rules))}\n'
+                    for user, rules in users.items()
+                )
+            )
+            command += ["--config", str(config)]
+        files = [Path(directory, port) for port in ("port", "replica-port")[: 1 + (users is not None)]]
+        for file in files:
+            command += [f"--{file.name}", "0", f"--{file.name}-file", str(file)]
         environment = {**os.environ, "PYTHONPATH": str(tree)}
         process = subprocess.Popen(
             command, cwd=tree, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
             until(
-                lambda: process.poll() is not None or all(file.exists() for file in files.values()),
+                lambda: process.poll() is not None or all(file.exists() for file in files),
                 time.monotonic() + _START_TIMEOUT,
                 lambda: SystemExit(f"dumpfilter master on {source} does not start"),
             )
             if (code := process.poll()) is not None:
                 raise SystemExit(f"dumpfilter master on {source} ended with {code}")
-            yield {port: int(file.read_text()) for port, file in files.items()}, process.pid
+            yield Master(process.pid, *(int(file.read_text()) for file in files))
         finally:
             process.terminate()
             try:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
+import itertools
 import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any, NamedTuple
 
-from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.workload.generate import GeneratedSet, Style, generate
-from dumpfilter.filter import Filter, RuleKind, make_rule
+from dumpfilter.filter import Filter
+from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 OUT = Path(__file__).parent / "out"
 REPOSITORY = Path(__file__).parent.parent
@@ -24,21 +27,24 @@ Cases = Mapping[str, Callable[[], object]]
 """The functions that are timed, by name. A function that returns a float has timed itself, in seconds."""
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(argparse.Namespace):
     """The options of the command line."""
 
+    names: list[str]
+    """The benchmarks to run. None named: all but the ones on request."""
     size: int
     """The size of the binlog, bytes."""
     runs: int
     """The timed runs of each case."""
-    before: Path | None = None
+    strict: bool
+    """Whether a missed target is a failure."""
+    before: Path | None
     """The checkout of another release, whose master is measured beside this one's."""
-    followers: int = 1000
+    followers: int
     """The number of slaves that follow a growing binlog."""
-    seconds: float = 600.0
+    seconds: float
     """The time for which the soak test runs, seconds."""
-    family: Style | None = None
+    family: Style | None
     """The family of the real servers. None: both families."""
 
 
@@ -95,6 +101,13 @@ def schemas_for(sizes: dict[str, int], wanted: float) -> list[str]:
     return best[1]
 
 
+def dump_request(file: str = "", position: int = 4, **fields: Any) -> pb.DumpRequest:
+    """Return the request for a dump that begins at a position."""
+    # "from" is no name in Python.
+    fields["from"] = pb.BinlogPosition(file=file, position=position)
+    return pb.DumpRequest(**fields)
+
+
 def keeping(made: GeneratedSet, share: float) -> list[str]:
     """Return the schemas of a filter that keeps about this share of the bytes. An empty list keeps everything."""
     return [] if share >= 1 else schemas_for(made.schemas, share)
@@ -102,9 +115,21 @@ def keeping(made: GeneratedSet, share: float) -> list[str]:
 
 def do_db(names: Sequence[str]) -> Filter:
     """Return the filter that keeps these schemas."""
-    return Filter(
-        tuple(make_rule(RuleKind.DO_DB, n) for n in names), names=NameRules("mysql", lower_case_table_names=0)
-    )
+    return Filter.from_options([f"--replicate-do-db={name}" for name in names])
+
+
+def steadily(rate: float) -> Iterator[int]:
+    """Yield 0, 1, 2 … at a steady rate, in numbers a second."""
+    start = time.perf_counter()
+    for number in itertools.count():
+        time.sleep(max(0.0, start + number / rate - time.perf_counter()))
+        yield number
+
+
+def percentiles(values: Sequence[float]) -> dict[int, float]:
+    """Return the 50th, 95th, 99th and 100th percentile of at least one value."""
+    ordered = sorted(values)
+    return {p: ordered[min(len(ordered) - 1, len(ordered) * p // 100)] for p in (50, 95, 99, 100)}
 
 
 def processor_time(work: Callable[[], object]) -> float:
@@ -127,6 +152,15 @@ def interleaved(cases: Cases, runs: int, *, warm_up: bool = True) -> dict[str, l
     return found
 
 
+class Target(NamedTuple):
+    """A target with the value that was reached."""
+
+    text: str
+    value: float
+    wanted: float
+    met: bool
+
+
 @dataclass
 class Report:
     """A table of medians, and the targets that they meet or miss."""
@@ -136,7 +170,7 @@ class Report:
     nbytes: int = 0
     rows: list[tuple[str, str]] = field(default_factory=list)
     values: dict[str, float] = field(default_factory=dict)
-    targets: list[tuple[str, float, float, bool]] = field(default_factory=list)
+    targets: list[Target] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def measure(self, cases: Cases, runs: int, *, warm_up: bool = True) -> dict[str, float]:
@@ -164,7 +198,8 @@ class Report:
     def target(self, text: str, value: float, wanted: float, *, at_most: bool = False) -> None:
         """Add a target and the value that was reached."""
         met = value <= wanted if at_most else value >= wanted
-        self.targets.append((f"{text} {'at most' if at_most else 'at least'} {wanted:g}", value, wanted, met))
+        sense = "at most" if at_most else "at least"
+        self.targets.append(Target(f"{text} {sense} {wanted:g}", round(value, 4), wanted, met))
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -175,17 +210,14 @@ class Report:
         width = max((len(name) for name, _ in self.rows), default=0)
         for name, text in self.rows:
             print(f"  {name:{width}} {text}")
-        for text, value, _, met in self.targets:
-            print(f"  {'met    ' if met else 'NOT MET'}  {text}: {value:.2f}")
+        for target in self.targets:
+            print(f"  {'met    ' if target.met else 'NOT MET'}  {target.text}: {target.value:.2f}")
         for text in self.notes:
             print(f"  note: {text}")
-        targets = [
-            {"text": text, "value": round(value, 4), "wanted": wanted, "met": met}
-            for text, value, wanted, met in self.targets
-        ]
+        targets = [target._asdict() for target in self.targets]
         line = {"bench": self.name, "bytes": self.nbytes, "values": self.values, "targets": targets}
         print(json.dumps(line), flush=True)
-        return all(met for *_, met in self.targets)
+        return all(target.met for target in self.targets)
 
 
 def has_mysql() -> bool:

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
+import shutil
 import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+import grpc
 import numpy as np
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from bench._child import master
+from bench._common import REPOSITORY
+from dumpfilter.base.waiting import watching
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import MAGIC, EventType
 from dumpfilter.binlog.rows_events import TableMap, encode_table_map
@@ -17,9 +29,9 @@ from dumpfilter.binlog.workload.generate import START, file_head, generate, sche
 from dumpfilter.binlog.workload.transactions import SERVER_ID, Transaction, Transactions, transaction, written
 from dumpfilter.binlog.writer import make_event, rebase
 
-MARK = b"MARK"
-"""The beginning of a mark, the text in the row of each marked transaction. A number of 8 digits follows."""
-MARK_LENGTH = len(MARK) + 8
+MARK_LENGTH = 12
+MARKS = re.compile(rb"MARK(\d{8})")
+"""A mark, the text in the row of each marked transaction, with the number of the mark."""
 
 _FLAGS_AT = len(MAGIC) + 17
 """The offset of the flags of a binlog file's format description event, bytes."""
@@ -30,6 +42,19 @@ _PADDING = b"x" * 88
 """The end of a marked row, which makes a marked transaction about as large as a small one of the generated binlog."""
 
 
+_HEALTH_PERIOD = 0.1
+"""The time between two questions for the master's health, seconds."""
+_HEALTH_TIMEOUT = 10.0
+
+
+class Start(NamedTuple):
+    """The place at which a slave's first stream begins, and the number of the last transaction before it."""
+
+    file: str = ""
+    position: int = 4
+    transactions: int = 0
+
+
 class Mark(NamedTuple):
     """A marked transaction: its number, the table that its row is in, and the place of its first event."""
 
@@ -38,6 +63,8 @@ class Mark(NamedTuple):
     table: str
     file: str
     position: int
+    committed: float
+    """The time on the monotonic clock just before the commit, seconds."""
 
 
 class GrowingSet:
@@ -57,6 +84,8 @@ class GrowingSet:
         self._others = Transactions(schema_names(20), 50, 16, style="mysql", checksum=True, seed=2)
         self._sequence = self.transactions
         self._open(self.files[-1])
+        self.start = Start(*self.end, self.transactions)
+        """The end of the generated part."""
 
     @property
     def end(self) -> tuple[str, int]:
@@ -65,9 +94,10 @@ class GrowingSet:
 
     def commit(self, schema: str, table: str, *, others: int = 0) -> Mark:
         """Append ``others`` generated transactions and a marked one in one write. Return the mark."""
+        now = time.monotonic()
         block = list(itertools.islice(self._others, others))
         at = self._position + sum(len(one.events) for one in block)
-        mark = Mark(len(self.marks), schema, table, self.files[-1].name, at)
+        mark = Mark(len(self.marks), schema, table, self.files[-1].name, at, now)
         block.append(_marked_transaction(mark))
         self.marks.append(mark)
         times = np.full(len(block), START * 1_000_000, np.int64)
@@ -85,23 +115,20 @@ class GrowingSet:
         )
         self._append(rebase(rotate, self._position, checksum=True))
         path.write_bytes(file_head(path.name, START, self.transactions, style="mysql", checksum=True))
-        self._close()
+        self.close()
         self.files.append(path)
         self._sequence = 0
         self._open(path)
         with open(self.index, "a") as index:
             index.write(f"./{path.name}\n")
 
-    def close(self) -> None:
-        """Close the last file, as a server does that shuts down without a Stop event."""
-        self._close()
-
     def _open(self, path: Path) -> None:
         self._handle = os.open(path, os.O_RDWR)
         self._position = os.fstat(self._handle).st_size
         os.pwrite(self._handle, _IN_USE.to_bytes(2, "little"), _FLAGS_AT)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close the last file, as a server does that shuts down without a Stop event."""
         os.pwrite(self._handle, bytes(2), _FLAGS_AT)
         os.close(self._handle)
 
@@ -115,7 +142,7 @@ class GrowingSet:
 def _marked_transaction(mark: Mark) -> Transaction:
     """Return a transaction that inserts one row with the text of the mark."""
     table_id = 9_000 + mark.number % 1_000
-    text = MARK + b"%08d" % mark.number + _PADDING
+    text = b"MARK%08d" % mark.number + _PADDING
     table = TableMap(
         table_id, 1, mark.schema, mark.table, bytes([_BIGINT, _VARCHAR]), bytes([250, 0]), b"\x02", b""
     )
@@ -133,3 +160,63 @@ def _marked_transaction(mark: Mark) -> Transaction:
         style="mysql",
         checksum=True,
     )
+
+
+@dataclass
+class Health:
+    """The answers that a client got, which asked for the master's health all the time."""
+
+    asked: int = 0
+    failed: int = 0
+    longest: float = 0.0
+    """The longest time to an answer, seconds."""
+    error: str = ""
+    paused: bool = False
+    """Whether the client asks nothing for the moment, so that the master is idle."""
+
+    def ask(self, address: str, over: threading.Event) -> None:
+        """Ask for the master's health ten times a second, until the event is set."""
+        with grpc.insecure_channel(address, options=(("grpc.use_local_subchannel_pool", 1),)) as channel:
+            stub = health_pb2_grpc.HealthStub(channel)
+            while not over.wait(_HEALTH_PERIOD):
+                if self.paused:
+                    continue
+                begin = time.monotonic()
+                self.asked += 1
+                try:
+                    answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=_HEALTH_TIMEOUT)
+                except grpc.RpcError as error:
+                    self.failed += 1
+                    self.error = f"{error.code().name}: {error.details()}"
+                    continue
+                if answer.status != health_pb2.HealthCheckResponse.SERVING:
+                    self.failed += 1
+                    self.error = "not serving"
+                self.longest = max(self.longest, time.monotonic() - begin)
+
+
+@dataclass
+class Served:
+    """A growing set that a master serves."""
+
+    growing: GrowingSet
+    address: str
+    pid: int
+    health: Health = field(default_factory=Health)
+
+
+@contextmanager
+def growing_master(
+    directory: Path, slaves: int, *, history: int = 1 << 20, tree: Path = REPOSITORY
+) -> Iterator[Served]:
+    """Run the master of a checkout for this many slaves on a new growing set. A client asks for its health meanwhile.
+
+    The set is closed at the end. :func:`bench._check.check` reads it afterwards.
+    """
+    shutil.rmtree(directory, ignore_errors=True)
+    growing = GrowingSet(directory, history=history)
+    with master(growing.index, "--max-dumps", str(slaves), tree=tree) as found:
+        served = Served(growing, found.address, found.pid)
+        with watching(lambda over: served.health.ask(found.address, over), "health"):
+            yield served
+    growing.close()

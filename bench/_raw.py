@@ -12,7 +12,7 @@ import ssl
 import struct
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
@@ -22,6 +22,7 @@ from typing import Any
 import grpc
 
 from bench._child import Child, requests, serve
+from bench._common import steadily
 from tests.certificates import Authority
 
 FOLLOW = "/bench.Raw/Follow"
@@ -31,66 +32,55 @@ _XID = 16
 _SETTLE_SECONDS = 0.5
 
 
-class _Handler(grpc.GenericRpcHandler):
-    def __init__(self) -> None:
-        self._data = os.urandom(1 << 20) * 8
-        self._followers: set[asyncio.Queue[bytes]] = set()
-
-    def service(self, details: Any) -> Any:
-        method = {FOLLOW: self._follow, COPY: self._copy}[details.method]
-        return grpc.unary_stream_rpc_method_handler(method)
-
-    async def _follow(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
-        """Yield a first message, and then the message of each commit."""
-        messages: asyncio.Queue[bytes] = asyncio.Queue()
-        self._followers.add(messages)
-        try:
-            yield b"first"
-            while True:
-                yield await messages.get()
-        finally:
-            self._followers.discard(messages)
-
-    async def _copy(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
-        """Yield bytes without a message around them. ``request`` is a text of the messages' sizes."""
-        for size in map(int, request.split()):
-            yield self._data[:size]
-
-    def commit(self, message: bytes) -> None:
-        """Send a message to all followers."""
-        for messages in self._followers:
-            messages.put_nowait(message)
-
-
 def grpc_server(pipe: Connection) -> None:
     """Run a bare ``grpc.aio`` server. Each request is a message for all followers."""
     asyncio.run(_grpc_server(pipe))
 
 
+async def _grpc_server(pipe: Connection) -> None:
+    data = os.urandom(1 << 20) * 8
+    followers: set[asyncio.Queue[bytes]] = set()
+
+    async def follow(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        """Yield a first message, and then the message of each commit."""
+        messages: asyncio.Queue[bytes] = asyncio.Queue()
+        followers.add(messages)
+        try:
+            yield b"first"
+            while True:
+                yield await messages.get()
+        finally:
+            followers.discard(messages)
+
+    async def copy(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        """Yield bytes without a message around them. ``request`` is a text of the messages' sizes."""
+        for size in map(int, request.split()):
+            yield data[:size]
+
+    server = grpc.aio.server(options=[("grpc.max_send_message_length", -1)])
+    server.add_generic_rpc_handlers((_handler(Follow=follow, Copy=copy),))
+    pipe.send(server.add_insecure_port("127.0.0.1:0"))
+    await server.start()
+    async for (message,) in requests(pipe):
+        for messages in followers:
+            messages.put_nowait(message)
+    await server.stop(0)
+
+
 def copying(pipe: Connection) -> None:
     """Run a bare gRPC server with threads, which copies to one client at a time as fast as it can."""
     data = os.urandom(1 << 20) * 8
-
-    def copy(request: bytes, context: Any) -> Iterator[bytes]:
-        return (data[:size] for size in map(int, request.split()))
-
-    method = grpc.unary_stream_rpc_method_handler(copy)
-    handler = grpc.method_handlers_generic_handler("bench.Raw", {"Copy": method})
-    server = grpc.server(ThreadPoolExecutor(2), handlers=(handler,))
+    handler = _handler(Copy=lambda request, context: (data[:size] for size in map(int, request.split())))
+    server = grpc.server(ThreadPoolExecutor(2), handlers=[handler])
     pipe.send(server.add_insecure_port("127.0.0.1:0"))
     server.start()
     serve(pipe, lambda: None)
 
 
-async def _grpc_server(pipe: Connection) -> None:
-    handler = _Handler()
-    server = grpc.aio.server(options=[("grpc.max_send_message_length", -1)])
-    server.add_generic_rpc_handlers((handler,))
-    pipe.send(server.add_insecure_port("127.0.0.1:0"))
-    await server.start()
-    async for (message,) in requests(pipe):
-        handler.commit(message)
-    await server.stop(0)
+def _handler(**methods: Any) -> Any:
+    """Return the handler of methods that answer a request of bytes with a stream of bytes."""
+    handlers = {name: grpc.unary_stream_rpc_method_handler(method) for name, method in methods.items()}
+    return grpc.method_handlers_generic_handler("bench.Raw", handlers)
 
 
 def relay_seconds(rate: int, seconds: float, readers: int) -> float:
@@ -121,9 +111,9 @@ def _source(pipe: Connection, port: int, rate: int, seconds: float) -> None:
     )
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        start = time.perf_counter()
-        for number in range(int(rate * seconds)):
-            time.sleep(max(0.0, start + number / rate - time.perf_counter()))
+        for number in steadily(rate):
+            if number >= int(rate * seconds):
+                break
             connection.sendall(transaction)
         time.sleep(_SETTLE_SECONDS)
 
@@ -153,19 +143,11 @@ async def _relay_in(directory: Path, pipe: Connection) -> None:
     sinks: list[Any] = []
     with open(directory / "log", "wb", buffering=0) as file:
         entry = await loop.create_server(lambda: _Relay(file.fileno(), sinks, ended), "127.0.0.1", 0)
-        port = await loop.create_server(lambda: _Sink(sinks), "127.0.0.1", 0, ssl=context)
-        pipe.send([server.sockets[0].getsockname()[1] for server in (entry, port)])
+        exits = await asyncio.start_server(
+            lambda _, writer: sinks.append(writer.transport), "127.0.0.1", 0, ssl=context
+        )
+        pipe.send([server.sockets[0].getsockname()[1] for server in (entry, exits)])
         pipe.send(await ended)
-
-
-class _Sink(asyncio.Protocol):
-    """A reader's connection."""
-
-    def __init__(self, sinks: list[Any]) -> None:
-        self._sinks = sinks
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._sinks.append(transport)
 
 
 class _Relay(asyncio.Protocol):

@@ -42,13 +42,16 @@ def receiving(pipe: Connection) -> None:
 
 
 def following(pipe: Connection, address: str, path: str, rules: Sequence[str], server_id: int) -> None:
-    """Follow a master. Answer each request with the times (``time.monotonic``) of the beats until now, seconds."""
+    """Follow a master. Answer each request with the times (``time.monotonic``) of the beats until now, seconds.
+
+    The times are a list in a list, as :func:`bench._live.reading` answers for several replicas.
+    """
     directory = _new(path)
     log = _TimedRelayLog(directory, sync_every=0)
     log.beats = []
     thread = _io_thread(log, address, rules, server_id=server_id, once=False)
     Thread(target=thread.run, daemon=True).start()
-    serve(pipe, lambda: log.beats)
+    serve(pipe, lambda: [log.beats])
 
 
 def _receive(address: str, path: str, rules: Sequence[str] = (), sync: int = 0) -> tuple[float, int, int]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +14,11 @@ from typing import Any
 
 from pymysql.cursors import DictCursor
 
-from bench._child import running_master
-from bench._common import MYSQL_ROOT, OUT, Options, Report, has_mysql
+from bench._common import MYSQL_ROOT, OUT, has_mysql
 from dumpfilter.base.errors import ServerMissing
 from dumpfilter.binlog.workload.generate import GeneratedSet
 from dumpfilter.testbed.servers import Family, Program, Server, find_program
 from dumpfilter.testbed.servers.programs import command_in
-
-FAMILIES: tuple[Family, ...] = ("mysql", "mariadb")
-
-USER, PASSWORD = "replica", "replica"
-"""The account with which a replica logs in, at the real source and behind dumpfilter."""
 
 _COMMON = ("--innodb-buffer-pool-size=64M", "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1")
 _OWN: dict[Family, tuple[str, ...]] = {
@@ -55,16 +48,8 @@ def missing(family: Family) -> str | None:
 class RealServer(Server):
     """A running server with a new data directory, whose rows come over one connection."""
 
-    def __init__(
-        self, family: Family, directory: Path, server_id: int, *options: str, made: GeneratedSet | None = None
-    ) -> None:
-        """Start a server in ``directory``. ``made`` becomes the server's binlogs."""
-        options = (*_COMMON, *_OWN[family], *options)
-        super().__init__(program_of(family), directory, name=family, server_id=server_id, options=options)
-        self.prepare()
-        if made is not None:
-            _place_binlogs(made, self.data)
-        self.start()
+    def start(self) -> None:
+        super().start()
         # The bytes of the port's clients are counted. So this connection takes the socket file, where root needs no
         # password.
         self._session = self.connect(unix_socket=str(self.socket), password="", cursorclass=DictCursor)
@@ -80,78 +65,36 @@ class RealServer(Server):
         for statement in statements:
             self.rows(statement)
 
-
-def _place_binlogs(made: GeneratedSet, directory: Path) -> None:
-    """Replace the server's binlogs by the generated files."""
-    for old in directory.glob("bin.*"):
-        old.unlink()
-    for path in made.files:
-        try:
-            os.link(path, directory / path.name)
-        except OSError:
-            shutil.copyfile(path, directory / path.name)
-    (directory / "bin.index").write_text("".join(f"./{path.name}\n" for path in made.files))
+    def serve(self, made: GeneratedSet) -> None:
+        """Replace the binlogs of a server that has not started by generated files."""
+        self.prepare()
+        for old in self.data.glob("bin.*"):
+            old.unlink()
+        for path in made.files:
+            try:
+                os.link(path, self.data / path.name)
+            except OSError:
+                shutil.copyfile(path, self.data / path.name)
+        (self.data / "bin.index").write_text("".join(f"./{path.name}\n" for path in made.files))
 
 
 @contextmanager
 def running(
     family: Family, server_id: int, *options: str, made: GeneratedSet | None = None
 ) -> Iterator[RealServer]:
-    """Run a server in a new directory, and remove the directory at the end."""
+    """Run a server in a new directory, and remove the directory at the end. ``made`` becomes the server's binlogs."""
     OUT.mkdir(exist_ok=True)
+    options = (*_COMMON, *_OWN[family], *options)
     with tempfile.TemporaryDirectory(prefix="server-", dir=OUT.absolute()) as directory:
-        server = RealServer(family, Path(directory, "server"), server_id, *options, made=made)
+        place = Path(directory, "server")
+        server = RealServer(program_of(family), place, name=family, server_id=server_id, options=options)
+        if made is not None:
+            server.serve(made)
         try:
+            server.start()
             yield server
         finally:
             server.stop()
-
-
-@contextmanager
-def source(family: Family, made: GeneratedSet) -> Iterator[RealServer]:
-    """Run a source that serves a generated set, with an account for replicas."""
-    with running(family, 1, made=made) as server:
-        server.run(
-            "SET sql_log_bin=0",
-            f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{PASSWORD}'",
-            f"GRANT REPLICATION SLAVE ON *.* TO '{USER}'@'%'",
-        )
-        yield server
-
-
-@contextmanager
-def behind(
-    source: Path | str, rules: Mapping[str, Sequence[str]], *options: str
-) -> Iterator[tuple[int, int, int]]:
-    """Run ``dumpfilter master`` on a set or an address, with a user for each filter.
-
-    ``rules`` are the rules of each user's replicas. Yield the replication port, the process id and the gRPC port.
-    """
-    with tempfile.TemporaryDirectory() as directory:
-        config = Path(directory, "master.toml")
-        config.touch(0o600)
-        config.write_text(
-            "".join(
-                f'[[replica]]\nuser = "{user}"\npassword = "{PASSWORD}"\nrules = {json.dumps(list(each))}\n'
-                for user, each in rules.items()
-            )
-        )
-        ports = ("port", "replica-port")
-        with running_master(source, *options, "--config", str(config), ports=ports) as (found, pid):
-            yield found["replica-port"], pid, found["port"]
-
-
-def in_families(options: Options, name: str, measure: Callable[[Family], Report]) -> bool:
-    """Measure in each family whose server is installed, print the reports, and tell whether all targets were met."""
-    met = True
-    for family in (options.family,) if options.family else FAMILIES:
-        reason = missing(family)
-        if reason:
-            print(f"\n== {name}, {family}: not measured. {reason}")
-            met = met and options.family is None
-        else:
-            met &= measure(family).print()
-    return met
 
 
 @dataclass(frozen=True)
@@ -164,12 +107,12 @@ class Peer:
     server: RealServer
 
 
-def binlog_program(*, with_mysql: bool | None = None) -> tuple[str, list[str]]:
+def binlog_program(family: Family | None = None) -> tuple[str, list[str]]:
     """Return the name of a server's program that reads binlogs, and its command line without options.
 
-    The program is MySQL's where MySQL is installed, or the one that ``with_mysql`` asks for.
+    By default the program is MySQL's where MySQL is installed.
     """
-    if has_mysql() if with_mysql is None else with_mysql:
+    if (family or ("mysql" if has_mysql() else "mariadb")) == "mysql":
         root = MYSQL_ROOT.absolute()
         return "mysqlbinlog", [*command_in(str(root), str(root / "usr/bin/mysqlbinlog")), "--no-defaults"]
     return "mariadb-binlog", ["mariadb-binlog", "--no-defaults"]
@@ -179,7 +122,7 @@ def binlog_program(*, with_mysql: bool | None = None) -> tuple[str, list[str]]:
 def copied(made: GeneratedSet, family: Family) -> Iterator[Peer]:
     """Run a server on a generated set of its style, and yield the server's program that copies the binlogs."""
     own = {"mysql": ["--ssl-mode=DISABLED", "--get-server-public-key"], "mariadb": ["--skip-ssl"]}
-    name, command = binlog_program(with_mysql=family == "mysql")
+    name, command = binlog_program(family)
     with running(family, 1, made=made) as server, tempfile.TemporaryDirectory(dir=OUT) as output:
         remote = ["--read-from-remote-server", f"--host={server.host}", f"--port={server.port}", "--raw"]
         account = [f"--user={server.account.user}", f"--password={server.account.password}"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -61,10 +62,7 @@ def ratios(tree: Path, name: str, options: list[str]) -> dict[str, float]:
 
 def _name(text: str) -> str:
     """Return the text of a target without the wanted value, which may differ between the checkouts."""
-    for sense in (" at least ", " at most "):
-        if sense in text:
-            return text.rpartition(sense)[0] + sense.rstrip()
-    return text
+    return re.sub(r" (at least|at most) \S+$", r" \1", text)
 
 
 def is_worse(name: str, now: float, before: float) -> bool:

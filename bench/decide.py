@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from statistics import median
 
 from bench._common import Options, Report, binlogs, do_db, interleaved
 from bench.scan import scan
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.workload.generate import GeneratedSet
-from dumpfilter.dump.chunk import ChunkPlan
 from dumpfilter.dump.thread import DumpThread, plan_many
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
@@ -25,47 +23,104 @@ COMMITS = 200
 PLACES = 50
 """The slaves with different filters that wait for each commit."""
 
+Plan = Callable[[list[DumpThread], Segment], None]
 
-def run(options: Options) -> bool:
+
+def _together(threads: list[DumpThread], segment: Segment) -> None:
+    """Plan for all threads, and read the plans' fields, as a master does that sends the chunks."""
+    for plans in plan_many(threads, segment):
+        assert isinstance(plans, list)
+        for plan in plans:
+            assert plan.size >= 0
+            assert len(plan.ranges) + len(plan.completed) + len(plan.gaps) >= 0
+
+
+def _alone(threads: list[DumpThread], segment: Segment) -> None:
+    for thread in threads:
+        thread.plan(segment)
+
+
+def _no_payloads(offset: int, length: int) -> bytes:
+    raise AssertionError("the generated binlogs have no compressed transactions")
+
+
+class _Slaves:
+    """The scanned segments of a set, and the flags of slaves with different filters."""
+
+    def __init__(
+        self,
+        segments: Iterable[Segment],
+        filters: Sequence[Filter],
+        subjects: Subjects,
+        sources: SourceNumbers,
+    ) -> None:
+        self._segments = list(segments)
+        self._sources = sources
+        self._flags = [TableFlags(each, subjects) for each in filters]
+        for flags in self._flags:
+            flags.array()
+
+    def decide(self, plan: Plan, slaves: slice, *, afresh: bool = False) -> None:
+        """Plan all segments for some slaves, which begin each file, or each segment ``afresh``."""
+        threads = [DumpThread(each, self._sources) for each in self._flags[slaves]]
+        file = ""
+        for segment in self._segments:
+            if afresh or segment.file != file:
+                for thread in threads:
+                    thread.start_file(segment.start, _no_payloads)
+                file = segment.file
+            plan(threads, segment)
+
+    def one_by_one(self, slaves: int) -> None:
+        """Plan all segments for one slave after the other."""
+        for number in range(slaves):
+            self.decide(_alone, slice(number, number + 1))
+
+
+def _small_segments(binlogs: BinlogSet, subjects: Subjects, sources: SourceNumbers) -> Iterable[Segment]:
+    """Yield many small segments of whole transactions."""
+    left = COMMITS
+    with binlogs.file(binlogs.names[0]) as file:
+        reader = SegmentReader(file, subjects, sources, segment_size=1 << 12)
+        while left and (segment := reader.next()) is not None:
+            if not (segment.continues or segment.open):
+                left -= 1
+                yield segment
+
+
+def run(report: Report, options: Options) -> None:
     made = binlogs(options.size)
-    subjects, sources = Subjects(), SourceNumbers()
-    segments = [s for _, s in BinlogSet.open(made.index).segments(subjects, sources)]
+    report.nbytes = made.bytes
+    binlog_set = BinlogSet.open(made.index)
     names = sorted(made.schemas)
     # every slave with another filter: one to four schemas
     filters = [
         do_db([names[(k * 7 + j * 3) % len(names)] for j in range(1 + k % 4)]) for k in range(max(SLAVES))
     ]
-    flags = [TableFlags(f, subjects) for f in filters]
-    for each in flags:
-        each.array()
+    subjects, sources = Subjects(), SourceNumbers()
+    segments = (segment for _, segment in binlog_set.segments(subjects, sources))
+    slaves = _Slaves(segments, filters, subjects, sources)
     collect_seldom()  # as the process of a master does
-
-    def threads(slaves: int) -> list[DumpThread]:
-        return [DumpThread(flags[k], sources) for k in range(slaves)]
-
-    def together(slaves: int) -> None:
-        of_slaves = threads(slaves)
-        for segment in _entered(of_slaves, segments):
-            _plan_together(of_slaves, segment)
-
-    def alone(slaves: int) -> None:
-        for thread in threads(slaves):
-            for segment in _entered([thread], segments):
-                thread.plan(segment)
-
-    report = Report("decide", "deciding is cheap beside the scan", made.bytes)
     m = report.measure(
         {
             "scan with checksums": partial(scan, made, verify=True),
             "scan": partial(scan, made, verify=False),
-            **{f"{n} together": partial(together, n) for n in SLAVES},
-            **{f"{n} one by one": partial(alone, n) for n in SLAVES},
+            **{f"{n} together": partial(slaves.decide, _together, slice(n)) for n in SLAVES},
+            **{f"{n} one by one": partial(slaves.one_by_one, n) for n in SLAVES},
         },
         options.runs,
     )
     for case in list(m)[2:]:
         report.row(f"{case} / scan", m[case] / m["scan"], "{:.3f}")
-    _commits(report, made, filters, options.runs)
+    subjects, sources = Subjects(), SourceNumbers()
+    waiting = _Slaves(_small_segments(binlog_set, subjects, sources), filters[:PLACES], subjects, sources)
+    cases = {
+        f"a small segment for {PLACES} {how}": partial(waiting.decide, plan, slice(None), afresh=True)
+        for how, plan in (("together", _together), ("one by one", _alone))
+    }
+    for case, seconds in interleaved(cases, options.runs).items():
+        each = median(seconds) / COMMITS / PLACES
+        report.row(case, each, f"{each * 1e6:.1f} us for each slave")
     most = SLAVES[-1]
     report.ratio(f"{most} together / scan", f"{most} together", "scan", 8, at_most=True)
     report.ratio("one slave / scan with checksums", "1 together", "scan with checksums", 0.12, at_most=True)
@@ -76,65 +131,3 @@ def run(options: Options) -> bool:
         "slave's filter keeps the largest schema, more than a quarter. Planning is all there is: ranges, GTIDs, "
         "counts"
     )
-    return report.print()
-
-
-def _commits(report: Report, made: GeneratedSet, filters: Sequence[Filter], runs: int) -> None:
-    """Add rows about slaves that wait for each commit, in small segments."""
-    subjects, sources = Subjects(), SourceNumbers()
-    small: list[Segment] = []
-    binlogs_of_set = BinlogSet.open(made.index)
-    with binlogs_of_set.file(binlogs_of_set.names[0]) as file:
-        reader = SegmentReader(file, subjects, sources, segment_size=1 << 12)
-        while len(small) < COMMITS and (segment := reader.next()) is not None:
-            if not (segment.continues or segment.open):
-                small.append(segment)
-    flags = [TableFlags(f, subjects) for f in filters[:PLACES]]
-
-    def wait(plan: Callable[[list[DumpThread], Segment], object]) -> None:
-        threads = [DumpThread(each, sources) for each in flags]
-        for segment in small:
-            for thread in threads:
-                thread.start_file(segment.start, _no_payloads)
-            plan(threads, segment)
-
-    def alone(threads: list[DumpThread], segment: Segment) -> None:
-        for thread in threads:
-            thread.plan(segment)
-
-    name = f"a small segment for {PLACES}"
-    cases = {
-        f"{name} together": partial(wait, _plan_together),
-        f"{name} one by one": partial(wait, alone),
-    }
-    for case, seconds in interleaved(cases, runs).items():
-        each = median(seconds) / COMMITS / PLACES
-        report.row(case, each, f"{each * 1e6:.1f} us for each slave")
-
-
-def _plan_together(threads: list[DumpThread], segment: Segment) -> None:
-    for plans in plan_many(threads, segment):
-        assert isinstance(plans, list)
-        for plan in plans:
-            _read(plan)
-
-
-def _read(plan: ChunkPlan) -> None:
-    """Read the fields of a plan, as a master does that sends the chunk."""
-    assert plan.size >= 0
-    assert len(plan.ranges) + len(plan.completed) + len(plan.gaps) >= 0
-
-
-def _no_payloads(offset: int, length: int) -> bytes:
-    raise AssertionError("the generated binlogs have no compressed transactions")
-
-
-def _entered(threads: Sequence[DumpThread], segments: Sequence[Segment]) -> Iterator[Segment]:
-    """Yield the segments. Let the threads begin each file."""
-    file = ""
-    for segment in segments:
-        if segment.file != file:
-            for thread in threads:
-                thread.start_file(segment.start, _no_payloads)
-            file = segment.file
-        yield segment

@@ -7,11 +7,12 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import grpc
 
 from bench._child import Child, master
-from bench._common import Options, Report, binlogs, do_db, keeping
+from bench._common import Options, Report, binlogs, do_db, dump_request, keeping
 from bench._raw import COPY, copying
 from dumpfilter.dump.stream.message import client
 from dumpfilter.dump.stream.versions import PROTOCOL
@@ -31,15 +32,11 @@ def connected(address: str) -> Iterator[rpc.DumpFilterStub]:
 
 def dump(stub: rpc.DumpFilterStub, names: list[str], *, most: int | None = None) -> list[int]:
     """Receive one dump to the end of the log, and return the sizes of the chunks with events."""
-    answer = stub.Register(
-        pb.RegisterRequest(
-            protocol=PROTOCOL, server_id=77, uuid=str(uuid.uuid4()), filter=filter_to_proto(do_db(names))
-        )
-    )
+    rules = filter_to_proto(do_db(names))
+    identity = pb.RegisterRequest(protocol=PROTOCOL, server_id=77, uuid=str(uuid.uuid4()), filter=rules)
+    answer = stub.Register(identity)
     sizes = []
-    call = stub.Dump(
-        pb.DumpRequest(slave_id=answer.slave_id, once=True, **{"from": pb.BinlogPosition(position=4)})
-    )
+    call: Any = stub.Dump(dump_request(slave_id=answer.slave_id, once=True))
     for _, events in call:
         if events:
             sizes.append(len(events))
@@ -50,27 +47,27 @@ def dump(stub: rpc.DumpFilterStub, names: list[str], *, most: int | None = None)
     return sizes
 
 
-def run(options: Options) -> bool:
+def run(report: Report, options: Options) -> None:
     made = binlogs(options.size)
     share = {"everything": keeping(made, 1.0), "a fifth": keeping(made, 0.2)}
 
     def fresh(kept: str) -> float:
         """Return the seconds of the first dump of a new master, which has loaded its code and indexed nothing."""
-        with master(made.index) as (address, _), connected(address) as stub:
+        with master(made.index) as server, connected(server.address) as stub:
             dump(stub, share[kept], most=1)
             start = time.perf_counter()
             dump(stub, share[kept])
             return time.perf_counter() - start
 
-    report = Report("grpc_end_to_end", "filtering on the master saves the slave's time too", made.bytes)
+    report.nbytes = made.bytes
     with (
         Child(copying) as bare,
-        master(made.index, "--cache-size", "256") as (address, _),
-        connected(address) as stub,
+        master(made.index, "--cache-size", "256") as server,
+        connected(server.address) as stub,
         grpc.insecure_channel(f"127.0.0.1:{bare.answer()}", options=_UNLIMITED) as channel,
     ):
         sizes = {kept: dump(stub, share[kept]) for kept in share}
-        copy = channel.unary_stream(COPY)
+        copy = channel.unary_stream(COPY, None, None)
 
         def raw(kept: str) -> None:
             for _ in copy(" ".join(map(str, sizes[kept])).encode()):
@@ -95,4 +92,3 @@ def run(options: Options) -> bool:
         report.ratio(f"everything / a fifth, {state}", f"everything, {state}", f"a fifth, {state}", 3)
     for kept, wanted in (("everything", 0.65), ("a fifth", 0.4)):
         report.ratio(f"raw copy / {kept}, indexed", f"{kept}, raw copy", f"{kept}, indexed", wanted)
-    return report.print()

@@ -14,7 +14,7 @@ import gc
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from statistics import quantiles
@@ -22,7 +22,8 @@ from statistics import quantiles
 from bench._common import Cases, Options, Report
 from dumpfilter.binlog.statement import read_text
 from dumpfilter.console.sql.result import Column, ColumnType, Table
-from dumpfilter.console.sql.select import Environment, select
+from dumpfilter.console.sql.rewriting import Environment
+from dumpfilter.console.sql.select import select
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import Filter
 
@@ -105,39 +106,38 @@ def _match(percents: int) -> None:
         pattern.rows_ok("d", "a" * 64)
 
 
-def _cases() -> Cases:
-    raw = STATEMENTS["one string"](LENGTH).encode()
+def _growths() -> Iterator[tuple[str, float, Cases]]:
+    """Yield the text and the target of each growth, with the smaller case and the larger one."""
+    for name, make in STATEMENTS.items():
+        sizes = {f"{name}, {size >> 20} MB": make(size) for size in (LENGTH // 2, LENGTH)}
+        cases = {case: partial(read_text, text) for case, text in sizes.items()}
+        yield f"statement of {name}: 16 MB / 8 MB", 3, cases
+    for name, pattern in PATTERNS.items():
+        filters = {
+            f"{TABLES} tables, {rules} of {name}": _wild(pattern, rules) for rules in (RULES // 10, RULES)
+        }
+        deciding = {case: partial(_decide, each, TABLES) for case, each in filters.items()}
+        yield f"100,000 tables: 10,000 rules like {name} / 1,000", 3, deciding
+    yield "60 % / 30 %", 4, {f"a pattern of {count} %": partial(_match, count) for count in (30, 60)}
+
+
+def run(report: Report, options: Options) -> None:
+    growths = list(_growths())
     one = Filter.from_options(["--replicate-wild-do-table=db1.%"])
-    return {
-        **{
-            f"{name}, {size >> 20} MB": partial(read_text, make(size))
-            for name, make in STATEMENTS.items()
-            for size in (LENGTH // 2, LENGTH)
-        },
-        "crc32 of 16 MB": partial(zlib.crc32, raw),
+    cases: dict[str, Callable[[], object]] = {
+        "crc32 of 16 MB": partial(zlib.crc32, STATEMENTS["one string"](LENGTH).encode()),
         f"{TABLES} tables, 1 rule": partial(_decide, one, TABLES),
-        **{
-            f"{TABLES} tables, {rules} of {name}": partial(_decide, _wild(make, rules), TABLES)
-            for name, make in PATTERNS.items()
-            for rules in (RULES // 10, RULES)
-        },
-        **{f"a pattern of {percents} %": partial(_match, percents) for percents in (30, 60)},
     }
-
-
-def run(options: Options) -> bool:
-    report = Report("hostile", "no input costs more than its size")
-    m = report.measure(_cases(), min(options.runs, 3))
+    for *_, pair in growths:
+        cases |= pair
+    m = report.measure(cases, min(options.runs, 3))
+    for text, wanted, pair in growths:
+        few, many = pair
+        report.ratio(text, many, few, wanted, at_most=True)
     for name in STATEMENTS:
-        report.ratio(f"statement of {name}: 16 MB / 8 MB", f"{name}, 16 MB", f"{name}, 8 MB", 3, at_most=True)
         report.row(f"statement of {name} / crc32", m[f"{name}, 16 MB"] / m["crc32 of 16 MB"], "{:.1f}")
-    for name in PATTERNS:
-        many, few = (f"{TABLES} tables, {rules} of {name}" for rules in (RULES, RULES // 10))
-        report.ratio(f"100,000 tables: 10,000 rules like {name} / 1,000", many, few, 3, at_most=True)
-    report.ratio("60 % / 30 %", "a pattern of 60 %", "a pattern of 30 %", 4, at_most=True)
     # A console freezes the objects of the started program, too, so that the collector is quick.
     gc.freeze()
     for name, text in SELECTS.items():
         title = f"a thread's wait beside a SELECT of {name}, s"
         report.limit(title, _delay(text), _LONGEST_DELAY_SECONDS)
-    return report.print()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import socket
+import socketserver
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from statistics import median
 
-from bench._common import Options, Report
-from bench._fleet import percentiles
+from bench._common import Options, Report, percentiles
 from dumpfilter.topology.links.client import LinkProcess
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
 
@@ -35,39 +34,28 @@ DELAY_TOLERANCE_MS = 2.0
 BLOCK = bytes(64 << 10)
 
 
-class _Peer:
-    """A server that sends as many bytes as a request says, or sends a request back."""
+class _Peer(socketserver.ThreadingTCPServer):
+    daemon_threads = True
 
-    def __init__(self) -> None:
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._socket.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
 
-    def _accept(self) -> None:
+class _Answer(socketserver.StreamRequestHandler):
+    """A handler that sends as many bytes as a request says, or one byte for a request of none."""
+
+    disable_nagle_algorithm = True
+
+    def handle(self) -> None:
         with suppress(OSError):
-            while True:
-                connection, _ = self._socket.accept()
-                threading.Thread(target=self._answer, args=[connection], daemon=True).start()
-
-    def _answer(self, connection: socket.socket) -> None:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with suppress(OSError), connection, connection.makefile("rb") as requests:
-            for request in requests:
+            for request in self.rfile:
                 left = int(request)
-                connection.sendall(b"." if not left else b"")
+                self.connection.sendall(b"." if not left else b"")
                 while left > 0:
-                    left -= connection.send(BLOCK[:left])
-
-    def close(self) -> None:
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+                    left -= self.connection.send(BLOCK[:left])
 
 
-@contextmanager
-def _connected(port: int) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", port)) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        yield connection
+def _connected(port: int) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
 
 
 def _transfer(port: int, count: int) -> float:
@@ -95,24 +83,24 @@ def _round_trips(port: int) -> list[float]:
     return found[1:]
 
 
-def run(options: Options) -> bool:
+def run(report: Report, options: Options) -> None:
     """Measure rates and delays of links, beside the bare loopback in the same run."""
-    report = Report("links", "links pass bytes at the rate and with the delay that they are given")
-    peer = _Peer()
-    with LinkProcess() as links:
-        plain = links.open("plain", peer.port, PLAIN)
+    with _Peer(("127.0.0.1", 0), _Answer) as peer, LinkProcess() as links:
+        threading.Thread(target=peer.serve_forever, daemon=True).start()
+        port_of_peer = peer.server_address[1]
+        plain = links.open("plain", port_of_peer, PLAIN)
         for rate in RATES:
-            port = links.open(f"rate {rate}", peer.port, LinkShape(rate))
+            port = links.open(f"rate {rate}", port_of_peer, LinkShape(rate))
             count = int(rate / 8 * SECONDS)
             ratio = median(_transfer(port, count) / rate for _ in range(options.runs))
             report.row(f"rate {rate:,} bit/s", ratio, "{:.4f} of the rate")
             report.limit(f"error of {rate:,} bit/s", abs(ratio - 1), RATE_TOLERANCE)
         for delay in DELAYS:
-            port = links.open(f"delay {delay}", peer.port, LinkShape(None, delay))
+            port = links.open(f"delay {delay}", port_of_peer, LinkShape(None, delay))
             bare: list[float] = []
             shaped: list[float] = []
             for _ in range(options.runs):
-                bare += _round_trips(peer.port)
+                bare += _round_trips(port_of_peer)
                 shaped += _round_trips(port)
             floor = median(bare)
             added = [((took - floor) / 2 - delay) * 1e3 for took in shaped]
@@ -120,12 +108,13 @@ def run(options: Options) -> bool:
             text = f"{{:+.2f}} ms in the median, {p99:+.2f} ms at p99, each way"
             report.row(f"delay {delay * 1e3:g} ms", p50, text)
             report.limit(f"ms added to {delay * 1e3:g} ms", abs(p50), DELAY_TOLERANCE_MS)
-        direct = median(_transfer(peer.port, PLAIN_BYTES) for _ in range(options.runs))
+        direct = median(_transfer(port_of_peer, PLAIN_BYTES) for _ in range(options.runs))
         through = median(_transfer(plain, PLAIN_BYTES) for _ in range(options.runs))
         text = f"{through / 1e9:.1f} Gbit/s, {direct / 1e9:.1f} directly"
         report.row("a link without a shape", through / direct, text)
-        trips = [median(_round_trips(plain)) - median(_round_trips(peer.port)) for _ in range(options.runs)]
+        trips = [
+            median(_round_trips(plain)) - median(_round_trips(port_of_peer)) for _ in range(options.runs)
+        ]
         report.row("… its round trip", median(trips) * 1e3, "{:.3f} ms longer")
-    peer.close()
+        peer.shutdown()
     report.note("a rate counts from the request to the last byte, so the first round trip is in it")
-    return report.print()

@@ -17,15 +17,17 @@ from itertools import combinations
 from pathlib import Path
 from statistics import quantiles
 
-from bench._child import Child
+import psutil
+
+from bench._child import PASSWORD, Child, Master, master
 from bench._common import Options, Report
 from bench._live import committing, reading
 from bench._process import processor_seconds, thread_seconds
 from bench._raw import relay_seconds
 from bench._relay_slave import following as following_slave
-from bench._servers import PASSWORD, USER, RealServer, behind, in_families, running
+from bench._servers import RealServer, running
 from dumpfilter.base.waiting import until
-from dumpfilter.testbed.servers import Family, SourceAddress
+from dumpfilter.testbed.servers import Account, Family, SourceAddress
 from tests.certificates import Authority
 
 RATES = (200, 1000)
@@ -66,12 +68,6 @@ class Cost:
     committed: list[float] = field(default_factory=list)
     """The times at which the beats were committed (``time.monotonic``), seconds."""
 
-    def add_arrivals(self, arrived: Iterable[list[float]]) -> None:
-        """Add the times at which the beats arrived at each reader. Beats before the measured ones do not count."""
-        for each in arrived:
-            pairs = zip(each[-len(self.committed) :], self.committed, strict=True)
-            self.applied += [there - committed for there, committed in pairs]
-
     @property
     def median(self) -> float:
         return quantiles(self.applied, n=100)[49]
@@ -88,10 +84,11 @@ class Replicas:
         self._servers = servers
         self._pool = ThreadPoolExecutor(len(servers))
 
-    def attach(self, port: int, users: Sequence[str]) -> None:
-        """Let each replica follow the server at ``port`` as one of the users."""
-        for server, user in zip(self._servers, users, strict=True):
-            server.channel().follow(SourceAddress("127.0.0.1", port, user, PASSWORD, tls=True))
+    def attach(self, port: int, accounts: Sequence[Account]) -> None:
+        """Let each replica follow the server at ``port`` with one of the accounts."""
+        for server, account in zip(self._servers, accounts, strict=True):
+            source = SourceAddress("127.0.0.1", port, account.user, account.password, tls=True)
+            server.channel().follow(source)
 
     def detach(self) -> None:
         """Stop the replication of each replica."""
@@ -141,12 +138,12 @@ def commits(source: RealServer) -> int:
 def measure(source: RealServer, replicas: Replicas | None, spent: Callable[[], float], rate: int) -> Cost:
     """Return the cost of a live load, in the processor time that ``spent`` tells."""
     cost = Cost()
-    with Child(committing, source.port, rate):
+    with Child(committing, source.port, source.account, rate) as load:
+        load.answer()
         time.sleep(_WARM_SECONDS)
         if replicas is not None:
-            replicas.applied(
-                *beat(source)
-            )  # They have caught up with what was committed before they were attached.
+            # They have caught up with what was committed before they were attached.
+            replicas.applied(*beat(source))
         before, count, deadline = spent(), commits(source), time.monotonic() + _MEASURED_SECONDS
         while time.monotonic() < deadline:
             gtids, committed = beat(source)
@@ -158,54 +155,45 @@ def measure(source: RealServer, replicas: Replicas | None, spent: Callable[[], f
     return cost
 
 
-def reader(source: RealServer, port: int, users: Sequence[str]) -> Child:
-    """Return a process that reads commits as replicas of some users."""
+def reader(source: RealServer, port: int, accounts: Sequence[Account]) -> Child:
+    """Return a process that reads commits as replicas with some accounts."""
     gtids, _ = beat(source)
-    process = Child(reading, source.family, port, gtids, users)
+    process = Child(reading, source.family, port, gtids, accounts)
     process.answer()
     return process
 
 
-def arrival(source: RealServer, port: int, users: Sequence[str], rate: int) -> Cost:
-    """Return the times from the commit of a beat until it arrives at three programs that only read.
+def read_by(source: RealServer, readers: Sequence[Child], spent: Callable[[], float], rate: int) -> Cost:
+    """Return the cost of a live load, with the times from the commit of a beat until it arrives at each reader.
 
     Real replicas apply what they get. At a high rate they and the source use all processors of a small machine, and
-    their own delay hides the delay of what serves them.
+    their own delay hides the delay of what serves them. Readers do not apply.
     """
-    with reader(source, port, users) as process:
-        cost = measure(source, None, lambda: 0.0, rate)
-        time.sleep(_SETTLE_SECONDS)
-        cost.add_arrivals(process.ask())
+    beat(source)
+    until(
+        lambda: all(all(reader.ask()) for reader in readers),
+        time.monotonic() + _LONGEST_WAIT,
+        lambda: SystemExit("a reader received no commit"),
+    )
+    cost = measure(source, None, spent, rate)
+    time.sleep(_SETTLE_SECONDS)
+    for arrived in (each for reader in readers for each in reader.ask()):
+        # The beats before the measured ones do not count.
+        beats = zip(arrived[-len(cost.committed) :], cost.committed, strict=True)
+        cost.applied += [there - committed for there, committed in beats]
     return cost
 
 
-def busy_seconds() -> tuple[float, float]:
-    """Return the time for which the machine's processors were busy since its start, and their time in all, seconds."""
-    ticks = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    total = sum(ticks)
-    return float(total - ticks[3] - ticks[4]), float(total)
-
-
-def of_slaves(source: RealServer, port: int, pid: int, rate: int) -> Cost:
-    """Return the cost of three slaves over gRPC, with the times from commit to relay log."""
+@contextmanager
+def slaves(port: int) -> Iterator[list[Child]]:
+    """Run three slaves over gRPC, each of which answers with the times at which beats were in its relay log."""
     with ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
-        slaves = [
-            stack.enter_context(
-                Child(following_slave, f"127.0.0.1:{port}", f"{directory}/{number}", rules, number)
-            )
+        address = f"127.0.0.1:{port}"
+        yield [
+            stack.enter_context(Child(following_slave, address, f"{directory}/{number}", rules, number))
             for number, rules in enumerate(RULES.values(), 200)
         ]
-        beat(source)
-        until(
-            lambda: all(slave.ask() for slave in slaves),
-            time.monotonic() + _LONGEST_WAIT,
-            lambda: SystemExit("a slave received no commit"),
-        )
-        cost = measure(source, None, lambda: processor_seconds(pid), rate)
-        time.sleep(_SETTLE_SECONDS)
-        cost.add_arrivals(slave.ask() for slave in slaves)
-    return cost
 
 
 @contextmanager
@@ -224,10 +212,6 @@ def servers(family: Family) -> Iterator[tuple[RealServer, Replicas]]:
             own = ["--binlog-format=ROW", f"--ssl-cert={issued.certificate}", f"--ssl-key={issued.key}"]
         source = started(1, *own)
         source.run(
-            f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{PASSWORD}'",
-            f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{USER}'@'%'",
-            "CREATE USER loader@'%' IDENTIFIED BY 'loader'",
-            "GRANT ALL ON *.* TO loader@'%'",
             *(f"CREATE DATABASE {name}" for name in DATABASES),
             *(f"CREATE TABLE {name}.t ({_COLUMNS})" for name in DATABASES),
         )
@@ -239,69 +223,77 @@ def servers(family: Family) -> Iterator[tuple[RealServer, Replicas]]:
 
 
 @contextmanager
-def following(source: RealServer) -> Iterator[tuple[int, int, int]]:
-    """Run ``dumpfilter master`` that follows the source. Yield its replication port, process id and gRPC port."""
+def following(source: RealServer) -> Iterator[Master]:
+    """Run ``dumpfilter master`` that follows the source."""
     with tempfile.TemporaryDirectory() as directory:
-        secret = Path(directory, "password")
-        secret.touch(0o600)
-        secret.write_text(PASSWORD)
-        address = f"mysql://{USER}@127.0.0.1:{source.port}/?password-file={secret}"
-        with behind(address, RULES | MANY_RULES, "--store", f"{directory}/store") as found:
+        where = f"{source.replication.user}@{source.host}:{source.port}"
+        address = f"mysql://{where}/?password-file={source.replication_password_file}"
+        with master(address, "--store", f"{directory}/store", users={**RULES, **MANY_RULES}) as found:
             yield found
 
 
-def report_of(family: Family) -> Report:
-    """Measure a family's servers, and return the report."""
-    report = Report(f"live, {family}", "a live commit on its way to three real replicas, over TLS")
-    own, theirs = list(RULES), [USER] * len(RULES)
-    with servers(family) as (source, replicas), following(source) as (port, pid, grpc_port):
-
-        def spent() -> float:
-            return processor_seconds(pid)
-
+def run(report: Report, options: Options) -> None:
+    """Measure the servers of the family that the options name."""
+    assert options.family is not None
+    with servers(options.family) as (source, replicas), following(source) as ours:
         for rate in RATES:
-
-            def row(name: str, cost: Cost, how: str = "", *, rate: int = rate, is_cost: bool = True) -> None:
-                used = f"{cost.seconds * 1e6:7.0f} us of processor time a transaction" if is_cost else ""
-                took = f"{how} {cost.median * 1e3:.1f} ms (p99 {cost.p99 * 1e3:.1f})" if how else ""
-                text = ", ".join(filter(None, (used, took)))
-                report.row(f"{rate}/s, {name}", cost.seconds if is_cost else cost.median, text)
-
-            bare = relay_seconds(rate, _MEASURED_SECONDS, len(RULES))
-            replicas.attach(source.port, theirs)
-            direct = measure(source, replicas, lambda: dump_thread_seconds(source), rate)
-            replicas.detach()
-            follows = measure(source, None, spent, rate)
-            replicas.attach(port, own)
-            begin = busy_seconds()
-            ours = measure(source, replicas, spent, rate)
-            busy, whole = (after - before for after, before in zip(busy_seconds(), begin, strict=True))
-            replicas.detach()
-            direct_read = arrival(source, source.port, theirs, rate)
-            our_read = arrival(source, port, own, rate)
-            row("read at the source", direct_read, "commit to arrival", is_cost=False)
-            row("read behind dumpfilter", our_read, "commit to arrival", is_cost=False)
-            report.row(f"{rate}/s, processors busy", busy / whole, "{:.0%}")
-            row("at the source", direct, "commit to applied")
-            row("behind dumpfilter", ours, "commit to applied")
-            row("no replica", follows)
-            row("bare relay", Cost(bare))
-            report.limit(f"{rate}/s: dumpfilter / bare relay", ours.seconds / bare, 2.5)
-            report.limit(f"{rate}/s: no replica, us", follows.seconds * 1e6, 120)
-            added = (our_read.median - direct_read.median) * 1e3
-            report.limit(f"{rate}/s: added to the median, ms", added, 2)
-            report.limit(f"{rate}/s: added to p99, ms", (our_read.p99 - direct_read.p99) * 1e3, 10)
-            slaves = of_slaves(source, grpc_port, pid, rate)
-            row("three slaves over gRPC", slaves, "commit to relay log")
-            report.limit(f"{rate}/s: commit to relay log, ms", slaves.median * 1e3, 3)
-            if rate == MANY_RATE:
-                with reader(source, port, [*MANY_RULES] * READERS_OF_A_FILTER):
-                    many = measure(source, None, spent, rate)
-                row("thirty readers", many)
-                report.limit(f"{rate}/s: thirty / three", many.seconds / ours.seconds, 3)
+            _at(rate, report, source, replicas, ours)
     report.note("at the source: the processor time of the source's dump threads alone")
-    return report
 
 
-def run(options: Options) -> bool:
-    return in_families(options, "live", report_of)
+def _accounts(users: Iterable[str]) -> list[Account]:
+    return [Account(user, PASSWORD) for user in users]
+
+
+def _at(rate: int, report: Report, source: RealServer, replicas: Replicas, master: Master) -> None:
+    """Report the costs at a rate of commits."""
+    own, theirs = _accounts(RULES), [source.replication] * len(RULES)
+
+    def spent() -> float:
+        return processor_seconds(master.pid)
+
+    def nothing() -> float:
+        return 0.0
+
+    def row(name: str, cost: Cost, how: str = "") -> None:
+        used = f"{cost.seconds * 1e6:7.0f} us of processor time a transaction" if cost.seconds else ""
+        took = f"{how} {cost.median * 1e3:.1f} ms (p99 {cost.p99 * 1e3:.1f})" if how else ""
+        report.row(f"{rate}/s, {name}", cost.seconds or cost.median, ", ".join(filter(None, (used, took))))
+
+    def limit(what: str, value: float, wanted: float) -> None:
+        report.limit(f"{rate}/s: {what}", value, wanted)
+
+    bare = relay_seconds(rate, _MEASURED_SECONDS, len(RULES))
+    replicas.attach(source.port, theirs)
+    direct = measure(source, replicas, lambda: dump_thread_seconds(source), rate)
+    replicas.detach()
+    follows = measure(source, None, spent, rate)
+    replicas.attach(master.replica_port, own)
+    psutil.cpu_percent()
+    ours = measure(source, replicas, spent, rate)
+    busy = psutil.cpu_percent() / 100
+    replicas.detach()
+    with reader(source, source.port, theirs) as process:
+        direct_read = read_by(source, [process], nothing, rate)
+    with reader(source, master.replica_port, own) as process:
+        our_read = read_by(source, [process], nothing, rate)
+    row("read at the source", direct_read, "commit to arrival")
+    row("read behind dumpfilter", our_read, "commit to arrival")
+    report.row(f"{rate}/s, processors busy", busy, "{:.0%}")
+    row("at the source", direct, "commit to applied")
+    row("behind dumpfilter", ours, "commit to applied")
+    row("no replica", follows)
+    row("bare relay", Cost(bare))
+    limit("dumpfilter / bare relay", ours.seconds / bare, 2.5)
+    limit("no replica, us", follows.seconds * 1e6, 120)
+    limit("added to the median, ms", (our_read.median - direct_read.median) * 1e3, 2)
+    limit("added to p99, ms", (our_read.p99 - direct_read.p99) * 1e3, 10)
+    with slaves(master.port) as started:
+        of_slaves = read_by(source, started, spent, rate)
+    row("three slaves over gRPC", of_slaves, "commit to relay log")
+    limit("commit to relay log, ms", of_slaves.median * 1e3, 3)
+    if rate == MANY_RATE:
+        with reader(source, master.replica_port, _accounts(MANY_RULES) * READERS_OF_A_FILTER):
+            many = measure(source, None, spent, rate)
+        row("thirty readers", many)
+        limit("thirty / three", many.seconds / ours.seconds, 3)

@@ -17,19 +17,16 @@ _DEFAULT_CACHE = 32
 """The default of --cache-size, MiB."""
 
 
-def run(options: Options) -> bool:
+def run(report: Report, options: Options) -> None:
     directory = OUT / "relay"
-    report = Report("memory", "memory does not grow with the binlog", SIZES[-1])
+    report.nbytes = SIZES[-1]
     peaks: dict[str, list[int]] = {}
     for size in SIZES:
         made = binlogs(size)
         for case, cache in (("", _CACHE), (f", cache of {_DEFAULT_CACHE} MiB", _DEFAULT_CACHE)):
-            with (
-                master(made.index, "--cache-size", str(cache)) as (address, pid),
-                Child(receiving) as slave,
-            ):
-                *_, of_slave = slave.ask(address, str(directory))
-                for part, rss in (("master", peak_rss(pid)), ("slave", of_slave)):
+            with master(made.index, "--cache-size", str(cache)) as server, Child(receiving) as slave:
+                *_, of_slave = slave.ask(server.address, str(directory))
+                for part, rss in (("master", peak_rss(server.pid)), ("slave", of_slave)):
                     peaks.setdefault(part + case, []).append(rss)
                     report.row(f"{part}, {size >> 20} MiB{case}", rss / 2**20, "{:8.1f} MiB")
             shutil.rmtree(directory, ignore_errors=True)
@@ -39,4 +36,3 @@ def run(options: Options) -> bool:
         f"peaks (VmHWM) of processes that dump everything once. For the target, --cache-size is {_CACHE} MiB, not "
         f"{_DEFAULT_CACHE}, so that the smallest binlog fills the index cache, too."
     )
-    return report.print()

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from statistics import median
 from typing import NamedTuple
 
+from bench._child import PASSWORD, master
 from bench._common import Options, Report, binlogs, keeping
 from bench._process import busiest_thread, bytes_received_from, processor_seconds, threads
-from bench._servers import PASSWORD, REPLICA_OPTIONS, USER, RealServer, behind, in_families, running, source
+from bench._servers import REPLICA_OPTIONS, RealServer, running
 from dumpfilter.base.waiting import until
 from dumpfilter.binlog.workload.generate import SERVER_ID, UUID, GeneratedSet
 from dumpfilter.testbed.servers import Family, ReplicaStatus, SourceAddress
@@ -47,16 +48,17 @@ class Receiver:
         last = made.transactions
         self._last_gtid = f"{UUID}:1-{last}" if self._mysql else f"0-{SERVER_ID}-{last}"
 
-    def catch_up(self, port: int, pid: int, user: str) -> Cost:
-        """Receive the whole binlog from ``port``, which the process ``pid`` serves, and return the cost."""
-        self._attach(port, user)
+    def catch_up(self, source: SourceAddress, pid: int | None) -> Cost:
+        """Receive the whole binlog from a source, which the process ``pid`` is, and return the cost."""
+        self._channel.follow(source, start=False)
+        assert pid is not None
         assert self._server.pid is not None
         others = threads(self._server.pid)
         served, start = processor_seconds(pid), time.monotonic()
         self._channel.start("IO_THREAD")
         self._wait(self._has_all, _POLL_SECONDS)
         cost = Cost(
-            bytes_received_from(port),
+            bytes_received_from(source.port),
             busiest_thread(self._server.pid, but=others),
             processor_seconds(pid) - served,
             time.monotonic() - start,
@@ -64,9 +66,9 @@ class Receiver:
         self._detach()
         return cost
 
-    def touch(self, port: int, user: str) -> None:
+    def touch(self, source: SourceAddress) -> None:
         """Receive the beginning of the binlog alone."""
-        self._attach(port, user)
+        self._channel.follow(source, start=False)
         self._channel.start("IO_THREAD")
         self._wait(lambda: self._status().raw["Relay_Log_Space"] >= _TOUCHED, _POLL_SECONDS / 10)
         self._detach()
@@ -86,9 +88,6 @@ class Receiver:
         else:
             self._server.run(f"SET GLOBAL replicate_do_db = '{','.join(schemas)}'")
 
-    def _attach(self, port: int, user: str) -> None:
-        self._channel.follow(SourceAddress("127.0.0.1", port, user, PASSWORD), start=False)
-
     def _detach(self) -> None:
         self._channel.stop()
         forget = "RESET BINARY LOGS AND GTIDS" if self._mysql else "SET GLOBAL gtid_slave_pos=''"
@@ -106,37 +105,37 @@ class Receiver:
         return status
 
 
-def measure(family: Family, made: GeneratedSet, runs: int) -> dict[str, list[Cost]]:
-    """Return the costs of each case. The cases take turns, so that a busy machine slows all alike."""
+def measure(family: Family, made: GeneratedSet, runs: int) -> dict[str, Cost]:
+    """Return the median costs of each case. The cases take turns, so that a busy machine slows all alike."""
     costs: dict[str, list[Cost]] = {}
-    rules = {
-        kept: [f"replicate-do-db={name}" for name in keeping(made, share)] for kept, share in SHARES.items()
-    }
-    with source(family, made) as real, running(family, 101, *REPLICA_OPTIONS) as server:
+    kept = {user: keeping(made, share) for user, share in SHARES.items()}
+    users = {user: [f"replicate-do-db={name}" for name in names] for user, names in kept.items()}
+    with running(family, 1, made=made) as real, running(family, 101, *REPLICA_OPTIONS) as server:
         receiver = Receiver(server, made)
-        assert real.pid is not None
-        receiver.filter_by_itself(keeping(made, SHARES["a quarter"]))
-        costs["real source, own filter"] = [receiver.catch_up(real.port, real.pid, USER)]
+
+        def measured(case: str, source: SourceAddress, pid: int | None) -> None:
+            costs.setdefault(case, []).append(receiver.catch_up(source, pid))
+
+        receiver.filter_by_itself(kept["a quarter"])
+        measured("real source, own filter", real.replication_address, real.pid)
         receiver.filter_by_itself([])
         for _ in range(runs):
-            costs.setdefault("real source", []).append(receiver.catch_up(real.port, real.pid, USER))
-            for kept in SHARES:
-                with behind(made.index, rules) as (port, pid, _):
-                    receiver.touch(port, kept)
+            measured("real source", real.replication_address, real.pid)
+            for user in SHARES:
+                with master(made.index, users=users) as ours:
+                    source = SourceAddress("127.0.0.1", ours.replica_port, user, PASSWORD)
+                    receiver.touch(source)
                     for state in ("first", "indexed"):
-                        found = receiver.catch_up(port, pid, kept)
-                        costs.setdefault(f"{kept}, {state}", []).append(found)
-    return costs
+                        measured(f"{user}, {state}", source, ours.pid)
+    return {case: Cost(*map(median, zip(*found, strict=True))) for case, found in costs.items()}
 
 
-def report_of(family: Family, made: GeneratedSet, costs: dict[str, list[Cost]]) -> Report:
-    """Return the medians of each case and their ratios to the real source's."""
-    report = Report(
-        f"real_replica, {family}",
-        "a real replica's I/O thread, behind dumpfilter and at the real source",
-        made.bytes,
-    )
-    medians = {name: _median(found) for name, found in costs.items()}
+def run(report: Report, options: Options) -> None:
+    """Measure the servers of the family that the options name."""
+    assert options.family is not None
+    made = binlogs(options.size, style=options.family)
+    report.nbytes = made.bytes
+    medians = measure(options.family, made, options.runs)
     real = medians["real source"]
     for name, cost in medians.items():
         wire, receiver, source, seconds = (one / other for one, other in zip(cost, real, strict=True))
@@ -147,14 +146,11 @@ def report_of(family: Family, made: GeneratedSet, costs: dict[str, list[Cost]]) 
         report.row(name, cost.receiver, text)
         for what in ("wire", "source", "seconds"):
             report.values[f"{name}, {what}"] = round(getattr(cost, what), 6)
-    for title, kept, what, wanted in (
-        ("a quarter: receiver", "a quarter", "receiver", 0.5),
-        ("a quarter: bytes", "a quarter", "wire", 0.4),
-        ("everything: source", "everything", "source", 2.0),
-        ("a quarter: source", "a quarter", "source", 1.0),
-    ):
-        found = getattr(medians[f"{kept}, first"], what)
-        report.limit(title, found / getattr(real, what), wanted)
+    everything, quarter = medians["everything, first"], medians["a quarter, first"]
+    report.limit("a quarter: receiver", quarter.receiver / real.receiver, 0.5)
+    report.limit("a quarter: bytes", quarter.wire / real.wire, 0.4)
+    report.limit("everything: source", everything.source / real.source, 1.5)
+    report.limit("a quarter: source", quarter.source / real.source, 1.0)
     report.note(
         "in brackets: the ratio to the real source, which sends everything, whatever the replica's filter is"
     )
@@ -162,16 +158,3 @@ def report_of(family: Family, made: GeneratedSet, costs: dict[str, list[Cost]]) 
         "processor time: of the replica's I/O thread, and of the whole process that serves the replica (mysqld, "
         "mariadbd, dumpfilter). First: dumpfilter has loaded its code and indexed nothing"
     )
-    return report
-
-
-def _median(costs: list[Cost]) -> Cost:
-    return Cost(*map(median, zip(*costs, strict=True)))
-
-
-def run(options: Options) -> bool:
-    def measured(family: Family) -> Report:
-        made = binlogs(options.size, style=family)
-        return report_of(family, made, measure(family, made, options.runs))
-
-    return in_families(options, "real_replica", measured)

@@ -14,44 +14,34 @@ from statistics import median
 
 from bench._common import OUT, REPOSITORY, Options, Report, binlogs, has_mysql
 from bench._servers import Peer, copied
-from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F
+from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F
 from dumpfilter.binlog.workload.generate import GeneratedSet, Style
-from dumpfilter.index.fileset import FLAGS_OFFSET
 
 _FETCHED = OUT / "fetched"
 
 
-class _Spent:
-    """The processor times of programs that were run, by case, seconds."""
-
-    def __init__(self) -> None:
-        self.cases: dict[str, list[float]] = {}
-
-    def run(self, name: str, command: Sequence[str]) -> float:
-        """Run a program to its end, and return its wall time, seconds."""
-        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-        start = time.perf_counter()
-        process = subprocess.Popen(
-            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
-        assert process.stderr is not None
-        said = process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if status:
-            raise SystemExit(f"{command[0]}: {said.decode()}")
-        self.cases.setdefault(name, []).append(usage.ru_utime + usage.ru_stime)
-        return seconds
+def _run(command: Sequence[str], used: list[float]) -> float:
+    """Run a program to its end. Note its processor time, and return its wall time, seconds."""
+    shutil.rmtree(_FETCHED, ignore_errors=True)
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    start = time.perf_counter()
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    said = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if status:
+        raise SystemExit(f"{command[0]}: {said.decode()}")
+    used.append(usage.ru_utime + usage.ru_stime)
+    return seconds
 
 
 def _fetch(peer: Peer, made: GeneratedSet, options: str, *more: str) -> list[str]:
     """Return the command that fetches the generated files into a new directory."""
     server = peer.server
-    secret = server.directory / "password"
-    secret.touch(0o600)
-    secret.write_text(server.account.password)
-    where = f"{server.account.user}@{server.host}:{server.port}"
+    where = f"{server.replication.user}@{server.host}:{server.port}"
+    secret = server.replication_password_file
     address = f"mysql://{where}/?password-file={secret}&to={made.files[-1].name}{options}"
     return [sys.executable, "-m", "dumpfilter", "fetch", address, "--output", str(_FETCHED), *more]
 
@@ -68,12 +58,6 @@ def _check(made: GeneratedSet, directory: Path) -> None:
 def _measure(report: Report, options: Options, style: Style) -> None:
     made = binlogs(options.size, style=style)
     report.nbytes = made.bytes
-    spent = _Spent()
-
-    def case(name: str, command: Sequence[str]) -> float:
-        shutil.rmtree(_FETCHED, ignore_errors=True)
-        return spent.run(name, command)
-
     with copied(made, style) as peer:
         plain = "&tls=disabled&get-source-public-key=yes"
         peers, ours = f"{style}: {peer.name}", f"{style}: fetch --sync none"
@@ -84,21 +68,21 @@ def _measure(report: Report, options: Options, style: Style) -> None:
         }
         if style == "mysql":
             commands[f"{style}: fetch with TLS"] = _fetch(peer, made, "&tls=required", "--sync", "none")
-        cases = {name: partial(case, name, command) for name, command in commands.items()}
+        used: dict[str, list[float]] = {name: [] for name in commands}
+        cases = {name: partial(_run, command, used[name]) for name, command in commands.items()}
         report.measure(cases, options.runs)
         _check(made, _FETCHED)
-    for name, seconds in spent.cases.items():
+    for name, seconds in used.items():
         report.row(f"{name}, CPU", median(seconds[1:]), f"{median(seconds[1:]) * 1e3:9.1f} ms of CPU time")
     report.ratio(f"{ours} / {peer.name}, wall time", ours, peers, 1.0, at_most=True)
     report.ratio(f"{ours} / {peer.name}, CPU", f"{ours}, CPU", f"{peers}, CPU", 1.0, at_most=True)
 
 
-def run(options: Options) -> bool:
-    report = Report("receive", "a server's binlog is received as fast as its own program does", options.size)
+def run(report: Report, options: Options) -> None:
+    report.nbytes = options.size
     families: list[Style] = ["mysql", "mariadb"] if has_mysql() else ["mariadb"]
     for style in families:
         if options.family in (None, style):
             _measure(report, options, style)
     shutil.rmtree(_FETCHED, ignore_errors=True)
     report.note("the times are those of whole processes, with the start of the program")
-    return report.print()

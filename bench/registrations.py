@@ -7,12 +7,10 @@ import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 
 import grpc
 
-from bench._common import OUT, Options, Report, processor_time
-from dumpfilter.binlog.workload.generate import generate
+from bench._common import Options, Report, binlogs, processor_time
 from dumpfilter.dump.stream.versions import PROTOCOL
 from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects
@@ -28,19 +26,19 @@ NUMBER = 200
 """The registrations that one run times."""
 
 
-def _add(register: Register, number: int, secret: bytes) -> None:
-    register.add(Peer(server_id=number, uuid=str(uuid.UUID(int=number))), Filter(), secret=secret)
+def _fill(register: Register, numbers: range, secret: bytes = b"") -> None:
+    """Register slaves with one secret, or each with a secret of its own."""
+    for number in numbers:
+        peer = Peer(server_id=number, uuid=str(uuid.UUID(int=number)))
+        register.add(peer, Filter(), secret=secret or secrets.token_bytes(32))
 
 
 def _in_register(others: int) -> float:
     """Return the processor time of registrations by new slaves. The register forgets an idle slave for each of them."""
     register = Register(Subjects(), most_idle=others)
-    for number in range(1, others + 1):
-        _add(register, number, secrets.token_bytes(32))
-    secret = secrets.token_bytes(32)
-    return processor_time(
-        lambda: [_add(register, others + number, secret) for number in range(1, NUMBER + 1)]
-    )
+    _fill(register, range(1, others + 1))
+    new, secret = range(others + 1, others + NUMBER + 1), secrets.token_bytes(32)
+    return processor_time(lambda: _fill(register, new, secret))
 
 
 def _over_grpc(stub: rpc.DumpFilterStub) -> float:
@@ -55,24 +53,15 @@ def _over_grpc(stub: rpc.DumpFilterStub) -> float:
     return processor_time(lambda: [stub.Register(request) for request in requests])
 
 
-def _set() -> Path:
-    directory = OUT / "registrations"
-    if not (directory / "bin.index").exists():
-        generate(directory, 1 << 20)
-    return directory
-
-
-def run(options: Options) -> bool:
-    report = Report("registrations", "a registration costs the same among ten others and among ten thousand")
+def run(report: Report, options: Options) -> None:
     cases: dict[str, Callable[[], float]] = {}
     with ExitStack() as stack:
         for others in (FEW, MANY):
-            server = MasterServer(BinlogStore(_set()))
+            server = MasterServer(BinlogStore(binlogs(1 << 20).index.parent))
             server.start()
             stack.callback(server.stop, 0)
             channel = stack.enter_context(grpc.insecure_channel(f"127.0.0.1:{server.port}"))
-            for number in range(1, others + 1):
-                _add(server.service.register, number, secrets.token_bytes(32))
+            _fill(server.service.register, range(1, others + 1))
             stub = rpc.DumpFilterStub(channel)
             cases[f"{NUMBER} in the register, among {others}"] = partial(_in_register, others)
             cases[f"{NUMBER} over gRPC, among {others}"] = partial(_over_grpc, stub)
@@ -80,4 +69,3 @@ def run(options: Options) -> bool:
     for where in ("in the register", "over gRPC"):
         many, few = (f"{NUMBER} {where}, among {others}" for others in (MANY, FEW))
         report.ratio(f"{where}: among {MANY} / among {FEW}", many, few, 1.5, at_most=True)
-    return report.print()

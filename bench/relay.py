@@ -13,23 +13,21 @@ from bench.grpc_end_to_end import connected, dump
 from dumpfilter.binlog.workload.generate import Style
 
 
-def run(options: Options) -> bool:
+def run(report: Report, options: Options) -> None:
     style: Style = "mysql" if has_mysql() else "mariadb"
     made = binlogs(options.size, style=style)
     tenth = [f"replicate-do-db={name}" for name in keeping(made, 0.1)]
     directory = OUT / "relay"
     received: dict[str, int] = {}
-    report = Report(
-        "relay", "a dump into a relay log, from a master that has indexed nothing yet", made.bytes
-    )
+    report.nbytes = made.bytes
     with copied(made, style) as peer, Child(receiving) as slave:
 
         def ours(kept: str, rules: list[str], sync: int = 0) -> float:
             """Return the seconds of the first dump of a new master, which has loaded its code and indexed nothing."""
-            with master(made.index) as (address, _):
-                with connected(address) as stub:
+            with master(made.index) as server:
+                with connected(server.address) as stub:
                     dump(stub, [], most=1)
-                seconds, received[kept], _ = slave.ask(address, str(directory), rules, sync)
+                seconds, received[kept], _ = slave.ask(server.address, str(directory), rules, sync)
             return float(seconds)
 
         report.measure(
@@ -52,4 +50,3 @@ def run(options: Options) -> bool:
     )
     if style == "mariadb":
         report.note("MySQL is not installed: measured against MariaDB's server and program")
-    return report.print()

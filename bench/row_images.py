@@ -101,9 +101,9 @@ def theirs(made: GeneratedSet) -> int:
     return rows
 
 
-def run(options: Options) -> bool:
+def run(report: Report, options: Options) -> None:
     made = binlogs(min(options.size, SIZE))
-    report = Report("row_images", "rows are decoded in columns", made.bytes)
+    report.nbytes = made.bytes
     readers: dict[str, Callable[[GeneratedSet], int]] = {"dumpfilter": ours}
     if BinLogPacketWrapper is None:
         report.note("mysql-replication is not installed: pip install mysql-replication")
@@ -117,4 +117,3 @@ def run(options: Options) -> bool:
     if BinLogPacketWrapper is not None:
         title = "times as fast as python-mysql-replication, in processor time"
         report.ratio(title, "python-mysql-replication", "dumpfilter", 5)
-    return report.print()

@@ -1,17 +1,11 @@
-"""The speed of the scan into columns, beside memcpy and plain header walks; the speed of two CRC32 libraries.
-
-The scan checks a segment with ISA-L (``dumpfilter/binlog/crc32.py``), which is faster than zlib.
-"""
+"""The speed of the scan into columns, beside memcpy and plain header walks."""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-from isal import isal_zlib
 
 from bench._common import Options, Report, binlogs
 from dumpfilter.binlog.gtid_sources import SourceNumbers
@@ -55,29 +49,18 @@ def walk_python(piece: bytes) -> int:
     return events
 
 
-def checksum(blocks: int, block: memoryview, crc: Callable[[memoryview], int]) -> None:
-    """Checksum a block of a segment's size again and again: the scan, too, finds the bytes in the CPU's cache."""
-    for _ in range(blocks):
-        crc(block)
-
-
-def run(options: Options) -> bool:
+def run(report: Report, options: Options) -> None:
     made = binlogs(options.size)
     pieces = [np.fromfile(path, np.uint8) for path in made.files]
     source = np.concatenate(pieces)
     target = np.zeros_like(source)
     python = [piece.tobytes() for piece in pieces]
     events = scan(made, verify=True)
-    report = Report("scan", "the scan keeps up with memory", made.bytes)
+    report.nbytes = made.bytes
     report.row("events", events, f"{{:,}} of {made.bytes / events:.0f} bytes on average")
-    block = memoryview(source[:SEGMENT_SIZE])
-    blocks = source.size // len(block)
     m = report.measure(
         {
-            "CRC32 of blocks, zlib": partial(checksum, blocks, block, zlib.crc32),
-            "CRC32 of blocks, isal": partial(checksum, blocks, block, isal_zlib.crc32),
             "memcpy, target in memory": partial(np.copyto, target, source),
-            "memcpy, target fresh": source.copy,
             "read from the page cache": partial(read, made),
             "header walk, compiled": partial(walk, pieces),
             "header walk, Python": lambda: [walk_python(p) for p in python],
@@ -90,8 +73,3 @@ def run(options: Options) -> bool:
     report.ratio("scan with checksums / memcpy", "memcpy, target in memory", "scan with checksums", 0.5)
     times = m["scan"] / m["read from the page cache"]
     report.row("scan / read", times, "{:.2f} times as long as only reading")
-    report.note(
-        "a fresh target's pages have to be made first, which is slow on some machines; the targets compare with a "
-        "target in memory"
-    )
-    return report.print()

@@ -12,13 +12,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -49,14 +49,7 @@ _RUNS = 3
 """The most timed runs of a case, since a run takes long."""
 _LARGE = 2 << 30
 """The least size of the binlog of some benchmarks, bytes. Over a smaller one, the start of a job counts too much."""
-_RATES = [500_000 * 2**k for k in range(10)]
 _SCHEMAS = 20
-
-_BANDWIDTH = "bandwidth, 100 slaves, Spark"
-_MANY, _MANY_LOCAL = "10,000 slaves, Spark", "10,000 slaves, threads"
-_MANY_SWEPT = "10,000 slaves at ten rates, threads"
-_FEW, _FEW_SWEPT = "12 slaves at one rate, Spark", "12 slaves at ten rates, Spark"
-"""The cases of ``simulation``."""
 
 
 @contextmanager
@@ -88,9 +81,9 @@ def _jobs(pipe: Connection, master: str, driver_memory: str) -> None:
                 _simulate(runner, made.index, 20, 2)
         pipe.send("ready")
 
-        def run(job: str, engine: str, *arguments: Any) -> float:
+        def run(job: Callable[..., None], engine: str, *arguments: Any) -> float:
             start = time.perf_counter()
-            _JOBS[job](runners[engine], *arguments)
+            job(runners[engine], *arguments)
             return time.perf_counter() - start
 
         serve(pipe, run)
@@ -106,11 +99,11 @@ def _bandwidth(run: Runner, index: Path, slaves: int) -> None:
 
 
 def _simulate(
-    run: Runner, index: Path, number: int, filters: int, rates: list[int | None] | None = None
+    run: Runner, index: Path, number: int, filters: int = 200, rates: Sequence[int | None] = (None,)
 ) -> None:
     """Simulate slaves with links of their own, once with these links, or once for each of the given rates."""
     slaves = plan_slaves(linked_slaves(number, filters), "bench")
-    settings = tuple(Setting(variant=Variant.MASTER, rate=rate) for rate in rates or [None])
+    settings = tuple(Setting(variant=Variant.MASTER, rate=rate) for rate in rates)
     results = simulate(
         slaves,
         {slaves.origins[0]: read_traffic(index, slaves.filters, run)},
@@ -118,9 +111,6 @@ def _simulate(
         partial(ThreadRunner(), label="simulating"),
     )
     assert sum(one.count for one in results.runs[0].nodes) == number
-
-
-_JOBS: dict[str, Callable[..., None]] = {"split": _split_set, "bandwidth": _bandwidth, "simulate": _simulate}
 
 
 def linked_slaves(number: int, filters: int) -> list[SlaveDefinition]:
@@ -143,6 +133,15 @@ def linked_slaves(number: int, filters: int) -> list[SlaveDefinition]:
     ]
 
 
+class _Case(NamedTuple):
+    """A job on a generated set."""
+
+    job: Callable[..., None]
+    made: GeneratedSet
+    arguments: tuple[object, ...]
+    engine: str = "spark"
+
+
 class _Spark(Child):
     """The process that runs jobs, after its warm-up."""
 
@@ -152,56 +151,56 @@ class _Spark(Child):
         """The processor times of each case's jobs, seconds. Processes that ended meanwhile are not in it."""
         self.answer()
 
-    def case(self, name: str, job: str, *arguments: object, engine: str = "spark") -> Callable[[], float]:
-        """Return a function that runs a job, and returns the job's seconds without Spark's start."""
+    def run(self, name: str, case: _Case) -> float:
+        """Run a job, and return the job's seconds without Spark's start."""
+        before = processor_times(self.pid)
+        seconds = float(self.ask(case.job, case.engine, case.made.index, *case.arguments))
+        after = processor_times(self.pid)
+        used = sum(spent - before.get(one, 0.0) for one, spent in after.items())
+        self.processor.setdefault(name, []).append(used)
+        return seconds
 
-        def run() -> float:
-            before = processor_times(self.pid)
-            seconds = float(self.ask(job, engine, *arguments))
-            after = processor_times(self.pid)
-            used = sum(spent - before.get(one, 0.0) for one, spent in after.items())
-            self.processor.setdefault(name, []).append(used)
-            return seconds
-
-        return run
+    def timed(self, cases: Mapping[str, _Case]) -> dict[str, Callable[[], float]]:
+        """Return the functions that run the cases."""
+        return {name: partial(self.run, name, case) for name, case in cases.items()}
 
 
-def bandwidth(options: Options) -> bool:
+def bandwidth(report: Report, options: Options) -> None:
     """Measure the bandwidth job for 100 slaves, compared with one slave."""
-    report = Report("bandwidth", "one pass for any number of slaves, after Spark's start", options.size)
+    report.nbytes = options.size
     with _in_memory() as memory, _Spark("local[2]") as spark:
         made = binlogs(options.size, files=4, under=memory)
-        names = {f"{number} slave{'s' * (number > 1)}": number for number in (1, 12, 100)}
-        cases = {name: spark.case(name, "bandwidth", made.index, number) for name, number in names.items()}
-        report.measure(cases, min(options.runs, _RUNS))
+        names = {"1 slave": 1, "12 slaves": 12, "100 slaves": 100}
+        cases = {name: _Case(_bandwidth, made, (slaves,)) for name, slaves in names.items()}
+        report.measure(spark.timed(cases), min(options.runs, _RUNS))
     report.ratio("100 slaves / 1 slave", "100 slaves", "1 slave", 2, at_most=True)
     report.note(
         "each slave has a filter of its own of three rules; without each of which it is worked out, too"
     )
-    return report.print()
 
 
-def engines(options: Options) -> bool:
+def engines(report: Report, options: Options) -> None:
     """Measure the bandwidth job and the split on threads and on Spark, compared with a copy of the same files."""
-    size = max(options.size, _LARGE)
-    report = Report("engines", "both engines after their start, on two cores, beside cp", size)
+    report.nbytes = size = max(options.size, _LARGE)
     with _in_memory() as memory, _Spark("local[2]") as spark:
         made = binlogs(size, files=4, under=memory)
-        jobs = {"bandwidth": 2, "split": memory / "engines-out"}
         cases = {
-            f"{job}, {engine}": spark.case(f"{job}, {engine}", job, made.index, argument, engine=engine)
-            for job, argument in jobs.items()
+            f"{name}, {engine}": _Case(job, made, (argument,), engine)
+            for name, job, argument in (
+                ("bandwidth", _bandwidth, 2),
+                ("split", _split_set, memory / "engines-out"),
+            )
             for engine in ("local", "spark")
         }
-        report.measure({"cp": partial(_copy, made, memory / "copy"), **cases}, min(options.runs, _RUNS))
+        copy = {"cp": partial(_copy, made, memory / "copy")}
+        report.measure({**copy, **spark.timed(cases)}, min(options.runs, _RUNS))
         report.note(f"{_place(memory)}; cp is one thread with sendfile")
     for name, used in spark.processor.items():
         report.row(f"{name}: processor", used[-1], "{:9.2f} s in all processes, last run")
-    report.ratio("local bandwidth / cp", "bandwidth, local", "cp", 3.0, at_most=True)
-    report.ratio("local split / cp", "split, local", "cp", 4.0, at_most=True)
-    for job in jobs:
-        report.ratio(f"Spark / local, {job}", f"{job}, spark", f"{job}, local", 1.2, at_most=True)
-    return report.print()
+    report.ratio("local bandwidth / cp", "bandwidth, local", "cp", 1.3, at_most=True)
+    report.ratio("local split / cp", "split, local", "cp", 2.4, at_most=True)
+    for job in ("bandwidth", "split"):
+        report.ratio(f"Spark / local, {job}", f"{job}, spark", f"{job}, local", 1.1, at_most=True)
 
 
 def _copy(made: GeneratedSet, folder: Path) -> float:
@@ -215,32 +214,28 @@ def _copy(made: GeneratedSet, folder: Path) -> float:
     return seconds
 
 
-def simulation(options: Options) -> bool:
+def simulation(report: Report, options: Options) -> None:
     """Measure the simulation of 10,000 slaves with 200 filters, beside bandwidth for 100, and a sweep of ten rates."""
-    report = Report("simulation", "the lag of many slaves from one pass, after Spark's start", options.size)
+    report.nbytes = size = max(options.size, _LARGE // 2)
+    ten = [500_000 * 2**k for k in range(10)]
     with _in_memory() as memory, _Spark("local[2]", "2g") as spark:
-        made = binlogs(options.size, files=4, under=memory)
-
-        def simulated(name: str, slaves: int, rates: list[int] | None = None) -> Callable[[], float]:
-            engine = "local" if name.endswith("threads") else "spark"
-            return spark.case(name, "simulate", made.index, slaves, 200, rates, engine=engine)
-
-        cases = {_BANDWIDTH: spark.case(_BANDWIDTH, "bandwidth", made.index, 100)}
-        for name, slaves, rates in (
-            (_MANY, 10_000, None),
-            (_MANY_LOCAL, 10_000, None),
-            (_MANY_SWEPT, 10_000, _RATES),
-            (_FEW, 12, _RATES[:1]),
-            (_FEW_SWEPT, 12, _RATES),
-        ):
-            cases[name] = simulated(name, slaves, rates)
-        report.measure(cases, min(options.runs, 2), warm_up=False)
+        made = binlogs(size, files=4, under=memory)
+        cases = {
+            "bandwidth, 100 slaves, Spark": _Case(_bandwidth, made, (100,)),
+            "10,000 slaves, Spark": _Case(_simulate, made, (10_000,)),
+            "10,000 slaves, threads": _Case(_simulate, made, (10_000,), "local"),
+            "10,000 slaves at ten rates, threads": _Case(_simulate, made, (10_000, 200, ten), "local"),
+            "12 slaves at one rate, Spark": _Case(_simulate, made, (12, 200, ten[:1])),
+            "12 slaves at ten rates, Spark": _Case(_simulate, made, (12, 200, ten)),
+        }
+        report.measure(spark.timed(cases), min(options.runs, 2), warm_up=False)
     for name, used in spark.processor.items():
         report.row(f"{name}, processor", median(used), "{:9.1f} s of processor time")
+    hundred, many, local, swept, few, few_swept = cases
     for text, one, other, wanted in (
-        ("10,000 slaves / bandwidth for 100 (Spark)", _MANY, _BANDWIDTH, 3),
-        ("10,000 slaves at ten rates / on links of their own (threads)", _MANY_SWEPT, _MANY_LOCAL, 1.5),
-        ("12 slaves at ten rates / at one (Spark)", _FEW_SWEPT, _FEW, 1.5),
+        ("10,000 slaves / bandwidth for 100 (Spark)", many, hundred, 2),
+        ("10,000 slaves at ten rates / on links of their own (threads)", swept, local, 1.5),
+        ("12 slaves at ten rates / at one (Spark)", few_swept, few, 1.5),
     ):
         report.ratio(text, one, other, wanted, at_most=True)
         one, other = f"{one}, processor", f"{other}, processor"
@@ -248,32 +243,29 @@ def simulation(options: Options) -> bool:
     report.note(
         "10,000 slaves have 200 filters, and each has a rate and a delay of its own, or a delay of its own"
     )
-    return report.print()
 
 
-def split(options: Options) -> bool:
+def split(report: Report, options: Options) -> None:
     """Measure the split by the number of schemas and cores, compared with mysqlbinlog once for each schema."""
-    report = Report("split", "the split, in the part after Spark's start", options.size)
-    runs = min(options.runs, _RUNS)
+    report.nbytes = options.size
     with _in_memory() as memory, _Spark("local[2]", "2g") as two, _Spark("local[1]", "2g") as one:
-
-        def case(
-            name: str, made: GeneratedSet, spark: _Spark = two, under: Path = memory
-        ) -> Callable[[], float]:
-            return spark.case(name, "split", made.index, under / "split-out")
-
-        cases = {}
-        for schemas in (1, 20, 200):
-            name = f"{schemas} schema{'s' * (schemas > 1)}"
-            cases[name] = case(name, binlogs(options.size, schemas=schemas, files=4, under=memory))
-        report.measure(cases, runs)
-        single = binlogs(options.size, files=1, under=memory)
+        output = (memory / "split-out",)
+        names = {"1 schema": 1, "20 schemas": 20, "200 schemas": 200}
+        sets = {
+            name: binlogs(options.size, schemas=schemas, files=4, under=memory)
+            for name, schemas in names.items()
+        }
+        cases = {name: _Case(_split_set, made, output) for name, made in sets.items()}
+        runs = min(options.runs, _RUNS)
+        report.measure(two.timed(cases), runs)
+        case = _Case(_split_set, binlogs(options.size, files=1, under=memory), output)
         cores = {"one file, local[1]": one, "one file, local[2]": two}
-        cases = {name: case(name, single, spark) for name, spark in cores.items()}
-        report.measure(cases, runs, warm_up=False)
+        report.measure(
+            {name: partial(spark.run, name, case) for name, spark in cores.items()}, runs, warm_up=False
+        )
         on_disk = "20 schemas, on a disk, synchronized"
-        disk = binlogs(options.size, files=4)
-        report.measure({on_disk: case(on_disk, disk, under=OUT)}, 1, warm_up=False)
+        case = _Case(_split_set, binlogs(options.size, files=4), (OUT / "split-out",))
+        report.measure(two.timed({on_disk: case}), 1, warm_up=False)
         made = binlogs(options.size, style="mysql" if has_mysql() else "mariadb", files=4, under=memory)
         peer, program = binlog_program()
         twenty = f"{peer} --database, 20 times"
@@ -287,7 +279,6 @@ def split(options: Options) -> bool:
     report.ratio(f"{peer} / ours, 20 schemas", twenty, "20 schemas", 5)
     times = report.values[twenty] / report.values[on_disk]
     report.row("peer / ours on a disk", times, "{:.1f} times")
-    return report.print()
 
 
 def _split_by(program: list[str], made: GeneratedSet) -> None:
@@ -296,14 +287,12 @@ def _split_by(program: list[str], made: GeneratedSet) -> None:
         run_silently([*program, f"--database={schema}", *map(str, made.files)])
 
 
-def split_cluster(options: Options) -> bool:
+def split_cluster(report: Report, options: Options) -> None:
     """Measure the memory of a split of 2 GB on a standalone cluster of two workers.
 
     The driver has 2 GB, each executor 1 GB.
     """
-    report = Report(
-        "split_cluster", "2 GB in 4 files, 200 schemas, in a driver of 2 GB and executors of 1 GB", _LARGE
-    )
+    report.nbytes = _LARGE
     with _in_memory() as memory, tempfile.TemporaryDirectory(prefix="dumpfilter-cluster-") as folder:
         cluster, output = Cluster(Path(folder)), memory / "cluster-out"
         try:
@@ -328,7 +317,6 @@ def split_cluster(options: Options) -> bool:
     report.note(
         "peaks (VmHWM) of the largest process of each kind; Java's are of the whole process, not only its heap"
     )
-    return report.print()
 
 
 def _watched(command: list[str]) -> dict[str, int]:

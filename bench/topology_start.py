@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -15,9 +16,6 @@ from dumpfilter.testbed.servers import Server, end_servers, find_program
 
 SLAVES = "m[size=100K] >> a; m >> b; m >> c"
 SERVERS = "db[server=mariadb] >> filter >> web[server=mariadb]"
-
-SLAVES_LIMIT, SERVERS_LIMIT = 3.0, 8.0
-"""The targets, seconds."""
 
 _MODULES = ("dumpfilter.master.server", *["dumpfilter.slave.slave"] * 3)
 """The modules that a master and three slaves import. Imports are most of the start of such a process."""
@@ -53,10 +51,8 @@ def _next(topology: str) -> float:
 
 def _import_modules() -> None:
     """Start a Python process for each node of :data:`SLAVES`. The process imports the node's modules and ends."""
-    processes = [
-        subprocess.Popen([sys.executable, "-c", f"import {module}"], cwd=REPOSITORY) for module in _MODULES
-    ]
-    for process in processes:
+    commands = [[sys.executable, "-c", f"import {module}"] for module in _MODULES]
+    for process in [subprocess.Popen(command, cwd=REPOSITORY) for command in commands]:
         process.wait()
 
 
@@ -79,9 +75,8 @@ def _bare_servers() -> float:
             end_servers(servers)
 
 
-def run(options: Options) -> bool:
-    report = Report("topology_start", "a topology is up within seconds")
-    cases = {
+def run(report: Report, options: Options) -> None:
+    cases: dict[str, Callable[[], object]] = {
         "a source and three slaves, the first topology of a process": partial(_first, SLAVES),
         "… a further topology": partial(_next, SLAVES),
         "four bare Python processes with the imports of a master and three slaves": _import_modules,
@@ -90,8 +85,7 @@ def run(options: Options) -> bool:
         "two bare MariaDB servers": _bare_servers,
     }
     slaves, _, imports, servers, _, bare = report.measure(cases, options.runs).values()
-    report.limit("a source and three slaves, seconds", slaves, SLAVES_LIMIT)
-    report.limit("a MariaDB source and a replica, seconds", servers, SERVERS_LIMIT)
+    report.limit("a source and three slaves, seconds", slaves, 3)
+    report.limit("a MariaDB source and a replica, seconds", servers, 8)
     report.row("slaves / bare processes", slaves / imports)
     report.row("servers / bare servers", servers / bare)
-    return report.print()

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2
@@ -48,6 +49,8 @@ def seeds(slave_id: str) -> list[tuple[str, bytes]]:
     )
     place = pb.BinlogPosition(file="bin.000002", position=4)
     gtids = "5e1ec7ed-b109-11f1-a980-0002fc000000:1-5:9"
+    begin = pb.DumpRequest(slave_id=slave_id, once=True, chunk_size=5000)
+    getattr(begin, "from").CopyFrom(place)
     requests = [
         (
             "Register",
@@ -70,7 +73,7 @@ def seeds(slave_id: str) -> list[tuple[str, bytes]]:
                 password="p",
             ),
         ),
-        ("Dump", pb.DumpRequest(slave_id=slave_id, once=True, chunk_size=5000, **{"from": place})),
+        ("Dump", begin),
         ("Dump", pb.DumpRequest(slave_id=slave_id, once=True, gtid_set=gtids, heartbeat_period_ms=1)),
         ("ListSlaves", pb.ListSlavesRequest(slave_id=slave_id)),
         ("Status", pb.StatusRequest(slave_id=slave_id, user="u", password="p")),
@@ -137,7 +140,7 @@ class Master:
 
 
 def register(channel: grpc.Channel) -> str:
-    call = channel.unary_unary(f"{SERVICE}Register", response_deserializer=pb.RegisterResponse.FromString)
+    call = channel.unary_unary(f"{SERVICE}Register", None, pb.RegisterResponse.FromString)
     # A channel of its own, because an earlier slave may still be dumping.
     request = pb.RegisterRequest(
         protocol=PROTOCOL, server_id=99, uuid=str(uuid.uuid4()), channel=str(uuid.uuid4())
@@ -149,14 +152,14 @@ def ask(channel: grpc.Channel, method: str, data: bytes) -> grpc.StatusCode:
     """Send one request, and return the status of the answer."""
     try:
         if method in STREAMS:
-            answers = channel.unary_stream(method)(data, timeout=SECONDS_FOR_ONE)
+            answers: Any = channel.unary_stream(method, None, None)(data, timeout=SECONDS_FOR_ONE)
             for number, _ in enumerate(answers, 1):
                 # A watch has one answer only while the master's health stays the same.
                 if number == (3 if method.endswith("Dump") else 1):
                     answers.cancel()
                     break
         else:
-            channel.unary_unary(method)(data, timeout=SECONDS_FOR_ONE)
+            channel.unary_unary(method, None, None)(data, timeout=SECONDS_FOR_ONE)
     except grpc.RpcError as error:
         return error.code()
     return grpc.StatusCode.OK
