@@ -1,4 +1,4 @@
-"""Samples of binlogs as zstd, from which the compressed sizes of events are estimated."""
+"""Samples of binlogs compressed by zstd, from which the compressed sizes of events are estimated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEVEL = 3
 CHUNK = 256 << 10
 """The number of bytes compressed together in a sample. It equals the size of a chunk, which the dump compresses."""
 MOST = 1 << 20
-"""The most bytes of one range (a part of a binlog file) to compress as samples, because compression is slow."""
+"""The limit of the bytes of one range (a part of a binlog file) to compress as samples, because compression is slow."""
 WHOLE = ""
 """The name of samples of the whole binlog stream. Other names are those of schemas."""
 
@@ -25,11 +25,11 @@ class Samples:
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def take(self, name: str, data: bytes) -> None:
-        """Compress a sample."""
+        """Compress a sample, and add its sizes under ``name`` (an encoded schema name, or WHOLE)."""
         self.count(name, len(data), compressed_size(data))
 
     def count(self, name: str, raw: int, compressed: int) -> None:
-        """Add the sizes of a sample. No bytes are no sample."""
+        """Add the sizes of a sample before (``raw``) and after compression, bytes. A sample of 0 bytes is left out."""
         if raw:
             before = self.sizes.get(name, (0, 0))
             self.sizes[name] = before[0] + raw, before[1] + compressed
@@ -66,5 +66,5 @@ _compressor = _Compressor()
 
 
 def compressed_size(data: bytes) -> int:
-    """Return the size of data as zstd."""
+    """Return the number of bytes after compression by zstd."""
     return len(_compressor.zstd.compress(data))

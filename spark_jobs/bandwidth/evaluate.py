@@ -1,7 +1,8 @@
 """The computation of each slave's traffic from the measurements, without reading the binlogs again.
 
-The measurements hold a tally: bytes and events counted by the condition under which a filter sends them. One entry of
-the tally is a unit. A slave's traffic is a sum over the units that its filter sends.
+The measurements hold a tally: bytes and events counted by the condition under which a filter sends them. One row of the
+tally is a unit: the traffic with one condition, one origin and one time bucket. A slave's traffic is a sum over the
+units that its filter sends.
 """
 
 from __future__ import annotations
@@ -43,16 +44,17 @@ _PACKETS_OF_COMPRESSED = 2
 """The events of a compressed transaction: Gtid and Transaction_payload."""
 
 _MOST_NAMES_OVER_TIME = 50
-"""The most schemas, and the most tables, whose bytes over time the results have."""
+"""The limit of the schemas, and of the tables, whose bytes over time the results have."""
 
 
 class Evaluate:
     """Computes the traffic of slaves from measurements.
 
-    ``flags`` has the verdicts of every measured filter about each table and statement. ``family`` is the family of the
-    server that wrote the binlogs, ``mysql`` or ``mariadb``. If the filters are others than those that the tally was
-    given, ``numbers`` has for each of them the number of a given filter with the same verdicts. Counts that all filters
-    treat alike are added up first. The cost of one slave therefore does not depend on the size of the binlogs.
+    ``flags`` has for each measured filter its decisions about the tables and statements, as bits (None: a filter
+    without rules). ``family`` is the family of the server that wrote the binlogs, ``mysql`` or ``mariadb``. If the
+    filters are others than those that were measured, ``numbers`` has for each the index of a measured filter with the
+    same decisions. Counts that all filters treat alike are added up first, so the cost of one slave does not depend on
+    the size of the binlogs.
     """
 
     def __init__(
@@ -85,11 +87,11 @@ class Evaluate:
 
     @property
     def everything(self) -> Mask:
-        """The units (entries of the tally) that a slave without a filter is sent."""
+        """The units (rows of the tally) that a slave without a filter is sent."""
         return self.tallied.sent(None)
 
     def tables(self) -> tuple[TableFigures, ...]:
-        """Return the traffic of each table in the binlog, the largest first."""
+        """Return the traffic of each table in the binlog before any filter, the largest table first."""
         mask, tallied = self.everything, self.tallied
         columns = (
             self.headings.sums(column, mask).tolist()
@@ -110,7 +112,9 @@ class Evaluate:
         return tuple(sorted(found, key=lambda one: (-one.bytes, one.name)))
 
     def over_time(self) -> tuple[OverTime, ...]:
-        """Return the bytes of the schemas and of the tables in the binlog in periods of time."""
+        """Return the bytes of the largest schemas, and of the largest tables, in each period of time, before any
+        filter.
+        """
         mask, tallied = self.everything, self.tallied
         found = HeadingSums(
             tallied.bucket_seconds,
@@ -122,7 +126,7 @@ class Evaluate:
         return tuple(_with_others(over_time(found, OverTimeOptions(by))) for by in Division)
 
     def series(self, values: Floats) -> Ints:
-        """Return the sums of a value of each unit (entry of the tally) in each time bucket.
+        """Return the sum of ``values`` (one for each unit of the tally) in each time bucket.
 
         Events without a timestamp count in the first bucket, if there is one.
         """
@@ -132,13 +136,16 @@ class Evaluate:
 
     @cached_property
     def _place(self) -> Ints:
-        """For each unit, the index of its time bucket in ``buckets``."""
+        """For each unit (row of the tally), the index of its time bucket in ``buckets``."""
         return np.clip(np.searchsorted(self.buckets, self.tallied.bucket), 0, len(self.buckets) - 1)
 
     def received(self, flags: SubjectFlags | None, origin: OriginFilter | None, number: int) -> Floats:
-        """Return for each unit the bytes that the reader for whom the report is receives.
+        """Return for each unit (row of the tally) the bytes that a reader receives, of the kind of readers for whom the
+        report is.
 
-        For a real replica, a dropped unit has the bytes of its stand-ins.
+        ``flags`` has the decisions of the reader's filter (None: no rules), and ``origin`` its filter of server ids and
+        domain ids. ``number`` is the index of a measured filter with these decisions. For a real replica, a dropped
+        unit has the bytes of its stand-ins (empty transactions).
         """
         tallied = self.tallied
         if self.audience is Audience.SLAVES:
@@ -150,7 +157,7 @@ class Evaluate:
         return np.where(sent, tallied.bytes + PACKET_BYTES * tallied.events, needed * stand_ins)
 
     def __call__(self, asked: Asked) -> tuple[SlaveFigures, tuple[int, ...]]:
-        """Return the traffic figures of one slave, and the bytes that it receives in each time bucket."""
+        """Return the traffic of one slave, and the bytes that it receives in each time bucket."""
         tallied, definition = self.tallied, asked.definition
         origin, flags, number = definition.origin, self._flags[asked.number], self._numbers[asked.number]
         everything, sent = tallied.sent(None, origin), tallied.sent(flags, origin, number)
@@ -253,9 +260,10 @@ class Evaluate:
 
 
 def nothing_passes(flags: SubjectFlags | None, on_tables: Ints) -> bool:
-    """Return whether a filter with these verdicts drops all rows and all statements on tables, and there are some.
+    """Return whether a filter drops all rows and all statements on tables, although the binlogs have some.
 
-    ``on_tables`` are the numbers of these subjects, from :func:`numbers_on_tables`.
+    ``flags`` has the filter's decisions about each table and statement, as bits (None: no rules, so everything passes).
+    ``on_tables`` has the indexes of the tables and of the statements on tables, from :func:`numbers_on_tables`.
     """
     return flags is not None and len(on_tables) > 0 and not (flags[on_tables] & FILTER_BINLOG_SEND_F).any()
 

@@ -2,10 +2,10 @@
 
 One pass over the binlogs serves any number of slaves (:mod:`dumpfilter.analyse.traffic.tally`).
 
-1. The driver indexes the files and divides them into ranges of whole transactions.
-2. Each task measures a group of ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measured_set`).
-3. The driver merges the measurements (:mod:`~dumpfilter.spark_jobs.bandwidth.measured_set`) and computes each slave's
-   figures (:mod:`~dumpfilter.spark_jobs.bandwidth.evaluate`).
+1. The driver indexes the files and divides them into ranges of whole transactions. 2. Each task measures a group of
+ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measured_set`). 3. The driver merges the measurements
+(:mod:`~dumpfilter.spark_jobs.bandwidth.measured_set`) and computes each slave's traffic
+(:mod:`~dumpfilter.spark_jobs.bandwidth.evaluate`).
 
 The measurements hold for other filters, too. A later job can start with step 3.
 """
@@ -47,7 +47,9 @@ from dumpfilter.spark_jobs.engines.runner import Runner, run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 _MOST_DECISIONS = 1_000_000
-"""The number of decisions of filters about subjects after which no further filter is checked, to bound the time."""
+"""The limit of decisions (filters times tables and statements) after which no further filter is checked, to bound the
+time.
+"""
 
 _WRONG_NAMES = frozenset(
     {
@@ -61,19 +63,20 @@ _WRONG_NAMES = frozenset(
         Code.MISSPELLED,
     }
 )
-"""The codes of rules that match nothing because of their spelling."""
+"""The codes of warnings about rules that match nothing because of their spelling."""
 
 
 def filter_warnings(
     slaves: Iterable[tuple[str, ReplicationFilter]], subjects: Sequence[Subject], *, is_whole: bool
 ) -> dict[str, list[str]]:
-    """Return the warnings about the filters of slaves, each with the names of the slaves.
+    """Return the warnings about the filters of slaves, each with the names of its slaves. ``slaves`` has names and
+    filters.
 
     The first warning about each filter comes before the second one about any filter, since the terminal shows only a
     few. Filters to which nothing passes come first. A misspelled name comes before the fault that it causes.
 
-    ``is_whole`` tells whether the subjects (tables and statements) are those of a whole binlog set. The warnings have
-    no places, since the measurements of a job have none.
+    ``is_whole`` says whether the subjects (tables and statements) are those of a whole binlog set. The warnings have no
+    binlog positions, since the measurements of a job have none.
     """
     # The order of the subjects depends on how the engine divides the binlogs. Warnings name the first ones.
     known = knowledge_of(sorted(subjects, key=repr), is_whole=is_whole)
@@ -95,7 +98,7 @@ def filter_warnings(
 
 
 def _rank(warning: FilterWarning) -> int:
-    """Return the rank of a warning by its gravity. The gravest warning has rank 0."""
+    """Return the rank of a warning: 0 for a wrong name, 1 for a filter to which nothing passes, 2 for others."""
     if warning.code in _WRONG_NAMES:
         return 0
     return 1 if warning.code is Code.NOTHING_PASSES else 2
@@ -139,9 +142,10 @@ def measure_and_evaluate(
     options: BandwidthOptions | None = None,
     kept: MeasuredSet | None = None,
 ) -> tuple[Results, MeasuredSet]:
-    """Do the work of :func:`bandwidth`, and return the results with the measurements from which they are made.
+    """Do the work of :func:`bandwidth`, and return the results together with the measurements from which they are made.
 
-    ``kept`` has the measurements of an earlier job. Only what these do not tell is read.
+    ``kept`` has the measurements of an earlier job; only files that it does not have are read. None: all files are
+    read.
     """
     options = options or BandwidthOptions()
     if not slaves:
@@ -165,7 +169,8 @@ def evaluate_slaves(
 ) -> Results | None:
     """Compute the traffic of each slave from measurements, without reading the binlogs.
 
-    ``run`` runs the tasks that ask the filters. Return None if the measurements do not hold for these slaves' filters.
+    ``run`` runs the tasks in which filters decide. Return None if the measurements do not hold for these slaves'
+    filters.
     """
     options = options or BandwidthOptions()
     indexed = measured.indexed
@@ -214,7 +219,9 @@ def evaluate_slaves(
 
 
 def _audience(wanted: Audience | None, evaluate: Evaluate, flags: Sequence[SubjectFlags | None]) -> Audience:
-    """Return the readers for whom the report is: real replicas, unless the binlogs cannot be filtered for them."""
+    """Return the kind of readers for whom the report is. ``wanted`` None: real replicas, unless the binlogs cannot be
+    filtered for them.
+    """
     if evaluate.has_gtids or all(one is None for one in flags):
         return wanted or Audience.REPLICAS
     if wanted is Audience.REPLICAS:

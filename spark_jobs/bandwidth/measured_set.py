@@ -58,7 +58,9 @@ which the server made the file, and the end has the last transactions."""
 
 @dataclass(frozen=True)
 class FileVersion:
-    """The facts about a file that change when somebody writes to it. Two equal versions have the same content."""
+    """The data that identify a file's content: they change when somebody writes to the file. Two equal versions have
+    the same content.
+    """
 
     path: str
     size: int
@@ -95,12 +97,12 @@ ALONE = "/"
 """The name of samples of transactions that are compressed each alone. No schema has the name, since the names of
 schemas are those of files."""
 MOST_UNITS = 4_000_000
-"""The most units (entries of the tally) of all tasks together that the driver holds. A unit takes 72 bytes."""
+"""The limit of the units (rows of the tally) of all tasks together that the driver holds. A unit takes 72 bytes."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A slave of the slaves file, with the numbers of its filter and of the same filter without each single rule.
+    """A slave of the slaves file, with the indexes of its filter and of the same filter without each single rule.
 
     Leaving out one rule at a time shows how many bytes each rule saves.
     """
@@ -116,10 +118,10 @@ def ask(
     definitions: Sequence[SlaveDefinition],
     names: NameRules,
 ) -> tuple[list[Asked], list[GivenFilter]]:
-    """Return the slaves, and the list of all filters to measure.
+    """Return the slaves with the indexes of their filters, and the list of all filters to measure.
 
-    The slaves' own filters come first, in the slaves' order. For each rule, a filter without this rule follows, to
-    show how many bytes the rule saves. ``names`` are the rules by which the server compares names.
+    The slaves' own filters come first, in the slaves' order. For each rule, a filter without this rule follows, to show
+    how many bytes the rule saves. ``names`` says how the server compares schema and table names.
     """
     filters: list[GivenFilter] = [(one.filter(names), one.origin) for one in definitions]
     asked = []
@@ -139,7 +141,7 @@ def ask(
 
 @dataclass
 class Measured:
-    """The measurements of a part of the binlogs: counted traffic and compressed samples."""
+    """The measurements of a part of the binlogs: counted traffic, and samples before and after compression."""
 
     tallied: Facts
     schema_bytes: dict[str, int] = field(default_factory=dict)
@@ -157,7 +159,9 @@ class Measured:
 
     @property
     def transaction_factor(self) -> float:
-        """How many times larger transactions are that are compressed each alone, compared with blocks of a chunk."""
+        """The compressed size of transactions, each compressed alone, divided by their size when compressed in blocks
+        of a chunk. At least 1.
+        """
         raw, compressed = self.samples.sizes.get(ALONE, (0, 0))
         return max(compressed / raw / self.ratio(), 1.0) if raw else 1.0
 
@@ -184,10 +188,10 @@ class BandwidthOptions(ReadOptions):
     audience: Audience | None = None
     """The readers for whom the report is; None: real replicas, if the binlogs can be filtered for them."""
     most_units: int = MOST_UNITS
-    """The number of units (entries of the tally) above which tasks add up counts that all filters treat alike.
+    """The limit of the units (rows of the tally), above which tasks add up counts that all filters treat alike.
 
-    The results that travel to the driver stay small, but every process must then ask every filter. The measurements
-    then hold for filters with the same verdicts only.
+    The results that travel to the driver stay small, but every process must then let every filter decide. The
+    measurements then hold only for filters with the same decisions.
     """
 
     @property
@@ -206,11 +210,14 @@ class MeasureRanges(ReadRanges):
     bucket_seconds: int
     unknown_xa_schemas: tuple[str, ...] = ()
     nbytes: int = 0
-    """The number of bytes of all ranges. A task has the share of its bytes in ``options.most_units``."""
+    """The bytes of all ranges. The task may have as large a part of ``options.most_units`` as its ranges have of these
+    bytes.
+    """
 
     def __call__(self, ranges: Iterable[Range]) -> dict[int, Measured]:
-        """Read the ranges, and return the measurements of each file by its number. Raises BinlogError with file and
-        position."""
+        """Read the ranges, and return the measurements of each file by the file's number. Raises BinlogError with file
+        and position.
+        """
         state = state_of_thread(self.job, self._state)
         state.tally.take()
         ranges = tuple(ranges)
@@ -255,19 +262,22 @@ class MeasureRanges(ReadRanges):
 
 @dataclass(frozen=True)
 class _ThreadState:
-    """Objects that all tasks of one thread share, so that a filter is asked only once about each table."""
+    """Objects that all tasks of one thread share, so that each filter decides only once about each table."""
 
     subjects: Subjects
     sources: SourceNumbers
     tally: Tally
     given: tuple[tuple[TableFlags, OriginFilter | None], ...]
-    """The verdicts of every filter about tables, and the origins that its slave wants. The slaves' filters come
-    first."""
+    """For each filter its decisions about tables, and the filter of server ids and domain ids (None: none). The slaves'
+    filters come first.
+    """
     owners: Owners
     numbers: dict[Subject, int] = field(default_factory=dict)
 
     def flags_of(self, tallied: Facts) -> list[SubjectFlags | None]:
-        """Return the verdicts of every filter about the tally's tables and statements, as bits."""
+        """Return for each filter its decisions about the tally's tables and statements, as bits. None: a filter without
+        rules.
+        """
         for number in range(len(self.subjects)):
             if self.subjects.members(number) is None:
                 self.numbers.setdefault(self.subjects[number], number)
@@ -306,18 +316,22 @@ def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
 
 
 _MOST_BUCKETS = 3000
-"""The largest number of time buckets of a minute and longer. Longer binlogs get longer buckets, unless the user sets
-their length."""
+"""The limit of the number of time buckets of a minute and longer. Longer binlogs get longer buckets, unless the user
+sets their length.
+"""
 
 _SHORT_BUCKETS = 60
-"""The largest number of buckets shorter than a minute. A bucket of a minute would hide the peaks of binlogs that span
-less than a quarter of an hour, and a peak could be below the average."""
+"""The limit of the number of buckets shorter than a minute. A bucket of a minute would hide the peaks of binlogs that
+span less than a quarter of an hour, and a peak could be below the average.
+"""
 
 _SLICES = 16
-"""The largest number of Spark tasks that ask filters about tables, because each task costs time to start."""
+"""The limit of the number of Spark tasks in which filters decide about tables, because each task costs time to
+start.
+"""
 
 _DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
-"""The bits of a verdict on which the figures depend."""
+"""The bits of a filter decision on which the traffic depends."""
 
 
 @dataclass(frozen=True)
@@ -332,7 +346,7 @@ class MeasuredFile:
 
 @dataclass(frozen=True)
 class MeasuredSet:
-    """The measurements of a binlog set. All figures for a slave follow from them, without a look at the binlogs."""
+    """The measurements of a binlog set. The traffic of any slave follows from them, without reading the binlogs."""
 
     files: tuple[MeasuredFile, ...]
     options: tuple[object, ...]
@@ -340,9 +354,10 @@ class MeasuredSet:
     unknown_xa: int
     """The number of XA transactions that end in the set and were prepared before the set."""
     verdicts: tuple[str | None, ...]
-    """A digest of the verdicts of each measured filter about all subjects; None for a filter without rules.
+    """A digest of the decisions of each measured filter about all tables and statements; None for a filter without
+    rules.
 
-    They are empty if the measurements hold for any filter.
+    It is empty if the measurements hold for any filter.
     """
     measured_at: int
     """The time of the measurement, Unix seconds."""
@@ -350,7 +365,7 @@ class MeasuredSet:
     """The number of files whose measurements an earlier run made."""
 
     def is_of(self, versions: Sequence[FileVersion | None]) -> bool:
-        """Tell whether a set with files of these versions is the measured set, at another time or in another place.
+        """Return whether a set with files of these versions is the measured set, perhaps at another time or path.
 
         One file with the same path, or with the same name and content, is enough.
         """
@@ -358,7 +373,7 @@ class MeasuredSet:
         return any(found in known for version in versions for found in _marks(version))
 
     def has_files_of(self, other: MeasuredSet) -> bool:
-        """Tell whether other measurements are of the same files, and made with the same options."""
+        """Return whether other measurements are of the same files, and were made with the same options."""
         versions = [[one.version for one in each.files] for each in (self, other)]
         return versions[0] == versions[1] and self.options == other.options
 
@@ -378,10 +393,11 @@ class MeasuredSet:
         return self.measured.tallied
 
     def numbers_of(self, flags: Sequence[SubjectFlags | None]) -> list[int] | None:
-        """Return for each filter the number of a measured filter with the same verdicts.
+        """Return for each filter the index of a measured filter with the same decisions.
 
-        ``flags`` has the verdicts of each filter about the subjects of :attr:`tallied`. If the measurements hold for
-        any filter, the numbers have no meaning. Return None if they do not hold for one of the filters.
+        ``flags`` has the decisions of each filter about the tables and statements of :attr:`tallied`. If the
+        measurements hold for any filter, the indexes have no meaning. Return None if they do not hold for one of the
+        filters.
         """
         if not self.tallied.given_only:
             return list(range(len(flags)))
@@ -413,7 +429,8 @@ class MeasuredSet:
 def ask_filters(
     filters: Sequence[GivenFilter], subjects: tuple[Subject, ...], run: Runner
 ) -> list[SubjectFlags | None]:
-    """Ask each filter about each table and statement, and return the verdicts as bits, None for a filter without rules.
+    """Let each filter decide about each table and statement. Return the decisions as bits, None for a filter without
+    rules.
 
     ``run`` runs the tasks. With many slaves this step takes long.
     """
@@ -491,7 +508,9 @@ def measure_set(
 
 
 def _known(kept: MeasuredSet, versions: Sequence[FileVersion | None]) -> dict[int, MeasuredFile]:
-    """Return the measurements that an earlier run made of the same versions of a set's files, by the file's number."""
+    """Return those measurements of an earlier run that are of the same versions of the set's files, by the file's
+    number.
+    """
     by_version = {one.version: one for one in kept.files if one.version is not None}
     newest = kept.files[-1].version
     found: dict[int, MeasuredFile] = {}

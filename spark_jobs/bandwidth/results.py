@@ -296,11 +296,13 @@ class Results(_Model):
 
 
 _MOST_NAMES = 3
-"""The most slaves that a remark or a warning names."""
+"""The limit of the slaves that a remark or a warning names."""
 
 
 def ways_of(slave: SlaveFigures, audience: Audience) -> Ways:
-    """Return the bytes of a slave's traffic, sent in four ways to a reader of a kind."""
+    """Return the bytes of a slave's traffic, sent in four ways (with and without filter and compression) to this kind
+    of readers.
+    """
     real = slave.real_replica
     if audience is Audience.REPLICAS and real is not None:
         return Ways(
@@ -318,7 +320,7 @@ def ways_of(slave: SlaveFigures, audience: Audience) -> Ways:
 
 
 def month_of(bytes: Ways, seconds: int, price_per_gb: float | None = None) -> Month | None:
-    """Return the traffic and the price of a month, given the bytes of some seconds.
+    """Return the traffic and the price of a month, extrapolated from the bytes of some seconds.
 
     Return None if the time is too short.
     """
@@ -345,9 +347,10 @@ def totals_of(
     audience: Audience,
     price_per_gb: float | None = None,
 ) -> Totals:
-    """Return the sums of the slaves' figures, and the traffic of a month.
+    """Return the sums of all slaves' traffic, and the traffic of a month.
 
-    Slaves to which nothing passes are left out. ``seconds`` is the active time of the binlogs.
+    Slaves to which nothing passes are left out. ``seconds`` is the active time of the binlogs. ``price_per_gb`` None:
+    no prices.
     """
     given = len(slaves)
     slaves = counted(slaves)
@@ -376,7 +379,9 @@ def _sums(slaves: Sequence[SlaveFigures], audience: Audience) -> Ways:
 
 
 def with_totals(results: Results, price_per_gb: float | None = None) -> Results:
-    """Return the results with totals, the figures of a month, the price, and remarks, all made from their figures."""
+    """Return the results with totals, the traffic of a month, prices and remarks, all computed from the slaves'
+    traffic.
+    """
     seconds = results.source.active_seconds
     slaves = tuple(
         one.model_copy(update={"month": month_of(ways_of(one, results.audience), seconds, price_per_gb)})
@@ -425,7 +430,7 @@ def about_nothing(slaves: Sequence[SlaveFigures]) -> list[str]:
 
 
 def _about_readers(totals: Totals, audience: Audience) -> list[str]:
-    """Return a remark that tells what the filters save for real replicas, and what for slaves of dumpfilter."""
+    """Return a remark that says what the filters save for real replicas, and what for slaves of dumpfilter."""
     replicas, slaves = totals.of_replicas, totals.of_slaves
     if replicas is None:
         return [

@@ -3,8 +3,8 @@
 A job is a picklable function and a list of tasks. If the function raises a DumpfilterError, for example for a damaged
 binlog, the job ends with this error.
 
-Between two steps a running task tells how far it has come, and learns that it must stop. A task calls :func:`step`
-after each piece of work. On Spark the call has no effect, since Spark itself counts and ends its tasks.
+Between two pieces of work a running task calls :func:`step`. The call reports how far the task has come, and ends the
+task if it must stop. On Spark the call has no effect, since Spark itself counts and ends its tasks.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class Work:
     """The work of several tasks in threads of this process."""
 
     done: int = 0
-    """The bytes that all tasks have read so far, for a progress bar. Two threads may lose a step of one of them."""
+    """The bytes that all tasks have read so far, for a progress bar. If two threads add at the same time, one addition
+    may be lost.
+    """
     is_stopped: bool = False
     """Whether each running task must end with Stopped at its next step."""
 
@@ -100,7 +102,7 @@ def count_for(work: Work) -> None:
 
 
 def step(nbytes: int) -> None:
-    """Tell the engine that this thread's task has read ``nbytes`` more bytes. Raises Stopped if the task must end."""
+    """Report that this thread's task has read ``nbytes`` more bytes. Raises Stopped if the task must end."""
     work = _thread.work
     if work is not None:
         work.done += nbytes

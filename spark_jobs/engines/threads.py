@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 _POLL = 0.1
-"""The seconds between two looks for Ctrl-C."""
+"""The interval at which the main thread checks for Ctrl-C, seconds."""
 
 
 class MemoryShort(DumpfilterError):

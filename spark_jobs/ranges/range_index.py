@@ -65,7 +65,7 @@ request, and the latency of small requests would dominate."""
 
 @dataclass(frozen=True)
 class Damage:
-    """A damaged file of the set, the position from which on the file is skipped, and the reason for users."""
+    """A damaged file of the set, the byte offset from which on the file is skipped, and the reason for users."""
 
     file: str
     position: int | None
@@ -94,8 +94,9 @@ class Damage:
 
 @dataclass
 class FileIndex:
-    """The result of the index pass over one binlog file: its ranges, and facts that the later steps need without
-    opening the file. Positions and sizes are in bytes."""
+    """The result of the index pass over one binlog file: its ranges, and what the later steps need without opening the
+    file. Positions and sizes are in bytes.
+    """
 
     number: int
     """The number of the file in the binlog set, from 0."""
@@ -120,7 +121,7 @@ class FileIndex:
     rotated: int | None = None
     """The timestamp of the Rotate event at the file's end, Unix seconds; None without a Rotate event."""
     times: TimeSpans = ()
-    """The spans of time in which the file's transactions have events, whatever the order of the events' timestamps."""
+    """The intervals in which the file's transactions have events, whatever the order of the events' timestamps."""
     has_xa: bool = False
     """True if the file has an XA COMMIT or XA ROLLBACK of a prepared transaction outside compressed transactions."""
     damage: Damage | None = None
@@ -197,9 +198,10 @@ def index_file(number: int, path: str, *, last: bool, options: ReadOptions = DEF
 
 
 def index_part(path: str, start: int, end: int, *, range_size: int) -> tuple[list[Range], bool]:
-    """Divide a part of a file into ranges, and tell whether it may have XA COMMIT or XA ROLLBACK.
+    """Divide the part of a file between two byte offsets into ranges. Return them, and whether they may have XA COMMIT
+    or XA ROLLBACK.
 
-    The part begins and ends between two transactions, or begins before the first event. Raises BinlogError.
+    The part begins and ends at transaction boundaries, or begins before the first event. Raises BinlogError.
     """
     with open_file(path) as file:
         index = FileIndex(0, path, file.name, end=max(start, file.first_event))
@@ -212,7 +214,9 @@ def index_part(path: str, start: int, end: int, *, range_size: int) -> tuple[lis
 def reader_from(
     file: BinlogFile, position: int, block_size: int = BLOCK_SIZE, *, verify: bool = False
 ) -> SegmentReader:
-    """Return a reader of a file's events from a position between two transactions on, for a quick look."""
+    """Return a reader of a file's events from a byte offset on, which is a transaction boundary. The reader parses no
+    statements.
+    """
     most = REMOTE_BLOCK_SIZE if isinstance(file, RemoteFile) else INDEX_BLOCK_SIZE
     reader = SegmentReader(
         file,
@@ -227,7 +231,7 @@ def reader_from(
 
 
 def ends_of(events: ScannedEvents | Segment) -> npt.NDArray[np.int64]:
-    """Return the offsets at which complete transactions end. An event between two transactions ends there, too."""
+    """Return the byte offsets at which complete transactions, and events between two transactions, end."""
     last = np.flatnonzero(events.role & R.ENDS)
     return events.offset[last] + events.size[last]
 
@@ -318,8 +322,8 @@ def _same_format(found: FormatDescription, first: FormatDescription, file: str, 
 class XaLook:
     """The XA transactions that are either prepared in a range or end in the range, but not both.
 
-    XA COMMIT or XA ROLLBACK ends an XA transaction. A Spark task makes this object from the range alone. The driver
-    then matches the objects of all ranges.
+    An XA transaction ends with XA COMMIT or XA ROLLBACK. A Spark task makes this object from the range alone. The
+    driver then matches the objects of all ranges.
     """
 
     prepared: HeldByXid = field(default_factory=dict)
@@ -408,7 +412,7 @@ class IndexedSet:
 
     @property
     def names(self) -> NameRules:
-        """The rules by which the server that wrote the newest file compares the names of databases and tables."""
+        """How the server that wrote the newest file compares the names of schemas and tables."""
         return self.newest.names
 
     @property
@@ -419,7 +423,7 @@ class IndexedSet:
 
     @property
     def times(self) -> TimeSpans:
-        """The spans of time in which the set's transactions have events, in ascending order."""
+        """The intervals in which the set's transactions have events, ascending."""
         return joined(one.times for one in self.files)
 
     @property
@@ -525,9 +529,10 @@ _of_thread = _OfThread()
 
 
 def state_of_thread(job: object, make: Callable[[], S]) -> S:
-    """Return the state that all tasks of this thread share for a job, so that each filter is asked once about a table.
+    """Return the state that all tasks of this thread share for a job, so that each filter decides only once about a
+    table.
 
-    ``make`` makes the state when the thread meets another job. A thread works on one task at a time, so the tasks need
+    ``make`` makes the state when the thread begins another job. A thread works on one task at a time, so the tasks need
     no lock.
     """
     if _of_thread.job != job:

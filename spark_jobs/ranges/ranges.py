@@ -67,11 +67,11 @@ class Range:
     """The XA transactions that end in the range and are prepared in an earlier range, with their tables and
     statements."""
     names: NameRules = DEFAULT_NAMES
-    """The rules by which the server that wrote the newest file compares names, if a filter needs them."""
+    """How the server that wrote the newest file compares schema and table names, if a filter needs it."""
 
 
 def amount_of(ranges: Sequence[Range], slice_size: int | None = None) -> Amount:
-    """Return the amount of work that a pass over these ranges is.
+    """Return the amount of work of a pass over these ranges, for a progress bar.
 
     A Spark task reads about ``slice_size`` bytes, because the start of a Spark task has a fixed cost. None: each range
     or group of ranges has a Spark task of its own.
@@ -82,15 +82,16 @@ def amount_of(ranges: Sequence[Range], slice_size: int | None = None) -> Amount:
 
 
 MOST_GROUPS = 512
-"""The largest number of groups of ranges. The driver must receive and hold the result of each group's task."""
+"""The limit of the groups of ranges. The driver must receive and hold the result of each group's task."""
 
 _LARGEST_GROUP = 8
-"""The size of a large group of ranges, in ranges of full size. A task of this size takes less than a second."""
+"""The size of a large group, as a number of ranges of full size. A task of this size takes less than a second."""
 
 _TASKS_AHEAD = 2
-"""The least number of tasks for each core into which the rest of the ranges could be divided when a group is made.
+"""The minimum number of tasks for each core into which the rest of the ranges could be divided when a group is made.
 
-With 2, all cores end at about the same time, even if one core is half as fast as the others."""
+With 2, all cores end at about the same time, even if one core is half as fast as the others.
+"""
 
 
 def grouped(ranges: Sequence[Range], range_size: int, cores: int | None = None) -> list[tuple[Range, ...]]:
@@ -221,8 +222,9 @@ _free: list[npt.NDArray[np.uint8]] = []
 for each page, which takes as long as the scan of the block."""
 
 _MOST_FREE = 2 * max(2, len(os.sched_getaffinity(0)))
-"""The largest number of unused memory buffers that the process keeps for later blocks. A task uses at most two, and
-the local engine runs a task on each processor."""
+"""The limit of the unused memory buffers that the process keeps for later blocks. A task uses at most two, and the
+local engine runs a task on each processor.
+"""
 
 
 @contextmanager

@@ -59,41 +59,45 @@ from dumpfilter.spark_jobs.split.ownership import REST, encoded_schemas
 _SECOND = int(MICROSECONDS)
 
 _KEPT = 8
-"""The number of filters whose traffic stays in memory after its use. Slaves with one filter are evaluated together."""
+"""The number of filters whose traffic stays in memory after its use. Slaves with the same filter are computed
+together.
+"""
 
 
 class FilterDefinition(Protocol):
-    """The definition of a filter, which depends on how the binlog's server compares names."""
+    """The definition of a filter, from which the filter is made when it is known how the server compares names."""
 
     @property
     def origin(self) -> OriginFilter | None:
-        """The server ids and domains that the slave wants. None: all."""
+        """The filter of server ids and domain ids. None: transactions of all servers are wanted."""
 
     def filter(self, names: NameRules) -> ReplicationFilter:
-        """Return the filter. Raises OptionError."""
+        """Return the replication filter. ``names`` says how the server compares schema and table names. Raises
+        OptionError.
+        """
 
 
 @dataclass(frozen=True)
 class TrafficOptions(ReadOptions):
-    """The options for reading the traffic of a binlog set."""
+    """The options for counting the traffic of a binlog set."""
 
     compressed: bool = False
-    """Whether to estimate the sizes of transactions as zstd."""
+    """Whether to estimate the sizes of transactions after compression by zstd."""
     split: bool = False
     """Whether to count also what a split of the set by schema would send.
 
-    Events between transactions count with the binlog of events without a schema only.
+    Events between transactions then count only with the binlog of events without a schema.
     """
 
 
 @dataclass(frozen=True)
 class Counted:
-    """The traffic of consecutive ranges by transaction."""
+    """The traffic of consecutive ranges (parts of binlog files), counted by transaction."""
 
     traffic: TransactionTraffic
     samples: Samples
     subjects: frozenset[Pattern]
-    """The filters that send each table or statement, and the schemas to which it belongs. Equal ones are listed once.
+    """For each table or statement the indexes of the filters that send it, and its schemas. Equal ones are listed once.
 
     A process lists only those that it has not yet listed.
     """
@@ -101,7 +105,7 @@ class Counted:
 
 @dataclass(frozen=True, kw_only=True)
 class CountRanges(ReadRanges):
-    """A picklable task that counts the transactions of some ranges for all filters."""
+    """A picklable task that counts the transactions of some ranges (parts of binlog files) for all filters."""
 
     options: TrafficOptions
     job: str
@@ -145,12 +149,14 @@ class CountRanges(ReadRanges):
 
 
 _verdicts: dict[str, Verdicts] = {}
-"""The verdicts of the filters of the last job, which all threads of the process share."""
+"""The decisions of the filters of the process's latest job, by the job's id. All threads share them."""
 _lock = threading.Lock()
 
 
 def take_samples(samples: Samples, block: Block, subjects: Subjects, turn: int) -> None:
-    """Compress samples of a block. A schema's sample consists of transactions that change only this schema."""
+    """Compress samples of a block (a part of a range). A schema's sample consists of transactions that change only this
+    schema.
+    """
     segment, data = block.segment, block.data
     samples.take(WHOLE, data[: min(CHUNK, segment.end - segment.start)].tobytes())
     found: dict[str, bytearray] = defaultdict(bytearray)
@@ -171,7 +177,9 @@ def _only_schema(subjects: Subjects, number: int) -> str | None:
 
 
 def measured_ratios(samples: Samples) -> tuple[dict[str, int], int]:
-    """Return the compression ratio of each schema and of the whole binlog, in millionths."""
+    """Return the compressed size divided by the original size, in millionths: for each schema, and for the whole
+    binlog.
+    """
     ratios = {
         name: min(compressed * MILLION // raw, MILLION) for name, (raw, compressed) in samples.sizes.items()
     }
@@ -204,7 +212,9 @@ def read_traffic(
 def set_traffic(
     indexed: IndexedSet, counted: Sequence[Counted], n_filters: int, options: TrafficOptions
 ) -> SetTraffic:
-    """Join the counts of consecutive parts of a set, and return them in the form that a simulation takes."""
+    """Join the counts of consecutive parts of a set into the form that a simulation takes. ``n_filters`` is the number
+    of filters.
+    """
     traffic = join([one.traffic for one in counted])
     samples = Samples()
     for one in counted:
@@ -239,7 +249,7 @@ def set_traffic(
 
 
 class Made(Sequence[Sent]):
-    """The traffic of each filter, made when it is needed. The last ones used stay in memory."""
+    """The traffic of each filter by its index, computed at access. The latest results are cached."""
 
     def __init__(self, make: Callable[[int], Sent], length: int) -> None:
         self._make = functools.lru_cache(_KEPT)(make)
@@ -263,7 +273,7 @@ class Made(Sequence[Sent]):
 
 
 def times_of(traffic: TransactionTraffic) -> tuple[Ints, Clock]:
-    """Return the times of all transactions, microseconds, and the clock that they are from.
+    """Return the commit times of all transactions, microseconds since 1970, and the clock that they are from.
 
     The times never decrease. If any transaction's time is a whole second only, all times count as whole seconds, and
     the transactions of one second are spread evenly over the second.
@@ -283,7 +293,9 @@ def times_of(traffic: TransactionTraffic) -> tuple[Ints, Clock]:
 
 
 def schemas_for(number: int, subjects: frozenset[Pattern]) -> frozenset[str]:
-    """Return the schemas whose whole binlogs the slave with this filter needs after a split by schema."""
+    """Return the schemas whose binlogs a slave needs after a split by schema. ``number`` is the index of the slave's
+    filter.
+    """
     return frozenset(schema for one in subjects if one.has(number) for schema in (one.schemas or (REST,)))
 
 

@@ -40,7 +40,9 @@ from dumpfilter.index.subjects import Subjects, TableSubject
 Int64 = npt.NDArray[np.int64]
 
 Chosen = Int64 | slice
-"""The numbers of some events of a segment, or a slice for all events in order."""
+"""The indexes of some events of a segment (some MiB of a binlog file that are scanned together), or a slice for all
+events in order.
+"""
 
 ROW_TYPES: dict[str, pa.DataType] = {"row": pa.int32()}
 """The column with the number of a changed row in its event, if each changed row is a row of the data source."""
@@ -86,11 +88,12 @@ def image_lists(images: pa.MapArray, event: Int64, count: int) -> pa.ListArray:
 
 
 def exploded(images: ChangedRows, count: int) -> pa.RecordBatch:
-    """Return the rows in exploded form of ``count`` events, whose numbers the row images have.
+    """Return the rows in exploded form (one for each changed row) of ``count`` events. ``images`` refers to the events
+    by index.
 
-    There is a row for each changed row, and one for each event without rows. The column ``event`` has the number of the
-    event, ascending. The column ``row`` has the number of the changed row in its event, from 0. It is null for an event
-    without rows. The columns ``before`` and ``after`` have the row images.
+    An event without row images becomes one row. The column ``event`` has the index of the event, ascending. The column
+    ``row`` has the number of the changed row in its event, from 0. It is null for an event without rows. The columns
+    ``before`` and ``after`` have the row images.
     """
     per_event = np.bincount(images.event, minlength=count)
     lines = np.maximum(per_event, 1)
@@ -159,8 +162,9 @@ TEXT_TYPES: dict[str, pa.DataType] = {"sql": pa.string()}
 """The column with the text of statements. A query has the column only if it names it, since each text costs time."""
 
 OF_SUBJECTS = frozenset({"database", "table", "statement_kind"})
-"""The columns with facts that come from the text of statements. Only a query with one of these columns needs the
-statements parsed."""
+"""The columns that come from the text of statements. Only a query with one of these columns needs the statements
+parsed.
+"""
 
 _OF_BYTES = frozenset({"end_log_pos", "timestamp", "server_id", "rows", "sql", *IMAGES})
 """The columns whose values come from the bytes of events, so that compressed transactions must be decompressed once
@@ -168,10 +172,10 @@ more. The other columns need only the offsets, types and tables of events, which
 
 
 def true_of(test: Callable[[pa.Array], pa.Array], values: pa.Array) -> npt.NDArray[np.bool_]:
-    """Tell for each value of a column whether it passes ``test``.
+    """Return for each value of a column whether ``test`` is true for it.
 
-    ``test`` maps an Arrow array of values to booleans. Null means unknown, as in SQL, and does not pass. Each word of a
-    dictionary is asked about once.
+    ``test`` maps an Arrow array of values to booleans. Null means unknown, as in SQL, and counts as false. Of a
+    dictionary array, each distinct value is tested once.
     """
     is_dictionary = isinstance(values, pa.DictionaryArray)
     asked = pa.concat_arrays([values.dictionary, pa.nulls(1, pa.string())]) if is_dictionary else values
@@ -200,7 +204,7 @@ class _Part(NamedTuple):
 
     data: npt.NDArray[np.uint8]
     events: slice
-    """The numbers of the events."""
+    """The indexes of the part's events among all events of the segment."""
     fd: FormatDescription
 
 
@@ -290,7 +294,8 @@ class EventColumns:
 
     @property
     def of_subject(self) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int8]]:
-        """The database, the table and the statement kind of each subject (table or statement) so far.
+        """The database, the table and the statement kind of each subject (table or statement) so far, by the subject's
+        number.
 
         A statement kind is an index into ``_KINDS``, the names of the kinds, int8. It is -1 for a table.
         """
@@ -316,7 +321,9 @@ class EventColumns:
         return self._subject_arrays
 
     def _decided(self, segment: Segment, opened: Sequence[int]) -> dict[str, npt.NDArray[np.bool_]]:
-        """Return for each filter's column whether the filter sends the events, inner events after those of the file."""
+        """Return for each filter's column whether the filter sends each event. Events inside compressed transactions
+        follow those of the file.
+        """
         found = {}
         for name, number in self._filters.items():
             if self._sent is None:
@@ -386,7 +393,7 @@ class EventColumns:
 
 
 def _named(segment: Segment) -> npt.NDArray[np.int32]:
-    """Return each event's subject (its table or statement), but none for XA COMMIT and XA ROLLBACK.
+    """Return the number of each event's subject (its table or statement), but none for XA COMMIT and XA ROLLBACK.
 
     The tables of XA COMMIT are known only if the XA transaction was prepared in the same range. With such tables the
     columns of XA COMMIT would depend on the size of the ranges.
@@ -435,7 +442,7 @@ class EventsOfSegment:
     def column(self, name: str, keep: Int64 | None = None) -> pa.Array:
         """Return the values of a column: one of :data:`TYPES`, ``sql``, or the column of a filter.
 
-        ``keep`` has the numbers of the events, from 0, in the order of the result; None: all events. Texts that repeat
+        ``keep`` has the indexes of the wanted events, in the order of the result; None: all events. Texts that repeat
         in many events are a dictionary array.
         """
         events = self._chosen(keep)
@@ -450,7 +457,7 @@ class EventsOfSegment:
         return keep if isinstance(self._order, slice) else self._order[keep]
 
     def changed_rows(self, keep: Int64 | None) -> ChangedRows:
-        """Return the row images of the events with the numbers ``keep`` (ascending; None: all events).
+        """Return the row images of the events with the indexes ``keep`` (ascending; None: all events).
 
         ``event`` of the result is an index into ``keep``. The method must be called once for each segment, even for no
         events, since the readers of row images remember table maps. Raises BinlogError for rows that cannot be decoded.
@@ -569,7 +576,7 @@ class EventsOfSegment:
 
 
 def _words(numbers: npt.NDArray[np.integer[Any]], words: pa.Array) -> pa.DictionaryArray:
-    """Return texts, given each text's index in ``words``, or -1 for null."""
+    """Return an Arrow array of texts. ``numbers`` has each text's index in ``words``, or -1 for null."""
     missing = numbers < 0
     indices = pa.array(numbers, mask=missing if missing.any() else None)
     return pa.DictionaryArray.from_arrays(indices, words)

@@ -134,10 +134,10 @@ def cheap_first(predicates: Iterable[Predicate]) -> list[Predicate]:
 
 
 def may_hold(predicates: Iterable[Predicate], file: str, start: int, end: int) -> bool:
-    """Tell whether a part of a binlog file may have an event that passes all predicates.
+    """Return whether a part of a binlog file may have an event for which all predicates are true.
 
-    The part is the offsets from ``start`` up to, but not including, ``end``. Only predicates on the columns ``file``
-    and ``position`` are evaluated, so a part can be excluded before it is read.
+    The part is the byte offsets from ``start`` up to, but not including, ``end``. Only predicates on the columns
+    ``file`` and ``position`` are evaluated, so a part can be excluded before it is read.
     """
     for predicate in predicates:
         if predicate.column == "file":

@@ -69,14 +69,14 @@ def read_batches(
     block_size: int = BLOCK_SIZE,
     open_file: Callable[[str], BinlogFile] = open_file,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the events of a range that pass all predicates, as Arrow batches, in the order of the file.
+    """Yield the events of a range for which all predicates are true, as Arrow batches, in the order of the file.
 
     Parameters:
         wanted: the part of a file to read.
         options: the options of the query. Their filter must let an event pass.
         columns: the columns of the batches; None: those of the options.
         predicates: conditions on columns, from the query's WHERE clause.
-        invalid_dates: counts, by the name of the column, the dates that are null since no calendar has them.
+        invalid_dates: a counter, by the name of the column, of dates that become null since no calendar has them.
         block_size: the number of bytes that are read at a time and become one batch. Memory grows with it.
         open_file: the function that opens a file by its path or URI.
 
@@ -162,7 +162,7 @@ class _Equals:
 
 
 FILTER = "the filter"
-"""The name under which the decisions of the option ``filter`` stand among the columns. No column has the name."""
+"""The name of the column with the decisions of the option ``filter``. No column of the data source has the name."""
 
 
 def _decide(
@@ -245,10 +245,10 @@ def plan_ranges(
 ) -> list[Range]:
     """Return the ranges that a query must read, one for each Spark task.
 
-    ``predicates`` are the query's filters on columns. Ranges that cannot have an event that passes are left out. A file
-    that a filter on the column ``file`` excludes is not even opened, unless filters of slaves decide: they need the XA
-    transactions of all files. ``on_damage`` is called with each damaged file that is skipped. Raises BinlogError and
-    OptionError.
+    ``predicates`` are the query's conditions on columns. Ranges without an event for which they can be true are left
+    out. A file that a condition on the column ``file`` excludes is not even opened, unless filters of slaves decide:
+    they need the XA transactions of all files. ``on_damage`` is called with each damaged file that is skipped. Raises
+    BinlogError and OptionError.
     """
     of_file = [] if options.definitions else [one for one in predicates if one.column == "file"]
     paths = BinlogSet.open(options.sources).addresses
@@ -288,7 +288,9 @@ def _may_hold(predicates: Sequence[Predicate], path: str, start: int, end: int) 
 
 
 def with_names(ranges: Sequence[Range], newest: str) -> list[Range]:
-    """Return the ranges with the rules for names of the server that wrote the newest file. Raises BinlogError."""
+    """Return the ranges with a record of how the server that wrote the file ``newest`` compares schema and table names.
+    Raises BinlogError.
+    """
     with open_file(newest) as file:
         names = file.format_description.names
     return [replace(one, names=names) for one in ranges]

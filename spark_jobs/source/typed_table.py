@@ -1,4 +1,4 @@
-"""One table's changed rows with typed columns: the option ``table``, and the types that the binlog set tells.
+"""One table's changed rows with typed columns: the option ``table``, and the column types that the binlog set records.
 
 The types come from the Table_map events of the table. After an ALTER TABLE they differ, so the struct has the columns
 of all versions of the table.
@@ -32,7 +32,7 @@ from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions, ve
 from dumpfilter.spark_jobs.source.reading import plan_ranges
 
 _HINTS = 3
-"""The most names of other tables in an error about a table that the set lacks."""
+"""The limit of the names of other tables in an error about a table that the set does not have."""
 
 _ROWS = [int(kind) for kind in ROWS]
 _ROWS_HEADER = 8
@@ -186,7 +186,7 @@ def _versions(wanted: Range, table: TableSubject) -> _Look:
 
 
 class _Headers:
-    """The facts about row images that the headers of one table's rows events tell."""
+    """The information about row images from the headers of one table's rows events: whether they lack columns."""
 
     def __init__(self) -> None:
         self.lacks = False
@@ -195,7 +195,7 @@ class _Headers:
         self._lengths: dict[int, int] = {}
 
     def add(self, kind: int, body: bytes, fd: FormatDescription) -> None:
-        """Take account of a rows event."""
+        """Read the header of a rows event. ``kind`` is its event type, ``body`` the event's body."""
         # Most events of a table have equal headers, so that a look-up takes the place of decoding.
         length = self._lengths.get(kind, 0)
         if (kind, body[_ROWS_HEADER:length]) in self._known:

@@ -1,13 +1,14 @@
-"""Assignment of events to the outputs (the binlogs that a split writes).
+"""The decision which events go to which outputs (the binlogs that a split writes).
 
 A Spark task reads a range (consecutive transactions of one file) in blocks of about 16 MiB. The part of a block that
-one output receives is a share. The owner of an event says which outputs receive the event. The dump's own decision
-(:mod:`dumpfilter.dump.decision`) chooses the events: an output is a filter, and an owner number is a subject that the
-filter sends if the output is one of the owners. So up to 64 outputs are decided together.
+one output receives is a share. The owner number of an event says which outputs receive the event. The dump's own
+decision (:mod:`dumpfilter.dump.decision`) chooses the events. For the decision, an output is a filter and an owner
+number is a subject. The filter sends the subject if the output is one of the owners. So up to 64 outputs are decided
+together.
 
-A transaction may continue in the next block. Then what later events decide about is carried for each output that
-already owns an event of the transaction. One more carry is kept for all outputs that own none so far, since such an
-output may own an event in a later block.
+A transaction may continue in the next block. Then what later events need to be decided is kept (a carry) for each
+output that already owns an event of the transaction. One more carry is kept for all outputs that own none so far, since
+such an output may own an event in a later block.
 
 The plan of a range says which bytes of the range go to each output. One Spark task makes the plan and saves it. The
 driver reads the plan to choose the offsets in the output files. The task that copies the range reads the plan again. A
@@ -76,7 +77,7 @@ class Share:
 
     @cached_property
     def _bounds(self) -> tuple[Ints, Ints]:
-        """For each piece, the number of its first event, and the number after its last event."""
+        """For each piece, the index of its first event, and the index after its last event."""
         # A block has many more events than an output has pieces, so that the pieces are looked up among the events.
         begin, size, patch = self.plan.ranges.T
         first = np.searchsorted(self.columns.offset, begin)
@@ -121,9 +122,10 @@ class Share:
 
 
 class _OutputFlags:
-    """The owner numbers of one output, as a filter's verdicts about subjects (:class:`dumpfilter.dump.decision.Flags`).
+    """The decisions which events one output receives, in the form of a filter's decisions about subjects
+    (:class:`dumpfilter.dump.decision.Flags`). The subjects here are owner numbers.
 
-    The address is that of a row of an array, which the row keeps.
+    The memory address that is passed on is that of an array's row, which the row keeps alive.
     """
 
     is_on = True
@@ -138,7 +140,7 @@ class _OutputFlags:
 
 
 class _Block(NamedTuple):
-    """The events of a block, whose subjects are owner numbers."""
+    """The events of a block, in which owner numbers take the place of tables and statements."""
 
     columns: Columns
     parts: dict[int, dict[int, bytes]]
@@ -147,7 +149,7 @@ class _Block(NamedTuple):
 
 
 class Assigner:
-    """The assignment of one range's events to the outputs. A range is consecutive transactions of one file.
+    """Finds for one range's events the outputs that receive them. A range is consecutive transactions of one file.
 
     The caller passes the segments of the range in order. The object keeps what is known of a transaction that continues
     in the next segment.
@@ -270,10 +272,10 @@ class Assigner:
     def _look_inside(
         self, segment: Segment, event: int, inner: Segment, read: ReadAt, parts: dict[int, dict[int, bytes]]
     ) -> int:
-        """Return the owner number of a compressed transaction, after a look at the events inside.
+        """Return the owner number of a compressed transaction (``event`` is its index), decided from the events inside.
 
-        ``inner`` has the events inside. For each output that receives only some of these events, add the new
-        compressed transaction to ``parts``.
+        ``inner`` has the events inside. For each output that receives only some of these events, the new compressed
+        transaction is added to ``parts``.
         """
         if self._inside is None:
             self._inside = Assigner(self.owners)
@@ -312,9 +314,9 @@ def _with_new_bytes(plan: ChunkPlan, output: int, block: _Block, segment: Segmen
 
 
 def _any_owned(block: _Block, begun: dict[int, Carry]) -> bool:
-    """Tell whether any output owns an event of the block's first transaction, which began in an earlier block.
+    """Return whether any output owns an event of the block's first transaction, which began in an earlier block.
 
-    ``begun`` has what is carried for each output that owns an event of the transaction in the earlier blocks.
+    ``begun`` has what was kept for each output that owns an event of the transaction in the earlier blocks.
     """
     if any(carry.is_kept for carry in begun.values()):
         return True
@@ -360,7 +362,7 @@ _WORDS: TypeAdapter[tuple[list[str], list[SourceKey], dict[int, dict[int, bytes]
         config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64"),
     )
 )
-"""The form of a saved plan without the plan's arrays."""
+"""The JSON form of a saved plan, without the plan's arrays."""
 
 
 class RangePlan(NamedTuple):
@@ -435,7 +437,7 @@ class RangePlan(NamedTuple):
 
 
 class PlanMaker:
-    """The maker of one range's plan. :meth:`add` takes one block of the range after the other.
+    """Makes the plan of one range. :meth:`add` takes one block of the range after the other.
 
     ``names`` are the names of the outputs, by the outputs' numbers. The caller may append names later.
     """
@@ -517,8 +519,8 @@ class PlanMaker:
     def finish(self, sources: SourceNumbers, family: str) -> RangePlan:
         """Return the plan of the range.
 
-        ``sources`` tells for each number of a GTID source which server UUID, or domain and server id, it stands for.
-        ``family`` is the family of the server (MySQL or MariaDB) that wrote the range.
+        ``sources`` has for each number of a GTID source the server UUID, or the domain id and server id. ``family`` is
+        the family of the server (MySQL or MariaDB) that wrote the range.
         """
         # The outputs' numbers depend on the ranges that this process read before. The plan orders the outputs by name
         # instead, so that every process makes an equal plan of the range.
@@ -542,7 +544,7 @@ class PlanMaker:
 
 
 def _after(first: tuple[int, ...], rows: Ints) -> Ints:
-    """Return rows with more columns before theirs, which have the same values in all rows."""
+    """Return ``rows`` with more columns before theirs. These have the values ``first`` in all rows."""
     found = np.empty((len(rows), len(first) + rows.shape[1]), np.int64)
     found[:, : len(first)] = first
     found[:, len(first) :] = rows

@@ -1,4 +1,4 @@
-"""The split of one binlog set into several binlog sets (WL#2387, "Binlog extensions").
+"""The split of one binlog set into several binlog sets (MySQL's worklog 2387, "Binlog extensions").
 
 Each schema gets a binlog set of its events. Or a specification names the sets, and gives each set a filter that chooses
 its events. An output is one of the sets that the split writes.
@@ -248,7 +248,8 @@ def _place(indexed: IndexedSet, staging: Staging, options: SplitOptions) -> tupl
 
 def _digest(files: Sequence[FileIndex], options: SplitOptions) -> str:
     """Return a digest of the source files and options. Two runs of the same job have the same digest, so the second run
-    can use the first run's work."""
+    can use the first run's files.
+    """
     about = [
         [(one.name, one.size, one.modified, one.end, one.transactions, _beginning(one)) for one in files],
         repr(options.specification),

@@ -82,7 +82,8 @@ class OutputFile:
     fd: bytes
     """The file's format description event."""
     part: BinlogPart
-    """The file's entry in the manifest, with the size and the end of the source's part so far.
+    """The file's entry in the manifest. While the split is written, it has the size and the end of the source's part so
+    far.
 
     The part of the source that a file covers ends where that of the output's next file begins, so the files cover the
     source without a gap.
@@ -215,7 +216,9 @@ class Placing:
 
 
 def binlog_name(output: str, number: int) -> str:
-    """Return the name of file ``number`` of an output, such as ``shop-bin.000001``. WL#2387 proposes this form."""
+    """Return the name of file ``number`` of an output, such as ``shop-bin.000001``, the form that MySQL's worklog 2387
+    proposes.
+    """
     return f"{output}-bin.{number:06}"
 
 
@@ -260,7 +263,7 @@ class _Gtids:
 
     @property
     def text(self) -> str | None:
-        """The GTIDs as text; None if the source's first file does not record the GTIDs before it."""
+        """The GTIDs as text; None if the source's first file does not record the GTIDs of earlier files."""
         if not self._event:
             return None
         self._take()

@@ -106,8 +106,9 @@ class PlanRange(ReadRanges):
     specification: Specification
     staging: Staging
     names: NameRules
-    """The rules by which filters compare names of databases and tables. They are those of the server that wrote the
-    newest file, since a filter must treat all files of the set alike."""
+    """How filters compare names of schemas and tables. It follows the server that wrote the newest file, since a filter
+    must treat all files of the set alike.
+    """
     unknown_xa_schemas: tuple[str, ...] = ()
     """The schemas, in a split by schema, that receive XA COMMIT and XA ROLLBACK of transactions prepared before the
     set."""
@@ -226,7 +227,7 @@ _NONE: Ints = np.empty((0, 3), np.int64)
 
 
 def _cut(stretches: list[Stretch], begin: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Divide bytes that an output receives from a range at the places where the output begins a new file.
+    """Divide bytes that an output receives from a range where the output begins a new file.
 
     ``begin``, ``end`` and the results count the bytes that the output receives from the range. Each result is a part's
     begin and end, the number of the output file that gets the part, and a number. Begin and end plus this number are
@@ -281,8 +282,9 @@ def opened(path: Path) -> Iterator[int]:
 
 
 def write_all(handle: int, data: memoryview | bytes, offset: int) -> None:
-    """Write all bytes to the open file ``handle`` at ``offset``. One ``pwrite`` may write only some of them. Raises
-    OSError."""
+    """Write all bytes to the open file ``handle`` at the byte ``offset``, with several calls of ``pwrite`` if needed.
+    Raises OSError.
+    """
     view = memoryview(data)
     while len(view):
         done = os.pwrite(handle, view, offset)

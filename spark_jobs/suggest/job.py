@@ -1,4 +1,6 @@
-"""Suggestions of filter rules for a binlog set: which tables weigh most, and which few rules save most bytes."""
+"""Suggestions of filter rules for a binlog set: which tables have the most bytes, and which few rules save most
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,10 @@ from dumpfilter.spark_jobs.suggest.traffic import Traffic, measure
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 MOST_RULES = 3
-"""The default of ``--rules``: the most rules to suggest for a slave."""
+"""The default of ``--rules``: the limit of the rules to suggest for a slave."""
 
 _MOST_SCHEMAS = 10
-"""The most schemas for which the traffic of a replica of this schema alone is shown."""
+"""The limit of the schemas for which the traffic of a replica of this schema alone is shown."""
 
 _NOT_WHOLE = (
     "the set has more changes of definitions than lint looks at: a suggested rule may have a fault that only a later "
@@ -44,7 +46,7 @@ _NOT_WHOLE = (
 )
 
 NOBODY = SlaveDefinition("", (), FilterSemantics.CLASSIC, 0)
-"""A replica without rules, which takes the place of missing slaves."""
+"""A replica without rules, for which rules are suggested if no slave is given."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,12 @@ def suggest(
     options: SuggestOptions | None = None,
     gather: Callable[[], SetKnowledge] | None = None,
 ) -> Suggestions:
-    """Return the heaviest tables of a binlog set, and the rules that would save most bytes for each slave and for all.
+    """Return the tables with the most bytes in a binlog set, and the rules that would save most for each slave and for
+    all.
 
     Without ``definitions`` the suggestions are for one replica that takes everything. ``run`` runs the tasks.
-    ``gather`` reads the set for lint, which rejects rules that would break something. With None no rule is rejected.
-    Raises BinlogError with file and position for a damaged binlog, and OptionError for a bad pattern.
+    ``gather`` reads the set for lint, which rejects rules that would break something; None: no rule is rejected. Raises
+    BinlogError with file and position for a damaged binlog, and OptionError for a bad pattern.
     """
     options = options or SuggestOptions()
     indexed = index_set(source, run, options)
@@ -125,7 +128,9 @@ def suggest(
 
 
 def _grouped(definitions: Sequence[SlaveDefinition], traffic: Traffic) -> list[Slave]:
-    """Return the slaves, with those as one that are sent the same: equal rules, and the same origins in this set."""
+    """Return the slaves, in which those that are sent the same become one: with equal rules, and the same wanted
+    servers of this set.
+    """
     groups: dict[tuple[object, ...], list[SlaveDefinition]] = {}
     for one in definitions:
         key = (one.rules, one.semantics, one.lower_case_table_names, traffic.wanted_origins(one.origin))
@@ -180,7 +185,7 @@ def _only_schema(schema: str, search: Search) -> tuple[Slave, str]:
 
 
 def _with(slave: Slave, steps: Sequence[Step]) -> Slave:
-    """Return a slave with those of the suggested rules that help it."""
+    """Return a slave with those suggested rules that save bytes for it."""
     for step in steps:
         if slave.names in step.helped:
             slave = with_rule(slave, step.candidate)
@@ -195,7 +200,9 @@ def _exact(
     run: Runner,
     options: ReadOptions,
 ) -> dict[Slave, int]:
-    """Return the bytes that one of the slaves in a group is sent, from a second pass if transactions must be cut."""
+    """Return the bytes that one slave of each group is sent. If filters cut compressed transactions, a second pass over
+    the binlogs counts them.
+    """
     slaves = list(dict.fromkeys(slaves))
     if not traffic.needs_exact_pass:
         return {one: traffic.bytes(search.flags(one), one.definition.origin) for one in slaves}

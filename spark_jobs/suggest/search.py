@@ -1,7 +1,7 @@
 """The search for the few rules that save most: one rule after the other, always the best one that is left.
 
-A rule that drops everything saves everything. The search therefore weighs the saved bytes with the share of the tables
-that remain.
+A rule that drops everything saves everything. The search therefore multiplies the saved bytes by the share of the
+tables that are still sent.
 
 The check of a rule compares the faults that lint finds in the same binlogs with and without the rule.
 """
@@ -50,22 +50,25 @@ BREAKING = frozenset(
         Code.XA_DROPPED,
     }
 )
-"""The faults that stop a replica or change its data. The others are about rules that are written in vain."""
+"""The faults that stop a replica or change its data. Lint's other warnings are about rules without effect."""
 
 
 LEAST_SHARE = 0.01
-"""The share of the bytes that slaves are sent now. A rule must save more, weighed with the tables that remain."""
+"""The minimum of what a rule must save (times the share of the tables that are still sent), as a share of the bytes
+that slaves are sent now.
+"""
 
 _EQUAL = 0.001
 """The relative difference up to which two rules count as equally good. The narrower one is then suggested."""
 
 _MOST_REJECTED = 20
-"""The most rules that are rejected before a search ends, because each costs a look at all statements."""
+"""The limit of rejected rules after which a search ends, because each check goes over all statements."""
 
 _BY_CURRENT_DATABASE = 0.5
-"""The weight of ``--replicate-ignore-db``. Another rule for the same tables is better unless it saves less than half.
+"""The factor by which the saving of ``--replicate-ignore-db`` is multiplied, so that another rule for the same tables
+wins unless it saves less than half.
 
-``--replicate-ignore-db`` asks for the current database and misjudges statements that change another database.
+``--replicate-ignore-db`` decides by the default database, and so misjudges statements that change another database.
 """
 
 
@@ -78,14 +81,16 @@ class Slave:
     added: tuple[Rule, ...] = ()
 
     def filter(self, written_by: NameRules, more: Sequence[Rule] = ()) -> ReplicationFilter:
-        """Return the slave's filter with the added rules. ``written_by`` are the names' rules of the writing server."""
+        """Return the slave's filter with the added rules and ``more`` rules. ``written_by`` says how the binlog's
+        server compares names.
+        """
         one = self.definition
         rules = [parse_option(rule, one.semantics) for rule in one.rules]
         names = written_by._replace(lower_case_table_names=one.lower_case_table_names)
         return make_filter(one.semantics, [*rules, *self.added, *more], names=names)
 
     def has(self, rule: Rule) -> bool:
-        """Tell whether the filter has a rule already."""
+        """Return whether the filter has this rule already."""
         return rule in self.added or str(rule) in {
             str(parse_option(own, self.definition.semantics)) for own in self.definition.rules
         }
@@ -93,13 +98,13 @@ class Slave:
 
 @dataclass(frozen=True)
 class Step:
-    """One suggested rule."""
+    """One suggested rule, with its effect on the slaves."""
 
     candidate: Candidate
     helped: frozenset[tuple[str, ...]]
     """The names of the slaves for which the rule saves bytes. The others need not have the rule."""
     tables_dropped: int
-    """The tables that the slaves are no longer sent because of the rule, added up over all slaves."""
+    """The number of tables that slaves are no longer sent because of the rule, added up over all slaves."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +127,7 @@ class Found:
 
 @dataclass(frozen=True)
 class _Trial:
-    """The effect of a candidate on several slaves."""
+    """The effect of a candidate rule on several slaves, as the search computed it."""
 
     candidate: Candidate
     saved: int
@@ -132,7 +137,7 @@ class _Trial:
 
 @dataclass
 class _State:
-    """A slave during the search, with the verdicts of its filter so far."""
+    """A slave (or several equal ones) during the search, with the decisions of its filter so far."""
 
     slave: Slave
     flags: SubjectFlags | None
@@ -141,11 +146,11 @@ class _State:
 
     @property
     def count(self) -> int:
-        """The number of slaves."""
+        """The number of equal slaves that the object stands for."""
         return len(self.slave.names)
 
     def is_sent(self, number: int) -> bool:
-        """Tell whether the slave is sent a subject, given the subject's number."""
+        """Return whether the slave is sent the events of a table or statement, given by its index."""
         return self.flags is None or bool(self.flags[number] & FILTER_BINLOG_SEND_F)
 
 
@@ -154,7 +159,7 @@ class Search:
 
     Parameters:
         traffic: the measurements.
-        written_by: the rules for names of the server that wrote the binlogs.
+        written_by: how the server that wrote the binlogs compares schema and table names.
         kept: tables that no suggested rule may drop.
         knowledge: the set as lint knows it. A rule that brings a new fault is rejected. None: rules are not checked.
     """
@@ -212,7 +217,9 @@ class Search:
         return Found(tuple(steps), tuple(sorted(rejected.values(), key=lambda one: -one.saving)))
 
     def _fault(self, states: Sequence[_State], trial: _Trial) -> FilterWarning | None:
-        """Return a fault that a rule would bring to one of the slaves that it helps; None without a fault."""
+        """Return a fault that a rule would add to the filter of one of the slaves for which it saves bytes; None
+        without a fault.
+        """
         for state in states:
             if state.slave.names in trial.helped:
                 had = {(one.code, one.rules) for one in self.faults(state.slave)}
@@ -222,7 +229,9 @@ class Search:
         return None
 
     def faults(self, slave: Slave) -> list[FilterWarning]:
-        """Return lint's warnings about a slave's filter that break a replica; none if rules are not checked."""
+        """Return those of lint's warnings about a slave's filter that mean a broken replica. The list is empty if rules
+        are not checked.
+        """
         if self._knowledge is None:
             return []
         if slave not in self._faults:
@@ -231,7 +240,9 @@ class Search:
         return self._faults[slave]
 
     def flags(self, slave: Slave) -> SubjectFlags | None:
-        """Return the verdicts of a slave's filter about all subjects. Each filter is asked once."""
+        """Return the decisions of a slave's filter about all tables and statements, as bits. None: a filter without
+        rules. Cached.
+        """
         if slave not in self._flags:
             self._flags[slave] = self._traffic.ask(slave.filter(self._written_by))
         return self._flags[slave]
@@ -262,7 +273,7 @@ class Search:
         return best
 
     def _candidates(self, states: Sequence[_State]) -> list[tuple[Candidate, int]]:
-        """Return all candidates, each with a bound for what it saves, the largest bound first."""
+        """Return all candidate rules, each with the most that it can save, in descending order of that."""
         of_subject: npt.NDArray[np.int64] = np.zeros(len(self._traffic.subjects), np.int64)
         for state in states:
             of_subject += state.count * self._traffic.weights(state.flags, state.slave.definition.origin)
@@ -278,13 +289,15 @@ class Search:
         return sorted(found, key=lambda pair: (-pair[1], pair[0].breadth))
 
     def _changed_by(self, candidate: Candidate) -> Iterable[int]:
-        """Return the numbers of the subjects that a rule can drop."""
+        """Return the indexes of the tables and statements that a rule can drop."""
         if candidate.table is None and candidate.database is not None:
             return self._subjects_of_schema[candidate.database]
         return sorted({number for table in candidate.tables for number in self._subjects_of_table[table]})
 
     def _try(self, states: Sequence[_State], candidate: Candidate, tables: int) -> _Trial:
-        """Return the bytes that a rule saves for all slaves. ``tables`` are the tables that the slaves are sent now."""
+        """Return the effect of a rule on all slaves. ``tables`` is the number of tables that the slaves are sent now,
+        added up.
+        """
         saved = left = 0
         helped = set()
         for state in states:
@@ -300,7 +313,7 @@ class Search:
         return _Trial(candidate, saved, frozenset(helped), score)
 
     def _tried(self, state: _State, candidate: Candidate) -> tuple[int, int]:
-        """Return the bytes that a rule saves for a slave, and the tables that the slave is then sent."""
+        """Return the bytes that a rule saves for a slave, and the number of tables that the slave is still sent."""
         semantics = state.slave.definition.semantics
         rule = candidate.rule(semantics)
         classic_only = candidate.by_current_database or candidate.keeps_database

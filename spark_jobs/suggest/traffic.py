@@ -1,8 +1,8 @@
 """The bytes that a filter lets through, computed from the measurements without reading the binlogs again.
 
-The pass over the binlogs makes a tally. The tally does not tell the size of a compressed transaction of which a filter
-drops a part. The search for rules takes the part's share of the compressed bytes. The figures of the rules that are
-suggested come from a second, exact pass.
+A pass over the binlogs makes a tally: bytes counted by the condition under which a filter sends them. The tally does
+not have the size of a compressed transaction of which a filter drops a part. The search for rules takes the part's
+share of the compressed bytes. The bytes of the rules that are suggested come from a second, exact pass.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _BUCKET_SECONDS = 1 << 40
 """The length of a time bucket, seconds. It is longer than any binlog, because suggestions have no use for times."""
 
 _MOST_MIXES = 20_000
-"""The most different sets of tables in compressed transactions whose parts are told apart.
+"""The limit of the different sets of tables in compressed transactions whose parts are counted separately.
 
 A transaction with another set counts whole as soon as one of its tables is sent.
 """
@@ -83,10 +83,9 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureRanges(ReadRanges):
-    """A task for threads of this process that tallies some ranges (parts of binlog files).
+    """A task for threads of this process that counts the traffic of some ranges (parts of binlog files).
 
-    Each thread has a tally of its own, so that it asks each filter once about each table. Without ``filters`` the tally
-    holds for any filter whose slave wants the ``origins``.
+    Each thread has a tally of its own, so that each filter decides only once about each table.
     """
 
     job: str
@@ -111,7 +110,9 @@ class MeasureRanges(ReadRanges):
 
 
 def _add_mixes(segment: Segment, subjects: Subjects, mixes: Mixes) -> None:
-    """Add up the parts of the compressed transactions of a segment that change several tables."""
+    """Add up the bytes of each table and statement in those compressed transactions of a segment that change several
+    tables.
+    """
     for event, inner in segment.payloads.items():
         owned = inner.subject >= 0
         numbers = np.unique(inner.subject[owned])
@@ -135,9 +136,9 @@ def _add_mixes(segment: Segment, subjects: Subjects, mixes: Mixes) -> None:
 def measure(
     indexed: IndexedSet, filters: Sequence[GivenFilter], run: Runner, options: ReadOptions, label: str
 ) -> Measured:
-    """Tally a binlog set. ``run`` runs the tasks. Raises BinlogError with file and position.
+    """Count the traffic of a binlog set. ``run`` runs the tasks. Raises BinlogError with file and position.
 
-    The result holds for ``filters``, by their numbers. If no filter cuts a compressed transaction, it holds for all
+    The result holds for ``filters``, by their indexes. If no filter cuts a compressed transaction, it holds for all
     filters.
     """
     task = MeasureRanges(options=options, job=uuid.uuid4().hex, filters=filters)
@@ -151,7 +152,8 @@ def measure(
 
 
 def with_shares(tallied: Facts, mixes: Mixes) -> Facts:
-    """Return facts in which each table has its share of the compressed transactions with several tables.
+    """Return the counted traffic with a share of the compressed transactions of several tables for each of these
+    tables.
 
     The shares are estimates. The rest of a transaction still counts as soon as a filter sends one of the tables.
     """
@@ -173,10 +175,10 @@ Ints = npt.NDArray[np.int64]
 
 
 class Traffic:
-    """Answers how many bytes pass a filter, and which tables they belong to.
+    """Finds how many bytes a filter lets pass, and which tables they belong to.
 
     ``subjects`` are the tables and statements of the measurements. Tables that only statements name follow them, so
-    that a filter is also asked about their rows.
+    that a filter also decides about their rows.
     """
 
     def __init__(self, measured: Measured) -> None:
@@ -204,17 +206,25 @@ class Traffic:
         return [subject for subject in self.subjects if isinstance(subject, TableSubject)]
 
     def wanted_origins(self, origin: OriginFilter | None) -> tuple[bool, ...]:
-        """Tell for each server and domain of the set whether a slave with an origin filter wants its transactions."""
+        """Return for each server and domain of the set whether a slave wants its transactions. ``origin`` None: it
+        wants all.
+        """
         return tuple(wants(origin, each) for each in self._tallied.origins)
 
     def ask(self, one: ReplicationFilter) -> SubjectFlags | None:
-        """Ask a filter about all tables and statements. Return None for a filter without rules."""
+        """Let a filter decide about all tables and statements, and return the decisions as bits. None: a filter without
+        rules.
+        """
         return flags_of(one, self.subjects)
 
     def ask_about(
         self, one: ReplicationFilter, before: SubjectFlags | None, changed: Sequence[int]
     ) -> SubjectFlags:
-        """Ask a filter about some subjects, and take the other verdicts from a filter with one rule less."""
+        """Let a filter decide about the subjects (tables and statements) with the indexes ``changed``, and return its
+        decisions about all.
+
+        The others are taken from ``before``, the decisions of a filter with one rule less (None: it had no rules).
+        """
         flags = TableFlags(one, Subjects())
         if before is None:
             found = np.full(len(self.subjects), FILTER_BINLOG_SEND_F, np.uint32)
@@ -225,22 +235,26 @@ class Traffic:
         return found
 
     def bytes(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> int:
-        """Return the bytes that a slave is sent. A part of a compressed transaction is an estimate."""
+        """Return the bytes that a slave is sent. The sizes of parts of compressed transactions are estimates.
+
+        ``flags`` has the decisions of its filter (None: no rules), ``origin`` its filter of server ids and domain ids
+        (None: none).
+        """
         sent = self._shared.sent(flags, origin)
         return int(self._shared.bytes[sent].sum())
 
     def count_tables(self, flags: SubjectFlags | None) -> int:
-        """Return the number of tables whose rows a slave is sent."""
+        """Return the number of tables whose rows a filter with these decisions sends. None: a filter without rules."""
         return int(np.count_nonzero(self._sent(flags) & self.is_table))
 
     def nothing_passes(self, flags: SubjectFlags | None) -> bool:
-        """Return whether a filter with these verdicts drops all rows and all statements on tables."""
+        """Return whether a filter with these decisions drops all rows and all statements on tables."""
         return nothing_passes(flags, self._on_tables)
 
     def weights(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> Ints:
-        """Return for each subject at most how many of the sent bytes would be saved without its events.
+        """Return for each table and statement the most of the sent bytes that would be saved without its events.
 
-        The bytes of a transaction with several subjects count for each of them.
+        The bytes of a transaction with several of them count for each.
         """
         tallied = self._tallied
         sent = tallied.sent(flags, origin)
@@ -279,5 +293,5 @@ class Traffic:
 
 
 def tables_of(subject: Subject) -> list[TableSubject]:
-    """Return the tables that a subject changes, as far as its text tells them."""
+    """Return the tables that a table or statement changes, as far as the statement's text shows them."""
     return [TableSubject(table.database, table.table) for table in subject.tables() if table.database]

@@ -1,6 +1,6 @@
-"""The figures of the bandwidth report: the rows of bars, the heat map, and the chart of traffic over time.
+"""The plots of the bandwidth report: the rows of bars, the heat map, and the chart of traffic over time.
 
-The figures show slaves with equal figures, such as four replicas of one service, as one (:class:`Group`).
+Slaves with equal results, such as four replicas of one service, are shown as one (:class:`Group`).
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from dumpfilter.spark_jobs.bandwidth.results import (
 
 _DIGITS = "0123456789"
 _SAME = {"name": "", "server_id": None}
-"""Values in place of the figures in which equal slaves may differ."""
+"""Values in place of the fields in which equal slaves may differ."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Slaves with the same rules and the same figures."""
+    """Slaves with the same rules and the same traffic."""
 
     members: tuple[SlaveFigures, ...]
 
     @property
     def figures(self) -> SlaveFigures:
-        """The figures of each member."""
+        """The traffic of each member, taken from the first."""
         return self.members[0]
 
     @property
@@ -72,17 +72,19 @@ class Group:
         return len(self.members)
 
     def ways(self, audience: Audience) -> Ways:
-        """Return the bytes of each member in four ways, for readers of a kind."""
+        """Return the bytes of each member, sent in four ways (with and without filter and compression), to this kind of
+        readers.
+        """
         return ways_of(self.figures, audience)
 
     def saved(self, audience: Audience) -> int:
-        """Return the bytes that each member's filter saves for readers of a kind."""
+        """Return the bytes that each member's filter saves, for this kind of readers."""
         ways = self.ways(audience)
         return ways.no_filter - ways.filter
 
 
 def groups_of(results: Results) -> list[Group]:
-    """Return the slaves in groups with equal figures, in the order of the slaves."""
+    """Return the slaves in groups with equal rules and traffic, in the order of the slaves."""
     found: dict[object, list[SlaveFigures]] = {}
     for slave in results.slaves:
         key = (slave.model_copy(update=_SAME), results.series.slaves[slave.name])
@@ -91,7 +93,7 @@ def groups_of(results: Results) -> list[Group]:
 
 
 def by_saving(groups: Sequence[Group], audience: Audience) -> list[Group]:
-    """Return the groups by descending saving of one slave. Groups to which nothing passes are last."""
+    """Return the groups by the saving of one slave, the largest first. Groups to which nothing passes are last."""
     return sorted(
         groups, key=lambda group: (group.figures.nothing_passes, -group.saved(audience), group.name)
     )
@@ -103,19 +105,20 @@ def by_traffic(groups: Sequence[Group]) -> list[Group]:
 
 
 MOST_COLUMNS = 24
-"""The largest number of slaves, or of groups of equal slaves, that have a column."""
+"""The limit of the slaves, or of groups of equal slaves, that have a column."""
 MOST_ROWS = 30
-"""The largest number of database tables with a row of their own."""
+"""The limit of the database tables with a row of their own."""
 COLOURS = 5
 """The number of colours of cells."""
 _MOST_FACTOR = 4
-"""The largest factor between the limits of two colours. Without it a few cells with hardly any bytes would leave only
-the darkest colour for all others."""
+"""The limit of the factor between the bytes of two colours. Without it a few cells with hardly any bytes would leave
+only the darkest colour for all others.
+"""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The bytes that a slave receives of a table."""
+    """One cell of the heat map: the bytes of a table that a slave receives."""
 
     bytes: int
     colour: int | None
@@ -125,12 +128,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """The cells, line by line, with the names of lines and columns."""
+    """The heat map's cells, row by row, with the names of rows (tables) and columns (slaves)."""
 
     columns: tuple[Group, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
     limits: tuple[float, ...]
-    """The bytes up to which each colour goes."""
+    """The largest bytes of each colour."""
 
 
 def heat_map(results: Results) -> HeatMap | None:
@@ -170,15 +173,15 @@ def heat_map(results: Results) -> HeatMap | None:
 
 
 MOST_TABLES = 20
-"""The largest number of database tables with a row of their own. One row shows the sum of all others."""
+"""The limit of the database tables with a row of their own. One row shows the sum of all others."""
 
 _WHOLE = 1.0
 
 
 def savings_bars(results: Results, most: int) -> Bars | None:
-    """Return the rows that compare each slave's bytes without a filter, with a filter, and with filter and compression.
+    """Return bars that compare each slave's bytes without a filter, with a filter, and with filter and compression.
 
-    The slave with the largest saving comes first, and ``most`` is the most rows. Return None without traffic.
+    The slave with the largest saving comes first. ``most`` is the limit of the rows. Return None without traffic.
     """
     groups = by_saving(groups_of(results), results.audience)[:most]
     top = max((max(dict(group.ways(results.audience)).values()) for group in groups), default=0)
@@ -210,7 +213,7 @@ def _savings_row(group: Group, ways: Ways, top: int) -> Row:
 
 
 def tables_bars(results: Results) -> Bars | None:
-    """Return the rows of the largest database tables with their cumulative part of all bytes (a Pareto chart).
+    """Return bars for the largest database tables, with their cumulative share of all bytes (a Pareto chart).
 
     Return None if the binlogs hold no traffic.
     """
@@ -240,30 +243,30 @@ def _less(before: float, after: float) -> str:
 
 
 MOST_CHOICES = 200
-"""The largest number of slaves, or of groups of equal slaves, whose curves a reader can choose."""
+"""The limit of the slaves, or of groups of equal slaves, whose curves the page's reader can choose."""
 ALL = "all slaves together"
-"""The name of the first choice."""
+"""The name of the curve that is shown first."""
 ALL_COUNTED = "all slaves to which something passes"
-"""The name of the first choice if a slave is left out, since nothing passes its filter."""
+"""The name of that curve if a slave is left out, since nothing passes its filter."""
 
 _NUMBERS = 160_000
-"""The most numbers of all curves together. Each makes the page a few bytes larger."""
+"""The limit of the numbers of all curves together. Each makes the page a few bytes larger."""
 _LEAST_STEPS = 400
 _HEIGHT = 340
 _EMPTY_PART = 0.2
 """The part of the drawn time above which a time without traffic is a break of the axis."""
 _MOST_BREAKS = 8
 _LEAST_EMPTY = 10
-"""The least number of empty steps that become a break of the axis."""
+"""The minimum of empty steps that become a break of the axis."""
 
 Ints = npt.NDArray[np.int64]
 
 
 def time_chart(results: Results) -> Chart | None:
-    """Return the chart of bytes a second over time. The reader chooses one of the slaves, or all together.
+    """Return the chart of bytes per second over time. The page's reader chooses one of the slaves, or all together.
 
-    Each step has the mean of its time buckets and the largest of them, so that no peak is lost. Long times without
-    traffic are left out. Return None if there is no slave, or if no event has a time.
+    Each step (point of the curve) has the mean and the maximum of its time buckets, so that no peak is lost. Long times
+    without traffic are left out. Return None if there is no slave, or if no event has a time.
     """
     starts = np.array(results.bucket_starts, np.int64)
     if not len(starts) or not results.slaves:
@@ -330,7 +333,7 @@ def _title(group: Group) -> str:
 
 
 class _Steps:
-    """The steps of the curves: equal spans of time of one or more buckets, without long empty times."""
+    """The steps (points) of the curves: intervals of one or more time buckets each, without long empty times."""
 
     def __init__(self, starts: Ints, bucket: int, most: int) -> None:
         self._starts = starts
@@ -347,7 +350,7 @@ class _Steps:
         self.width = width
         """The length of a step, seconds."""
         self.segments: list[list[int]] = (segments * width).tolist()
-        """The spans that are drawn, Unix seconds."""
+        """The parts of the time axis that are drawn, each as its begin and end, Unix seconds."""
         lengths = segments[:, 1] - segments[:, 0]
         before = np.cumsum(lengths) - lengths
         step = starts // width
@@ -356,7 +359,9 @@ class _Steps:
         self._n = n
 
     def curve(self, values: Ints) -> tuple[list[float], list[float]]:
-        """Return for each step the mean and the largest bytes a second of its buckets."""
+        """Return for each step the mean and the maximum of its time buckets, bytes per second. ``values`` has the bytes
+        of each bucket.
+        """
         sums = np.zeros(self._n, np.int64)
         np.add.at(sums, self._place, values)
         most = np.zeros(self._n, np.int64)
@@ -364,7 +369,7 @@ class _Steps:
         return _short(sums / self.width), _short(most / self._bucket)
 
     def peak(self, values: Ints, colour: str) -> list[Json]:
-        """Return the mark of the bucket with the most bytes; none without bytes."""
+        """Return the mark of the time bucket with the most bytes, as JSON; an empty list without bytes."""
         at = int(np.argmax(values))
         if not values[at]:
             return []
@@ -373,8 +378,10 @@ class _Steps:
 
 
 def _segments(places: Ints) -> Ints:
-    """Return the begin and the end of each span of steps, of shape (n, 2). ``places`` has the steps with traffic,
-    ascending."""
+    """Return the first step, and the step after the last, of each part of the axis between breaks, of shape (n, 2).
+
+    ``places`` has the numbers of the steps with traffic, ascending.
+    """
     empty = np.diff(places) - 1
     drawn = int(places[-1] - places[0]) + 1
     breaks = []

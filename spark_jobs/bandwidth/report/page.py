@@ -30,18 +30,18 @@ from dumpfilter.spark_jobs.bandwidth.results import (
 )
 
 MOST_LINES = 2000
-"""The largest number of lines that the page shows of a table. The job's JSON and Parquet files have all lines."""
+"""The limit of the rows that the page shows of a table. The job's JSON and Parquet files have all rows."""
 
 _MOST_NAMES = 6
-"""The most schemas or tables with a column in the tables of bytes over time."""
+"""The limit of the schemas or tables with a column in the tables of bytes over time."""
 
 _USUAL_PRICE = 0.09
-"""The price of a gigabyte that the page begins with, if the user gave none."""
+"""The price of a gigabyte with which the page begins, if the user gave none."""
 
 
 @dataclass(frozen=True)
 class _Way:
-    """One line of a comparison of ways to send the binlog."""
+    """One row of a comparison of ways to send the binlog."""
 
     name: str
     note: str
@@ -56,7 +56,7 @@ class _Way:
 
 @dataclass(frozen=True)
 class _Table:
-    """One line of the report's list of database tables."""
+    """One row of the report's list of database tables."""
 
     figures: TableFigures
     slaves: int
@@ -67,7 +67,7 @@ class _Table:
 
 @dataclass(frozen=True)
 class _Rule:
-    """One line of the report's list of rules, with its bar. The bar's places are parts of its width."""
+    """One row of the report's list of rules, with its bar. The bar's start and end are fractions of the row's width."""
 
     group: Group
     saving: RuleSaving
@@ -131,7 +131,7 @@ def render_report(results: Results) -> str:
 
 
 def _who(totals: Totals) -> str:
-    """Return the slaves whose sums the page shows, for a sentence about the sums, after "of"."""
+    """Return words for the slaves whose sums the page shows. They follow "of" in a sentence."""
     if totals.slaves_left_out:
         several = totals.slaves != 1
         return f"the {totals.slaves:,} slave{'s' if several else ''} to which something passes"
@@ -139,7 +139,7 @@ def _who(totals: Totals) -> str:
 
 
 def _ways(results: Results) -> list[_Way]:
-    """Return the whole binlog, and the three ways to send less of it."""
+    """Return the bytes of the whole binlog, and of the three ways to send less of it."""
     totals, zstd = results.totals, f"zstd {compression_name(results)}"
     ways = {
         "no_filter": ("Neither", "the master sends the whole binlog", "whole-line", ""),
@@ -171,7 +171,7 @@ def _gigabytes(number: float) -> str:
 
 
 def _other_ways(results: Results) -> list[_Way]:
-    """Return the filter for the other kind of readers, and two ways without a filter on the master."""
+    """Return the bytes for the other kind of readers, and of two ways without a filter on the master."""
     totals, slaves = results.totals, counted(results.slaves)
     whole = totals.of_slaves.no_filter
     applied = human_bytes(sum(one.master_side.bytes for one in slaves))
@@ -210,9 +210,10 @@ def _other_ways(results: Results) -> list[_Way]:
 
 
 def _peaks(results: Results) -> tuple[float, float] | None:
-    """Return the traffic of the slaves in the sums in the busiest time bucket, without filters and with filters.
+    """Return the bytes per second in the busiest time bucket, without filters and with filters, of the slaves in the
+    sums.
 
-    Both are bytes a second.
+    Return None without time buckets or slaves.
     """
     slaves = counted(results.slaves)
     if not results.bucket_starts or not slaves:
@@ -235,7 +236,7 @@ def _tables(results: Results) -> list[_Table]:
 
 
 def _rules(results: Results) -> tuple[list[_Rule], float]:
-    """Return all rules, the largest saving first, and the place of 0 in their bars as a part of the width."""
+    """Return all rules, the largest saving first, and where 0 is in their bars, as a fraction of the width."""
     found = [(group, rule) for group in groups_of(results) for rule in group.figures.rule_savings]
     # The savings of a misspelled rule that drops everything are no gain, and come last.
     found.sort(key=lambda pair: (pair[0].figures.nothing_passes, -pair[1].saving, pair[0].name, pair[1].rule))
