@@ -85,7 +85,13 @@ def test_a_stream_says_when_its_columns_have_changed(spark: Any, tmp_path: Path)
     query = stream.writeStream.format("memory").queryName("copied").start()
     query.processAllAvailable()
     assert spark.table("copied").count() > 0
-    path.write_bytes(whole)
+    with path.open("r+b") as file:
+        # The query reads meanwhile, and finds a file that grows, as a server's.
+        file.seek(len(before))
+        file.write(whole[len(before) :])
+        file.flush()
+        file.seek(21)
+        file.write(whole[21:22])
     with pytest.raises(
         StreamingQueryException, match=r"bin.000001: at 11\d{3}: the columns of shop.copied have"
     ):
