@@ -356,13 +356,16 @@ def committed_by_task(path: Path, directory: Path | None = None) -> AbstractCont
 
 _Cut = tuple[int, tuple[str, ...]] | None
 
-_WORDS: TypeAdapter[tuple[list[str], list[SourceKey], dict[int, dict[int, bytes]], int, _Cut, int]] = (
-    TypeAdapter(
-        tuple[list[str], list[SourceKey], dict[int, dict[int, bytes]], int, _Cut, int],
-        config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64"),
-    )
+_Words = tuple[list[str], list[SourceKey], dict[int, dict[int, bytes]], int, _Cut, int]
+_HEAD: TypeAdapter[tuple[tuple[int, int, int], _Words]] = TypeAdapter(
+    tuple[tuple[int, int, int], _Words],
+    config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64"),
 )
-"""The JSON form of a saved plan, without the plan's arrays."""
+"""The first line of a saved plan, in JSON. It has the numbers of rows of the plan's arrays, and the plan without them.
+
+The rows of the blocks, the transactions and the pieces follow the line as 64-bit integers. NumPy's own format does not
+serve here. Its reader parses Python text, and two threads that do so at once fail in Python 3.11 with a SystemError.
+"""
 
 
 class RangePlan(NamedTuple):
@@ -404,11 +407,11 @@ class RangePlan(NamedTuple):
     def save(self, path: Path) -> None:
         """Write the plan to a temporary file and rename the file to ``path``. A reader never sees half a plan. Raises
         OutputError."""
-        words = np.frombuffer(_WORDS.dump_json(self[3:]), np.uint8)
+        lengths = len(self.blocks), len(self.transactions), len(self.pieces)
         with committed_by_task(path) as file:
-            np.savez(
-                file, blocks=self.blocks, pieces=self.pieces, transactions=self.transactions, words=words
-            )
+            file.write(_HEAD.dump_json((lengths, self[3:])) + b"\n")
+            for array in (self.blocks, self.transactions, self.pieces):
+                file.write(array.tobytes())
 
     @classmethod
     def load(cls, path: Path, *, with_pieces: bool = True) -> RangePlan:
@@ -416,13 +419,14 @@ class RangePlan(NamedTuple):
 
         Without ``with_pieces`` the plan has no pieces, which most of the file is.
         """
-        with np.load(path, allow_pickle=False) as arrays:
-            return cls(
-                arrays["blocks"],
-                arrays["pieces"] if with_pieces else np.empty((0, 5), np.int64),
-                arrays["transactions"],
-                *_WORDS.validate_json(arrays["words"].tobytes()),
+        with path.open("rb") as file:
+            (*lengths, pieces_saved), words = _HEAD.validate_json(file.readline())
+            lengths.append(pieces_saved if with_pieces else 0)
+            blocks, transactions, pieces = (
+                np.fromfile(file, np.int64, rows * columns).reshape(rows, columns)
+                for rows, columns in zip(lengths, (2, 7, 5), strict=True)
             )
+        return cls(blocks, pieces, transactions, *words)
 
     def by_output(self, rows: Ints) -> Iterator[tuple[int, Ints]]:
         """Yield the number of each output that has any of these rows, and its rows in their order.

@@ -23,7 +23,7 @@ from dumpfilter.base.errors import OutputError
 from dumpfilter.base.files import lock, replace_directory
 from dumpfilter.spark_jobs.split.tasks import Staging
 
-_FORMAT = 4
+_FORMAT = 5
 """The version of the layout of a job's working directory. The version is part of the directory's name, so no job
 continues in a directory that another version of the program left."""
 
