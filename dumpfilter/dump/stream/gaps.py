@@ -34,6 +34,9 @@ _FIRST_LIST = pb.Gaps.OFFSET_FIELD_NUMBER
 _LISTS = pb.Gaps.HIT_COUNT_FIELD_NUMBER - _FIRST_LIST + 1
 """The number of packed lists in the Gaps message."""
 
+_SIGNED = pb.Gaps.RUN_FIRST_FIELD_NUMBER - _FIRST_LIST
+"""The index of the packed list whose numbers have a sign."""
+
 _KIND_NUMBERS = np.array([kind_number(kind) for kind in KINDS], np.int64)
 
 
@@ -88,34 +91,28 @@ def gaps_from_proto(message: pb.Gaps) -> GapColumns:
     offset, end, runs, source, first, length, hits, kind, count = np.split(numbers, until)[:_LISTS]
     # Numbers with a sign end in it. All 64 bits count.
     first = (first.view(np.uint64) >> 1).view(np.int64) ^ -(first & 1)
-    if len(source) == len(first) == len(length):
-        # A run is told by its distance from the end of the run before.
-        first = np.cumsum(first + np.concatenate([[0], length - 1])[:-1])
+    others = (numbers[: until[_SIGNED - 1]], numbers[until[_SIGNED] : until[-1]])
     is_sound = (
         len(offset) == len(end) == len(runs) == len(hits)
         and len(source) == len(first) == len(length) == int(runs.sum())
         and len(kind) == len(count) == int(hits.sum())
-        and all(
-            int(numbers.min(initial=0)) >= 0 for numbers in (offset, end, runs, source, hits, kind, count)
-        )
+        and all(int(each.min(initial=0)) >= 0 for each in others)
         and int(source.max(initial=-1)) < len(message.source)
         and int(length.min(initial=1)) > 0
-        and int(first.min(initial=1)) > 0
         and all(len(key) == 8 or 16 <= len(key) <= 255 for key in message.source)
     )
-    if not is_sound:
-        raise StreamDamaged("the gaps of a chunk contradict each other")
-    return GapColumns(
-        offset=np.cumsum(offset),
-        end=np.where(end > 0, np.cumsum(end), 0),
-        runs_until=np.cumsum(runs),
-        run_source=source,
-        run_first=first,
-        run_last=first + length - 1,
-        hits_until=np.cumsum(hits),
-        hit_kind=kind,
-        hit_count=count,
-    )
+    if is_sound:
+        # A run is told by its distance from the end of the run before.
+        first = np.cumsum(first + np.concatenate([[0], length - 1])[:-1])
+        last = first + length - 1
+        sums = [np.cumsum(each) for each in (offset, end, runs, hits)]
+        # A sum of more than 63 bits is negative where it first exceeds them. The compiled loop that writes Gap events
+        # would follow such a sum out of its arrays.
+        if int(first.min(initial=1)) > 0 and all(int(each.min(initial=0)) >= 0 for each in (last, *sums)):
+            offset, ends, runs_until, hits_until = sums
+            ends = np.where(end > 0, ends, 0)
+            return GapColumns(offset, ends, runs_until, source, first, last, hits_until, kind, count)
+    raise StreamDamaged("the gaps of a chunk contradict each other")
 
 
 def hits_from_numbers(counts: dict[int, int]) -> Hits:

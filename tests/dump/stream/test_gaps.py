@@ -197,6 +197,27 @@ def test_a_malformed_message_is_an_error_or_gaps(data: st.DataObject) -> None:
     except StreamDamaged:
         return
     assert len(columns.runs_until) == len(columns.offset)
+    for column in (columns.offset, columns.runs_until, columns.hits_until):
+        assert [0, *column.tolist()] == sorted([0, *column.tolist()])
+
+
+@pytest.mark.parametrize("name", ["offset", "end", "runs", "hits"])
+def test_sums_that_exceed_64_bits_are_an_error(name: str) -> None:
+    """The compiled loop that writes Gap events would follow them out of its arrays."""
+    message = pb.Gaps(**{other: [0] * 4 for other in ("offset", "end", "runs", "hits")})
+    gaps_from_proto(message)
+    getattr(message, name)[:] = [1 << 62] * 4
+    with pytest.raises(StreamDamaged):
+        gaps_from_proto(message)
+
+
+def test_a_run_beyond_the_last_gtid_is_an_error() -> None:
+    message = pb.Gaps(source=[bytes(16)], offset=[0], end=[500], runs=[1], hits=[0])
+    message.run_source.append(0)
+    message.run_first.append(2)
+    message.run_length.append((1 << 63) - 1)
+    with pytest.raises(StreamDamaged):
+        gaps_from_proto(message)
 
 
 @pytest.mark.parametrize("number", [1, 1 << 61, 1 << 62, (1 << 63) - 2])
