@@ -567,14 +567,15 @@ class SharedReader:
         """Return the messages of one chunk of a step. ``chunk_size`` is the size above which a chunk may be split.
         Raises BinlogError.
         """
-        kept = self._messages.get(piece)
-        if kept is None and piece not in self._making:
+        kept, making = self._messages.get(piece), self._making.get(piece)
+        if kept is None and making is None:
             kept = self._make_here(piece, chunk_size)
-        while kept is None:
-            # A batch lacks the piece if an earlier chunk of the batch could not be made.
-            making = self._making.get(piece) or self._begin([piece], chunk_size)
+        if kept is None:
             # Another dump may wait for the same messages when this dump is cancelled.
-            kept = (await asyncio.shield(making)).get(piece)
+            kept = (await asyncio.shield(making or self._begin([piece], chunk_size))).get(piece)
+        if kept is None:
+            # An earlier chunk of the batch could not be made. The batch may still be in _making, although it has ended.
+            kept = (await asyncio.shield(self._begin([piece], chunk_size)))[piece]
         if self._is_alone:
             self._messages.remove(piece)
         return kept
