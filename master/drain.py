@@ -19,7 +19,7 @@ from dumpfilter.base.printable import printable
 from dumpfilter.master.who import Peer, Who
 
 MOST_DRAINS = 10_000
-"""The largest number of drains that a master keeps."""
+"""The largest number of drains that a master keeps, besides the one of all slaves."""
 
 _MOST_FOUND = 20_000
 """The largest number of slaves whose drain is cached between two changes of the drains."""
@@ -82,11 +82,13 @@ class Drains:
     def drain(self, who: Who, reason: str = "") -> Drain:
         """Drain the slaves that ``who`` selects from now on, and return the drain.
 
-        A second drain with an equal ``who`` changes the reason. Raises OptionError when there are too many drains.
+        A second drain with an equal ``who`` changes the reason. Raises OptionError when there are too many drains, but
+        never for all slaves.
         """
         with self._lock:
             old = self._drains.get(who)
-            if old is None and len(self._drains) >= MOST_DRAINS:
+            # The drain of all slaves is one more, so that a master can always shut down.
+            if old is None and who != Who() and len(self._drains) >= MOST_DRAINS:
                 raise OptionError(f"{MOST_DRAINS} drains are in force: end some, or drain ALL REPLICAS")
             new = Drain(who, reason) if old is None else Drain(who, reason, old.since)
             self._set({**self._drains, who: new})

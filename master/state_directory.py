@@ -90,7 +90,7 @@ class StateDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.counters = Kept(path / COUNTERS, Saved[SlaveCounts], MOST_REMEMBERED)
-        self.drains = Kept(path / DRAINS, Saved[Drain], MOST_DRAINS)
+        self.drains = Kept(path / DRAINS, Saved[Drain], MOST_DRAINS + 1)
         self.filters = Kept(path / REPLICA_FILTERS, Saved[ChangedFilter])
         """The filters of real replicas that operators changed on the console."""
         self._saving = threading.Lock()

@@ -15,7 +15,7 @@ from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.master import drain as drain_module
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.drain import Drained, Drains
+from dumpfilter.master.drain import SHUTTING_DOWN, Drained, Drains
 from dumpfilter.master.health import PROCESS
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.who import Peer, Who
@@ -106,6 +106,8 @@ def test_drains_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OptionError, match="2 drains are in force"):
         drains.drain(Who.of("server_id", 3))
     drains.drain(Who.of("server_id", 2), "another reason")
+    # The error advises it, and a master that shuts down needs it.
+    assert drains.drain(Who(), SHUTTING_DOWN).ends_with_master
 
 
 def test_listeners_hear_each_change() -> None:
