@@ -470,13 +470,23 @@ def _same(a, b, length):
 
 
 @inner
-def table_id_slot(ids, table_id):
+def _table_id_slot(ids, table_id):
     """Return the slot of a table id in the hash table ``ids``, or a free slot if the table id is not in it."""
     mask = np.uint64(ids.size - 1)
     slot = (table_id * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40) & mask
     while ids[slot] != table_id + np.uint64(1) and ids[slot] != np.uint64(0):
         slot = (slot + np.uint64(1)) & mask
     return np.int64(slot)
+
+
+@kernel
+def copy_table_ids(old: TableIds, new: TableIds):
+    """Insert the table ids of the hash table ``old`` into ``new``, which is empty and has more slots."""
+    for k in range(old.ids.size):
+        if old.ids[k] != np.uint64(0):
+            slot = _table_id_slot(new.ids, old.ids[k] - np.uint64(1))
+            new.ids[slot] = old.ids[k]
+            new.subjects[slot] = old.subjects[k]
 
 
 @inner
@@ -573,7 +583,7 @@ def scan(
                 table_id = np.uint64(load_u32(body))
                 if id_length != 4:
                     table_id |= np.uint64(load_u16(body + _U(4))) << np.uint64(32)
-                slot = table_id_slot(ids, table_id)
+                slot = _table_id_slot(ids, table_id)
                 is_free = ids[slot] == np.uint64(0)
                 known = id_subjects[slot]
                 if word == Word.ROWS:

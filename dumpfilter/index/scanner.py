@@ -70,9 +70,7 @@ def no_table_ids(room: int) -> K.TableIds:
 def with_double_room(table_ids: K.TableIds) -> K.TableIds:
     """Return a hash table with the same table ids and twice the number of slots."""
     larger = no_table_ids(2 * table_ids.ids.size)
-    for old in np.flatnonzero(table_ids.ids):
-        slot = K.table_id_slot(larger.ids, table_ids.ids[old] - np.uint64(1))
-        larger.ids[slot], larger.subjects[slot] = table_ids.ids[old], table_ids.subjects[old]
+    K.copy_table_ids(table_ids, larger)
     return larger
 
 

@@ -160,8 +160,8 @@ def _hash(required, members, n):
     return h
 
 
-@inner
-def rehash(m):
+@kernel
+def rehash(m: Memory):
     """Insert all conditions of the kind ANY into the hash table, which the caller has emptied."""
     mask = np.uint64(m.slots.size - 1)
     for c in range(C_NEVER + 1, m.state[N_CONDITIONS]):
