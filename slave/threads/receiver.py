@@ -14,6 +14,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 
 from dumpfilter.base.errors import BinlogError, StreamDamaged, StreamError
@@ -35,6 +36,9 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 _TAG = re.compile(r"(?:[a-z_][a-z0-9_]{0,31})?")
 """The form of a GTID's tag in MySQL, which may be empty."""
+
+_Run = tuple[SourceKey, int, int]
+"""Consecutive GTIDs: their source (server UUID, or domain and server id), the first number and the last one."""
 
 SAVE_PERIOD = 0.02
 """The longest time that ``master.info`` may lag behind the received events, seconds.
@@ -82,7 +86,8 @@ class Receiver:
         self._saved_at = clock()
         self._unsynced_events = 0
         self._retrieved_more = False
-        self._completed: list[pb.GtidRunsSet] = []
+        self._completed: list[_Run] = []
+        """The GTIDs that the master completed after the last resume point."""
         self._is_rewound = False
         """Whether the rest of the running stream is discarded, because an old filter selected its events."""
         self._next: tuple[str, int] | None = None
@@ -433,14 +438,14 @@ class Receiver:
             raise StreamDamaged(
                 f"{chunk.file}: between {chunk.begin_position} and {chunk.end_position}: {error}"
             ) from None
+        completed = _runs_of(chunk.completed, type(self._retrieved))
         data = self._with_gaps(chunk, events)
         added = len(data) - len(events)
         if data:
             self._relay_log.append(data, events=chunk.counts.events_sent)
         if begins_with_event:
             self._measured.relay_delay.observe_since(commit_time(events, checksum=self._checksum))
-        if chunk.HasField("completed"):
-            self._completed.append(chunk.completed)
+        self._completed += completed
         incomplete = position.offset > here.relay_offset
         if not chunk.resume_bytes and (incomplete or chunk.resume_position == here.source_position):
             # The chunk completes no transaction of which the relay log has bytes. Either the chunk lies inside a
@@ -450,8 +455,8 @@ class Receiver:
             self._kept = self._kept.add(events) if is_plain and self._kept is not None else None
             return
         with self._showing:
-            for runs in self._completed:
-                _add_runs(self._retrieved, runs)
+            for run in self._completed:
+                self._retrieved.add_range(*run)
                 self._retrieved_more = True
             self._completed.clear()
             self._info = here.model_copy(
@@ -497,20 +502,23 @@ class Receiver:
         self._relay_end.publish(self._info.relay_position)
 
 
-def _add_runs(gtids: GtidSet, runs: pb.GtidRunsSet) -> None:
-    """Add the GTIDs that the master sent with a chunk to the set ``gtids``.
+def _runs_of(completed: pb.GtidRunsSet, kind: type[GtidSet]) -> list[_Run]:
+    """Return the GTIDs that the master sent with a chunk, for a set of the type ``kind``.
 
     The message encodes each run of consecutive GTIDs as two numbers: the distance from the end of the run before, and
-    the number of GTIDs in the run. Raises GtidError when ``gtids`` holds MySQL's GTIDs and ``runs`` MariaDB's, or the
-    reverse, and StreamDamaged for a malformed message.
+    the number of GTIDs in the run. Raises StreamDamaged for a malformed message.
     """
-    for member in runs.members:
-        is_mysql = not isinstance(gtids, MariadbGtidSet)
-        if len(member.runs) % 2 or (is_mysql and (len(member.uuid) != 16 or not _TAG.fullmatch(member.tag))):
-            raise StreamDamaged("the GTIDs of a chunk are malformed")
+    found: list[_Run] = []
+    is_mysql = kind is not MariadbGtidSet
+    for member in completed.members:
+        is_sound = not is_mysql or (len(member.uuid) == 16 and bool(_TAG.fullmatch(member.tag)))
         key: SourceKey = (member.uuid, member.tag) if is_mysql else (member.domain_id, member.server_id)
         last = 0
-        for gap, count in zip(member.runs[::2], member.runs[1::2], strict=True):
+        for gap, count in zip_longest(member.runs[::2], member.runs[1::2], fillvalue=0):
             first = last + gap
             last = first + count - 1
-            gtids.add_range(key, first, last)
+            is_sound = is_sound and 1 <= first <= last <= kind.max_number
+            found.append((key, first, last))
+        if not is_sound:
+            raise StreamDamaged("the GTIDs of a chunk are malformed")
+    return found

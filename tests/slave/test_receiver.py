@@ -246,6 +246,23 @@ def test_malformed_gtids_do_not_get_into_the_files(masters, tmp_path, member):
     assert slave.receiver.info.retrieved.endswith(":1")
 
 
+def test_nothing_of_a_chunk_with_malformed_gtids_is_taken(masters, tmp_path):
+    """The GTIDs before the malformed ones are those of transactions that the slave does not have."""
+    master = masters.FakeMaster(masters.synthetic([[(True, [10])]]))
+    slave = Slave(tmp_path, save_period=0.0, sync=0)
+    for runs in ([1], [0, 1], [5, 0], [(1 << 64) - 1, 9]):
+        slave.receiver.begin_stream(master_uuid="m", family="mysql")
+        [chunk] = master.chunks("", 4, [33])
+        chunk.completed.members[0].runs[:] = [4, 3]
+        chunk.completed.members.add(uuid=bytes(16), runs=runs)
+        before = slave.relay_log.position
+        with pytest.raises(StreamDamaged, match="malformed"):
+            slave.receiver.receive(masters.sealed(chunk))
+        assert before in (slave.relay_log.position, None)
+    slave.replicate(master, [33])
+    assert slave.receiver.info.retrieved.endswith(":1")
+
+
 def test_the_disk_has_the_relay_log_before_the_position_in_it(masters, tmp_path, monkeypatch):
     """With many events between two synchronizations another thread waits for the disk."""
     wait_for, written = files.sync, []
