@@ -7,11 +7,12 @@ MySQL's client/server protocol). A gRPC server never begins with such bytes.
 from __future__ import annotations
 
 import socket
+import time
 
 from dumpfilter.base.printable import printable
 
 _SECONDS = 2.0
-"""The longest wait for a greeting, seconds. Servers send it at once."""
+"""The longest wait for a connection, and for the whole greeting, seconds. Servers send it at once."""
 
 _HEADER = 4
 """The length of a packet's header, bytes: three bytes of length, and the packet's number, which is 0 in a greeting."""
@@ -29,17 +30,32 @@ def mysql_version(host: str, port: int) -> str | None:
     The version is "of unknown version" if the server greets with an error, for example because it blocks this host.
     """
     try:
-        with (
-            socket.create_connection((host, port), timeout=_SECONDS) as connection,
-            connection.makefile("rb") as stream,
-        ):
-            header = stream.read(_HEADER)
+        with socket.create_connection((host, port), timeout=_SECONDS) as connection:
+            deadline = time.monotonic() + _SECONDS
+            header = _read(connection, _HEADER, deadline)
             # A gRPC server also speaks first, with other bytes, and then waits for the client.
             if header[_HEADER - 1 :] != b"\0":
                 return None
-            return version_in(header + stream.read(min(int.from_bytes(header[:-1], "little"), _MOST)))
+            length = min(int.from_bytes(header[:-1], "little"), _MOST)
+            return version_in(header + _read(connection, length, deadline))
     except (OSError, ValueError, OverflowError):
         return None
+
+
+def _read(connection: socket.socket, size: int, deadline: float) -> bytes:
+    """Return the next ``size`` bytes, or fewer at the end of the connection. Raises TimeoutError at ``deadline``."""
+    found = b""
+    while len(found) < size:
+        # A peer that sends byte by byte must not hold up STOP REPLICA.
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        connection.settimeout(left)
+        more = connection.recv(size - len(found))
+        if not more:
+            break
+        found += more
+    return found
 
 
 def version_in(greeting: bytes) -> str | None:

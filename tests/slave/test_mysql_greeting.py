@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
+import time
 
 import grpc
 import pytest
@@ -122,6 +124,22 @@ def test_a_server_that_waits_for_the_client_is_known_by_its_greeting() -> None:
         thread = threading.Thread(target=greet)
         thread.start()
         assert mysql_version("127.0.0.1", server.getsockname()[1]) == "8.4.3"
+        thread.join()
+
+
+def test_a_server_that_sends_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dumpfilter.slave.mysql_greeting._SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            with server.accept()[0] as connection, contextlib.suppress(ConnectionError):
+                for byte in packet(b"\x0a8.4.3\0" + bytes(20)):
+                    connection.sendall(bytes([byte]))
+                    time.sleep(0.1)
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        assert mysql_version("127.0.0.1", server.getsockname()[1]) is None
         thread.join()
 
 
