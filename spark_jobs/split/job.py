@@ -193,8 +193,7 @@ def split(
         )
         run(plan, ranges, "deciding", amount=amount)
         placing, cut, unassigned = _place(indexed, staging, options)
-        write = WriteRange(staging, _boot_id())
-        run(write, ranges, "writing", amount=amount)
+        run(WriteRange(staging), ranges, "writing", amount=amount)
         sets = [
             finish_set(name, found, staging, options.specification)
             for name, found in sorted(placing.outputs.items())
@@ -261,17 +260,6 @@ def _digest(files: Sequence[FileIndex], options: SplitOptions) -> str:
 
 def _beginning(index: FileIndex) -> str:
     return beginning_digest(index.format_description, index.prolog)
-
-
-def _boot_id() -> str:
-    """Return Linux's identifier of the machine's current boot, or an empty string if there is none.
-
-    After a crash and a new boot, files that were not synchronized must be written again.
-    """
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
-        return ""
 
 
 def _source_file(index: FileIndex) -> SourceFile:

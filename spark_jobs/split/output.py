@@ -1,9 +1,10 @@
 """The output directory of a split, which appears as a whole or not at all.
 
 A job writes into a working directory beside the output directory. The working directory's name contains the digest of
-the job's inputs. A job that fails removes its working directory. A killed job leaves its working directory, and the
-next run of the same job continues in that directory. After all files are written and synchronized, a rename makes
-the working directory's part ``out`` the output directory.
+the job's inputs, and the identifier of the machine's boot. A job that fails removes its working directory. A killed job
+leaves its working directory, and the next run of the same job continues in that directory. After another boot the job
+begins anew, since a crash may have lost bytes of files that were not synchronized. After all files are written and
+synchronized, a rename makes the working directory's part ``out`` the output directory.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class OutputDirectory:
         self._overwrite = overwrite
         self._job = job
         self._base = f".{self.directory.name}.split-"
-        self._work = self.directory.parent / f"{self._base}{_FORMAT}-{job[:16]}"
+        self._work = self.directory.parent / f"{self._base}{_FORMAT}-{_boot_id()[:8]}-{job[:16]}"
         self._lock = -1
         self.finished: Manifest | None = None
         """The manifest that an earlier run of the same job published, so that the job need not run again. None: there
@@ -181,3 +182,11 @@ class OutputDirectory:
             with suppress(OSError):
                 os.close(self._lock)
             self._lock = -1
+
+
+def _boot_id() -> str:
+    """Return Linux's identifier of the machine's current boot, or an empty string if there is none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""

@@ -65,11 +65,7 @@ class Staging:
         return Path(self.path, "placement", f"{number:06}.json")
 
     def written(self, number: int) -> Path:
-        """Return the path of a marker file, which exists if a task has written range ``number`` to the output files.
-
-        The marker contains the identifier of the machine's boot. After another boot the range is written again, since
-        bytes that were not synchronized may be lost.
-        """
+        """Return the path of a marker file, which exists if a task has written range ``number`` to the output files."""
         return Path(self.path, "written", f"{number:06}")
 
     def binlog(self, output: str, number: int) -> Path:
@@ -144,17 +140,15 @@ class WriteRange:
     """A task that copies the bytes of a planned range to the files and offsets that the driver has chosen."""
 
     staging: Staging
-    boot: str
-    """The identifier of the machine's current boot. Ranges that were written before this boot are written again."""
 
     def __call__(self, wanted: Range) -> None:
         """Copy the bytes of a range to the output files, and save the table of their positions.
 
-        A range that has been written since the machine's boot is not written again. Raises OutputError when an output
-        cannot be written, and BinlogError when the source has changed since the plan.
+        A range that has been written is not written again. Raises OutputError when an output cannot be written, and
+        BinlogError when the source has changed since the plan.
         """
         marker = self.staging.written(wanted.number)
-        if marker.exists() and marker.read_text() == self.boot:
+        if marker.exists():
             return
         plan = RangePlan.load(self.staging.plan(wanted.number))
         placement: Placement = json.loads(self.staging.placement(wanted.number).read_bytes())
@@ -177,8 +171,8 @@ class WriteRange:
             ]
         )
         self._save_ranges(wanted.number, rows, plan.outputs)
-        with committed_by_task(marker) as written:
-            written.write(self.boot.encode())
+        with writing(marker):
+            marker.touch()
 
     def _save_ranges(self, number: int, rows: Ints, outputs: list[str]) -> None:
         names = pa.DictionaryArray.from_arrays(

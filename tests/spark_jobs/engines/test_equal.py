@@ -96,23 +96,44 @@ def test_damage_is_told_and_skipped_alike(source: Path, tmp_path: Path) -> None:
     assert skipped == measured([damaged], run_here, 20_000, on_corrupt="skip")
 
 
-def test_a_killed_split_goes_on_with_another_engine(source: Path, tmp_path: Path) -> None:
-    """The second engine takes over the working directory that the first left, and makes none of its plans again."""
-    options = SplitOptions(range_size=60_000, max_binlog_size=50_000)
-    split(source, tmp_path / "whole" / "out", run_here, options)
+def killed(source: Path, output: Path, options: SplitOptions) -> Path:
+    """Return the working directory of a split that was killed before it wrote the first range."""
+    left = output.parent / "left"
 
-    def first(function: Callable[[Any], Any], tasks: Sequence[Any], label: str, **given: Any) -> Any:
+    def run(function: Callable[[Any], Any], tasks: Sequence[Any], label: str, **given: Any) -> Any:
         if label == "writing":
             # A killed process would leave this directory.
-            (work,) = tmp_path.glob(".out.split-*")
-            shutil.copytree(work, tmp_path / "left" / work.name)
+            (work,) = output.parent.glob(".out.split-*")
+            shutil.copytree(work, left / work.name)
             raise InterruptedError
         return ThreadRunner(2)(function, tasks, label, **given)
 
     with pytest.raises(InterruptedError):
-        split(source, tmp_path / "out", first, options)
-    (left,) = (tmp_path / "left").iterdir()
-    left.rename(tmp_path / left.name)
+        split(source, output, run, options)
+    (work,) = left.iterdir()
+    return work.rename(output.parent / work.name)
+
+
+def test_a_split_killed_before_the_machine_crashed_begins_anew(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of the working directory were not synchronized, and may have lost bytes."""
+    options = SplitOptions(range_size=60_000, max_binlog_size=50_000)
+    split(source, tmp_path / "whole" / "out", run_here, options)
+    work = killed(source, tmp_path / "out", options)
+    for plan in (work / "plan").iterdir():
+        os.truncate(plan, plan.stat().st_size // 2)
+    monkeypatch.setattr("dumpfilter.spark_jobs.split.output._boot_id", lambda: "another boot")
+    split(source, tmp_path / "out", run_here, options)
+    assert different(contents(tmp_path / "out"), contents(tmp_path / "whole" / "out")) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["left", "out", "whole"]
+
+
+def test_a_killed_split_goes_on_with_another_engine(source: Path, tmp_path: Path) -> None:
+    """The second engine takes over the working directory that the first left, and makes none of its plans again."""
+    options = SplitOptions(range_size=60_000, max_binlog_size=50_000)
+    split(source, tmp_path / "whole" / "out", run_here, options)
+    killed(source, tmp_path / "out", options)
     plans = {path: path.stat().st_mtime_ns for path in tmp_path.glob(".out.split-*/plan/*.npz")}
     assert len(plans) > 5
 
