@@ -58,7 +58,7 @@ class Staging:
 
     def plan(self, number: int) -> Path:
         """Return the path of the file that says which bytes of range ``number`` go to which output."""
-        return Path(self.path, "plan", f"{number:06}.npz")
+        return Path(self.path, "plan", f"{number:06}.plan")
 
     def placement(self, number: int) -> Path:
         """Return the path of the file that says at which offsets of the output files range ``number`` is written."""

@@ -143,7 +143,7 @@ def test_the_command_is_killed(source: Path, tmp_path: Path, surroundings: dict[
 
 def test_ctrl_c(source: Path, tmp_path: Path, surroundings: dict[str, str]) -> None:
     with _command(source, tmp_path / "out", surroundings, "--spark-master", "local[2]") as process:
-        _until(process, tmp_path, ".out.split-*/plan/*.npz")
+        _until(process, tmp_path, ".out.split-*/plan/*.plan")
         os.killpg(process.pid, signal.SIGINT)
         said = process.communicate()[1]
     assert (process.returncode, b"Traceback" in said) == (130, False), said
