@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from dumpfilter.analyse.report.terminal import table, text
 from dumpfilter.analyse.report.text import utc
-from dumpfilter.analyse.split_set.manifest import BinlogPart, Manifest, NamedBinlog, Place
+from dumpfilter.analyse.split_set.manifest import BinlogPart, Manifest, NamedBinlog, Place, SourceFile
 from dumpfilter.base.printable import visible
 
 
@@ -20,7 +20,7 @@ def render_manifest(manifest: Manifest, binlogs: Iterable[NamedBinlog], console:
     console.print(
         text(
             f"split {_time(manifest.made)} from {source[0].name} to {source[-1].name} "
-            f"({len(source):,} files, {sum(one.size for one in source):,} bytes)"
+            f"({_count(source)}, {sum(one.size for one in source):,} bytes)"
         )
     )
     for one in binlogs:
@@ -42,7 +42,7 @@ def render_split(manifest: Manifest, output: Path, console: Console, *, already:
     """Print a table of the binlogs of a split. ``already`` tells that the split existed before this command."""
     nbytes = sum(each.size for each in manifest.source)
     done = "had been split" if already else "split"
-    is_by_schema = not any(each.rules for each in manifest.binlogs)
+    is_by_schema = all(each.schema_name is not None or each.rest for each in manifest.binlogs)
     figures = ("files", "bytes", "events", "transactions")
     rows = [
         (
@@ -54,8 +54,12 @@ def render_split(manifest: Manifest, output: Path, console: Console, *, already:
         for each in manifest.binlogs
     ]
     heads = (*(["schema"] if is_by_schema else []), "binlog set", *figures)
-    title = f"{len(manifest.source):,} files, {nbytes:,} bytes, {done} into {output}"
+    title = f"{_count(manifest.source)}, {nbytes:,} bytes, {done} into {output}"
     console.print(table(heads, rows, title=title, numbers=figures))
+
+
+def _count(files: Sequence[SourceFile]) -> str:
+    return f"{len(files):,} file{'' if len(files) == 1 else 's'}"
 
 
 def _about(one: NamedBinlog) -> str:
