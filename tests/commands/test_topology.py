@@ -234,6 +234,7 @@ def test_hold(bed: NotedBed) -> None:
 def test_check(bed: NotedBed) -> None:
     done = ask(bed, "check", "--timeout", "90s")
     assert (done.returncode, bed.asked) == (0, ["check 90 False"])
+    assert "--timeout: '90' is not a time" in ask(bed, "check", "--timeout", "90").stderr
     assert ask(bed, "check", "--timeout", "90s", "--running-only").returncode == 0
     assert bed.asked[1:] == ["check 90 True"]
 
@@ -259,7 +260,9 @@ def test_link(bed: NotedBed, options: list[str], asked: list[str]) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--rate", "fast"], "'fast' is not a rate"),
+        (["--rate", "fast"], "--rate: 'fast' is not a rate"),
+        (["--delay", "5"], "--delay: '5' is not a time"),
+        (["--cut", "--for", "5"], "--for: '5' is not a time"),
         (["--cut", "--heal"], "--cut stands beside --heal"),
         (["--cut-after", "1K", "--silence"], "--silence stands beside --cut-after"),
         (["--for", "1s"], "--for goes with --cut, --silence or --cut-after"),

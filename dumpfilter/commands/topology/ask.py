@@ -77,7 +77,7 @@ class WaitOptions(TopologyOptions):
     @property
     def limits(self) -> dict[str, float | bool]:
         """The options as arguments of the verb."""
-        return {"timeout": parse_time(self.timeout), "running_only": self.running_only}
+        return {"timeout": parse_time(self.timeout, option="--timeout"), "running_only": self.running_only}
 
 
 class WaitSettings(WaitOptions):
@@ -164,7 +164,7 @@ class LinkSettings(TopologyOptions):
         if self.duration and given in ([], ["--heal"]):
             raise OptionError("--for goes with --cut, --silence or --cut-after; give one of them")
         arguments: list[float | None] = (
-            [] if self.heal else [parse_time(self.duration) if self.duration else None]
+            [] if self.heal else [parse_time(self.duration, option="--for") if self.duration else None]
         )
         if self.cut_after:
             arguments.insert(0, parse_size(self.cut_after, option="--cut-after"))
@@ -178,10 +178,10 @@ class LinkSettings(TopologyOptions):
             return {"rate": None, "delay": 0.0, "jitter": 0.0}
         shape: dict[str, Any] = {}
         if self.rate:
-            shape["rate"] = None if self.rate == "none" else parse_rate(self.rate)
+            shape["rate"] = None if self.rate == "none" else parse_rate(self.rate, option="--rate")
         for name, written in (("delay", self.delay), ("jitter", self.jitter)):
             if written:
-                shape[name] = parse_time(written)
+                shape[name] = parse_time(written, option=f"--{name}")
         return shape
 
 

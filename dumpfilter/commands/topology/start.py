@@ -70,7 +70,7 @@ def up_command(named: TopologyArgument, place: TopologyOptions, given: UpSetting
     from dumpfilter.topology import topology_from
 
     read = topology_from(named.topology)
-    seconds = parse_time(given.timeout)
+    seconds = parse_time(given.timeout, option="--timeout")
     if given.detach:
         start_detached(named.topology, place.directory, timeout=given.timeout, keep=given.keep)
     else:
