@@ -4,6 +4,7 @@ and back.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -36,6 +37,9 @@ _LISTS = pb.Gaps.HIT_COUNT_FIELD_NUMBER - _FIRST_LIST + 1
 
 _SIGNED = pb.Gaps.RUN_FIRST_FIELD_NUMBER - _FIRST_LIST
 """The index of the packed list whose numbers have a sign."""
+
+_SOURCE = re.compile(rb".{8}|.{16}(?:[a-z_][a-z0-9_]{0,31})?", re.DOTALL)
+"""The bytes that may stand for a GTID source: MariaDB's domain and server id, or MySQL's UUID with a tag or none."""
 
 _KIND_NUMBERS = np.array([kind_number(kind) for kind in KINDS], np.int64)
 
@@ -99,7 +103,7 @@ def gaps_from_proto(message: pb.Gaps) -> GapColumns:
         and all(int(each.min(initial=0)) >= 0 for each in others)
         and int(source.max(initial=-1)) < len(message.source)
         and int(length.min(initial=1)) > 0
-        and all(len(key) == 8 or 16 <= len(key) <= 255 for key in message.source)
+        and all(map(_SOURCE.fullmatch, message.source))
     )
     if is_sound:
         # A run is told by its distance from the end of the run before.

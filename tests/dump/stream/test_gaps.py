@@ -211,6 +211,17 @@ def test_sums_that_exceed_64_bits_are_an_error(name: str) -> None:
         gaps_from_proto(message)
 
 
+@pytest.mark.parametrize(
+    "source", [b"short", bytes(16) + b"a:1,\nb", bytes(16) + b"\xff", bytes(16) + b"a" * 33]
+)
+def test_malformed_sources_do_not_get_into_a_relay_log(source: bytes) -> None:
+    message = pb.Gaps(source=[bytes(8), bytes(16), bytes(16) + b"tag_1"])
+    gaps_from_proto(message)
+    message.source.append(source)
+    with pytest.raises(StreamDamaged):
+        gaps_from_proto(message)
+
+
 def test_a_run_beyond_the_last_gtid_is_an_error() -> None:
     message = pb.Gaps(source=[bytes(16)], offset=[0], end=[500], runs=[1], hits=[0])
     message.run_source.append(0)
