@@ -55,11 +55,13 @@ class Reach:
         ``position``.
         """
         first = int(np.searchsorted(segment.txn_start, position)) if position > segment.start else 0
-        found = cls(set(np.unique(segment.txn_server[first:]).tolist()))
+        # np.unique takes some 30 µs for the single transaction of a live commit.
+        found = cls(set(segment.txn_server[first:].tolist()))
         source, number = segment.txn_source[first:], segment.txn_number[first:]
-        for each in np.unique(source[source >= 0]).tolist():
-            of_source = number[source == each]
-            found.add_run(each, int(of_source.min()), int(of_source.max()))
+        for each in set(source.tolist()):
+            if each >= 0:
+                of_source = number[source == each]
+                found.add_run(each, int(of_source.min()), int(of_source.max()))
         for each, low, high in segment.dropped.runs.tolist():
             found.add_run(each, low, high)
         return found
