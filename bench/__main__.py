@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from bench._common import Options, Report
+from dumpfilter.base.endings import ending_at_signals
 from dumpfilter.base.options.units import parse_size
 from dumpfilter.binlog.workload.generate import Style
 
@@ -81,7 +82,7 @@ def main() -> int:
         "--before",
         type=Path,
         metavar="DIRECTORY",
-        help="another checkout, measured beside this one (followers)",
+        help="a checkout to measure beside this one (followers, live)",
     )
     add("--followers", type=int, default=1000, help="slaves of followers and soak (1000)")
     add("--seconds", type=float, default=600, help="the time that soak takes (600)")
@@ -90,6 +91,10 @@ def main() -> int:
     unknown = set(options.names) - set(CLAIMS)
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
+    if options.before is not None and not (options.before / "dumpfilter").is_dir():
+        parser.error(
+            f"--before {options.before}: is no checkout of dumpfilter; name a directory with dumpfilter/"
+        )
     met = True
     for name in options.names or [name for name in CLAIMS if name not in ON_REQUEST]:
         met &= measure_families(name, options) if name in PER_FAMILY else measure(name, name, options)
@@ -97,4 +102,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with ending_at_signals():
+        sys.exit(main())

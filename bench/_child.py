@@ -23,6 +23,7 @@ _SPAWN = multiprocessing.get_context("spawn")
 _START_TIMEOUT = 600.0
 """The longest start of a master, seconds. The first one of a checkout compiles the kernels."""
 _END_TIMEOUT = 10.0
+_LOG_SHOWN = 2000
 
 PASSWORD = "replica"
 """The password of all users of a master."""
@@ -115,8 +116,11 @@ def master(
 
     With ``users``, which are the rules of each user's replicas, the master has a replication port.
     """
+    # Children import this module, and most of them need no client of servers.
+    from tests.mariadb import ENDS_WITH_CALLER
+
     with tempfile.TemporaryDirectory() as directory:
-        command = [sys.executable, "-m", "dumpfilter", "master", str(source), *options]
+        command = [*ENDS_WITH_CALLER, sys.executable, "-m", "dumpfilter", "master", str(source), *options]
         if users is not None:
             config = Path(directory, "master.toml")
             config.touch(0o600)
@@ -131,17 +135,23 @@ def master(
         for file in files:
             command += [f"--{file.name}", "0", f"--{file.name}-file", str(file)]
         environment = {**os.environ, "PYTHONPATH": str(tree)}
-        process = subprocess.Popen(
-            command, cwd=tree, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        log = Path(directory, "log")
+
+        def failed(how: str) -> SystemExit:
+            return SystemExit(f"dumpfilter master on {source} {how}:\n{log.read_text()[-_LOG_SHOWN:]}")
+
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command, cwd=tree, env=environment, stdout=subprocess.DEVNULL, stderr=output
+            )
         try:
             until(
                 lambda: process.poll() is not None or all(file.exists() for file in files),
                 time.monotonic() + _START_TIMEOUT,
-                lambda: SystemExit(f"dumpfilter master on {source} does not start"),
+                lambda: failed("does not start"),
             )
             if (code := process.poll()) is not None:
-                raise SystemExit(f"dumpfilter master on {source} ended with {code}")
+                raise failed(f"ended with {code}")
             yield Master(process.pid, *(int(file.read_text()) for file in files))
         finally:
             process.terminate()

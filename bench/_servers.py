@@ -19,6 +19,7 @@ from dumpfilter.base.errors import ServerMissing
 from dumpfilter.binlog.workload.generate import GeneratedSet
 from dumpfilter.testbed.servers import Family, Program, Server, find_program
 from dumpfilter.testbed.servers.programs import command_in
+from tests.mariadb import spawn_bound
 
 _COMMON = ("--innodb-buffer-pool-size=64M", "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1")
 _OWN: dict[Family, tuple[str, ...]] = {
@@ -87,7 +88,9 @@ def running(
     options = (*_COMMON, *_OWN[family], *options)
     with tempfile.TemporaryDirectory(prefix="server-", dir=OUT.absolute()) as directory:
         place = Path(directory, "server")
-        server = RealServer(program_of(family), place, name=family, server_id=server_id, options=options)
+        server = RealServer(
+            program_of(family), place, name=family, server_id=server_id, options=options, spawn=spawn_bound
+        )
         if made is not None:
             server.serve(made)
         try:

@@ -9,15 +9,26 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dumpfilter.testbed.servers import find_program, free_port
+from dumpfilter.testbed.servers import Process, find_program, free_port
 from dumpfilter.testbed.servers.dialect import DIALECTS
+from dumpfilter.testbed.servers.server import spawn_here
 from dumpfilter.testbed.servers.template import make_data
 from tests.binlog_tools import local_load_directory
 
 USER = getpass.getuser()
 """The server's system user. A plain user cannot give the data directory to another user."""
+
+
+ENDS_WITH_CALLER = ("setpriv", "--pdeathsig", "KILL")
+"""The beginning of a command line whose process the kernel kills when the thread ends that started the process."""
+
+
+def spawn_bound(command: Sequence[str], environment: Mapping[str, str]) -> Process:
+    """Start a process that ends with the calling thread, even if this process is killed."""
+    return spawn_here([*ENDS_WITH_CALLER, *command], environment)
 
 
 @functools.cache

@@ -24,9 +24,9 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.filter.rules import RuleKind, parse_option
 from dumpfilter.testbed.servers import Account, Program, Server, SourceAddress, find_program, free_port
 from dumpfilter.testbed.servers.dialect import identifier, quoted, sql_value
-from dumpfilter.testbed.servers.server import ADDRESS, Process, spawn_here
+from dumpfilter.testbed.servers.server import ADDRESS, Process, Spawn
 from dumpfilter.testbed.values import Place
-from tests.mariadb import USER
+from tests.mariadb import USER, spawn_bound
 
 MYSQL_ROOT = Path(os.environ["DUMPFILTER_MYSQL_ROOT"]) if os.environ.get("DUMPFILTER_MYSQL_ROOT") else None
 """The file system with MySQL, or None where only MariaDB can be asked."""
@@ -103,7 +103,13 @@ class RealServer(Server):
     """A server of the testbed. Its statements share a connection of root, whose errors are PyMySQL's."""
 
     def __init__(
-        self, program: Program, directory: Path, server_id: int, *options: str, port: int = 0, **more: Any
+        self,
+        program: Program,
+        directory: Path,
+        server_id: int,
+        *options: str,
+        port: int = 0,
+        spawn: Spawn = spawn_bound,
     ) -> None:
         own = _OPTIONS[program.family]
         if any(option.startswith("--gtid-mode") for option in options):
@@ -115,7 +121,7 @@ class RealServer(Server):
             server_id=server_id,
             options=(*own, *options),
             port=port,
-            **more,
+            spawn=spawn,
         )
         self._connection: Any = None
 
@@ -307,7 +313,7 @@ class OtherMariaDb(RealServer):
 
     def _spawn_inside(self, command: Sequence[str], environment: Mapping[str, str]) -> Process:
         environment = {name: value for name, value in environment.items() if name != "TMPDIR"}
-        return spawn_here(["chroot", str(self._root), *map(self._inside, command)], environment)
+        return spawn_bound(["chroot", str(self._root), *map(self._inside, command)], environment)
 
     def _make_data(self, directory: Path) -> None:
         command = ["chroot", str(self._root), "mariadb-install-db", "--no-defaults", f"--user={USER}"]
