@@ -543,7 +543,7 @@ class Fleet:
 
 @contextmanager
 def fleet(job: Job) -> Iterator[Fleet]:
-    """Run the slaves of a job in several processes. Each process has slaves of all ways of life."""
+    """Run the slaves of a job in several processes, which take the slaves' numbers by turns."""
     with ExitStack() as stack:
         parts = [replace(job, numbers=job.numbers[part::_PROCESSES]) for part in range(_PROCESSES)]
         yield Fleet([stack.enter_context(Child(living, part)) for part in parts])

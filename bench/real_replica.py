@@ -146,11 +146,12 @@ def run(report: Report, options: Options) -> None:
         report.row(name, cost.receiver, text)
         for what in ("wire", "source", "seconds"):
             report.values[f"{name}, {what}"] = round(getattr(cost, what), 6)
-    everything, quarter = medians["everything, first"], medians["a quarter, first"]
-    report.limit("a quarter: receiver", quarter.receiver / real.receiver, 0.5)
-    report.limit("a quarter: bytes", quarter.wire / real.wire, 0.4)
-    report.limit("everything: source", everything.source / real.source, 1.5)
-    report.limit("a quarter: source", quarter.source / real.source, 1.0)
+    for state in ("first", "indexed"):
+        everything, quarter = medians[f"everything, {state}"], medians[f"a quarter, {state}"]
+        report.limit(f"a quarter, {state}: receiver", quarter.receiver / real.receiver, 0.5)
+        report.limit(f"a quarter, {state}: bytes", quarter.wire / real.wire, 0.4)
+        report.limit(f"everything, {state}: source", everything.source / real.source, 1.5)
+        report.limit(f"a quarter, {state}: source", quarter.source / real.source, 1.0)
     report.note(
         "in brackets: the ratio to the real source, which sends everything, whatever the replica's filter is"
     )
