@@ -29,7 +29,12 @@ def test_a_server_ends_when_its_process_is_killed() -> None:
     ) as caller:
         assert caller.stdout is not None
         server = psutil.Process(int(caller.stdout.readline()))
-        assert server.is_running()
+        # Before the program runs, the kernel does not yet know that it ends with its caller.
+        until(
+            lambda: server.name() == "sleep",
+            time.monotonic() + 30,
+            lambda: AssertionError("the program does not start"),
+        )
         caller.kill()
 
     def has_ended() -> bool:
