@@ -164,8 +164,10 @@ def _insert(reader: StatementReader, begin: Token) -> StatementFacts:
 def _update(reader: StatementReader, begin: Token, ctes: frozenset[str] = frozenset()) -> StatementFacts:
     reader.accept_all("LOW_PRIORITY", "IGNORE")
     unknown = StatementFacts(K.UPDATE)
-    # In MariaDB, FOR PORTION OF may stand between a single table and SET.
-    found = read_references(reader, ctes, "SET", "FOR")
+    found = read_references(reader, ctes, "SET")
+    # In MariaDB, FOR PORTION OF may stand between a single table and SET. In a list of tables, FOR stands in NEXT VALUE
+    # FOR, and the list is not read to its end.
+    found.is_read |= len(found.top) == 1 and bool(reader.accept("FOR"))
     reader.note_update(found.top)
     if not found.is_read:
         return unknown
