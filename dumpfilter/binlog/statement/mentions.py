@@ -137,7 +137,7 @@ class BodyReader(StatementReader):
     # The names.
 
     def note_table(self, name: TableName) -> None:
-        if name.database is not None or name.table.upper() != "DUAL":
+        if not _is_dual(name):
             self._tables[name] = None
 
     def note_cte(self, name: str) -> None:
@@ -183,7 +183,9 @@ class BodyReader(StatementReader):
         is_first = len(self._levels) == 1 and self.first_list is None
         found = read_references(self)
         if is_first:
-            self.first_list = tuple(name for name, _ in found.top if name.database != "")
+            self.first_list = tuple(
+                name for name, _ in found.top if name.database != "" and not _is_dual(name)
+            )
 
     def note_sequence(self) -> None:
         if (sequence := self.name()) is not None:
@@ -200,7 +202,7 @@ class BodyReader(StatementReader):
         self.accept("=")
         if word == "ENGINE":
             self.engine = self.engine or self.token.value.upper()
-        elif self.accept("("):
+        elif self.accept("(") and not self.sees("(", *QUERY):
             self.merged = self.names() or ()
 
     def note_query(self, word: str) -> None:
@@ -218,11 +220,17 @@ class BodyReader(StatementReader):
             self.note_sequence()
 
 
+def _is_dual(name: TableName) -> bool:
+    return name.database is None and name.table.upper() == "DUAL"
+
+
 def _statement(reader: BodyReader, begin: Token, before: str) -> None:
     if begin.word == "UPDATE" and before == "KEY":
         reader.note_duplicates()
     elif before in _NOT_A_VERB_AFTER or (begin.word in _ALSO_FUNCTIONS and reader.sees("(")):
         return
+    elif begin.word == "REPLACE" and reader.sees("AS", *QUERY):
+        return  # CREATE TABLE … REPLACE SELECT
     elif reader.nest():
         STATEMENTS[begin.word](reader, begin)
         reader.unnest()

@@ -6,7 +6,7 @@ import pytest
 
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.facts import read_facts, statement_facts
-from dumpfilter.binlog.statement.statement import Change, Thing, Verb
+from dumpfilter.binlog.statement.statement import Change, StatementKind, Thing, Verb
 from tests.analyse.lint.made import query
 
 
@@ -89,6 +89,24 @@ def test_foreign_keys_of_other_engines_are_ignored() -> None:
 def test_foreign_keys_of_the_default_engine_count(text: str) -> None:
     found = read_facts(text)
     assert found.body.parents == (TableName(None, "p"),)
+
+
+@pytest.mark.parametrize("following", ["SELECT * FROM b", "AS SELECT * FROM b", "TABLE b", "(SELECT * FROM b)"])
+def test_replace_before_a_query_is_no_statement(following: str) -> None:
+    found = read_facts(f"CREATE TABLE a (i INT PRIMARY KEY) REPLACE {following}")
+    assert found.kind is StatementKind.CREATE_TABLE_SELECT
+    assert (found.body.tables, found.body.writes) == ((TableName(None, "b"),), ())
+
+
+def test_a_union_of_queries_is_no_merge_table() -> None:
+    found = read_facts("CREATE TABLE a (SELECT i FROM b) UNION (SELECT i FROM c)")
+    assert (found.merged, found.body.tables) == ((), (TableName(None, "b"), TableName(None, "c")))
+    found = read_facts("CREATE TABLE a (i INT) ENGINE=MERGE UNION=(b, d.c)")
+    assert found.merged == (TableName(None, "b"), TableName("d", "c"))
+
+
+def test_a_view_of_dual_changes_no_table() -> None:
+    assert read_facts("CREATE VIEW a AS SELECT 1 FROM DUAL").body.changed == ()
 
 
 def test_body_is_a_name_except_behind_package() -> None:
