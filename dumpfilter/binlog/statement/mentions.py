@@ -44,6 +44,9 @@ remembered_mentions = functools.lru_cache(4096)(mentions)
 class BodyReader(StatementReader):
     """The scanner of a statement, which collects the names in its text."""
 
+    most_nested = 50
+    """A level takes up to nine calls here, and Python's stack has room for a thousand."""
+
     def __init__(self, text: str, family: Family) -> None:
         super().__init__(text, family)
         self.engine = ""

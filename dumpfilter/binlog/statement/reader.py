@@ -154,6 +154,8 @@ class StatementReader(TokenReader):
     collects the names.
     """
 
+    most_nested = MOST_NESTED
+
     def __init__(self, text: str, family: Family) -> None:
         super().__init__(text, dialect=BINLOG[family], most=MOST_TOKENS)
         self.family: Family = family
@@ -161,7 +163,7 @@ class StatementReader(TokenReader):
 
     def nest(self) -> bool:
         """Enter one more level of nesting, or return False at the limit. :meth:`unnest` leaves the level."""
-        if self._nested == MOST_NESTED:
+        if self._nested == self.most_nested:
             return False
         self._nested += 1
         return True
