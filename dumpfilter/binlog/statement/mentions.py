@@ -15,7 +15,7 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.parse import STATEMENTS
 from dumpfilter.binlog.statement.reader import StatementReader
-from dumpfilter.binlog.statement.references import QUERY, read_references
+from dumpfilter.binlog.statement.references import AFTER_NAME, QUERY, read_references
 from dumpfilter.binlog.statement.statement import Change, Mentions
 from dumpfilter.binlog.statement.tokens import Token, TokenKind
 
@@ -183,12 +183,26 @@ class BodyReader(StatementReader):
 
     def note_list(self) -> None:
         """Parse the tables of a FROM clause, after the word FROM, and record them."""
-        is_first = len(self._levels) == 1 and self.first_list is None
-        found = read_references(self)
+        depth = len(self._levels)
+        is_first = depth == 1 and self.first_list is None
+        names: list[TableName] = []
+        while True:
+            found = read_references(self)
+            names += (name for name, _ in found.top if name.database != "" and not _is_dual(name))
+            # The parser of FROM clauses stops at a query in two pairs of parentheses, or after it.
+            if len(self._levels) > depth and self.nest():
+                while len(self._levels) > depth and not self.at_end:
+                    self.skip()
+                self.unnest()
+            if self._last.value != ")":
+                break
+            self.accept("AS")
+            if self.token.is_name and self.token.word not in AFTER_NAME:
+                self.advance()
+            if not self.accept(","):
+                break
         if is_first:
-            self.first_list = tuple(
-                name for name, _ in found.top if name.database != "" and not _is_dual(name)
-            )
+            self.first_list = tuple(names)
 
     def note_sequence(self) -> None:
         if (sequence := self.name()) is not None:
@@ -230,7 +244,9 @@ def _is_dual(name: TableName) -> bool:
 def _statement(reader: BodyReader, begin: Token, before: str) -> None:
     if begin.word == "UPDATE" and before == "KEY":
         reader.note_duplicates()
-    elif before in _NOT_A_VERB_AFTER or (begin.word in _ALSO_FUNCTIONS and reader.sees("(")):
+    elif before in _NOT_A_VERB_AFTER and begin.word != "WITH":
+        return
+    elif begin.word in _ALSO_FUNCTIONS and reader.sees("("):
         return
     elif begin.word == "REPLACE" and reader.sees("AS", *QUERY):
         return  # CREATE TABLE … REPLACE SELECT

@@ -49,6 +49,9 @@ def spelled(name: TableName) -> str:
         ("SELECT a.i FROM a JOIN b ON a.i = @for, c UNION SELECT @from, i FROM e", "a b c e"),
         ("SELECT a.i FROM a JOIN b ON a.lock = b.for, c", "a b c"),
         ("ALTER TABLE a EXCHANGE PARTITION p WITH TABLE b", "a b"),
+        ("SELECT * FROM ((SELECT i FROM a) UNION (SELECT i FROM b)) AS x, c, ((SELECT 1)) y, e", "a b c e"),
+        ("SELECT * FROM a WHERE i IN (SELECT i FROM b USE INDEX (i)), c", "a b"),
+        ("CREATE PROCEDURE p() BEGIN DECLARE c CURSOR FOR WITH q AS (SELECT 1 FROM a) SELECT * FROM q; END", "a"),
         ("CREATE TABLE c (i INT REFERENCES p (i) ON UPDATE CASCADE) SELECT * FROM z", "c z"),
     ],
 )
@@ -129,6 +132,7 @@ def test_parents() -> None:
         "DELETE a FROM (",
         "SELECT * FROM a USE INDEX (",
         "SELECT * FROM (SELECT 1) a (",
+        "SELECT * FROM ((SELECT 1) UNION ",
     ],
 )
 def test_deep_nesting_is_read_to_the_end(part: str) -> None:
