@@ -68,14 +68,18 @@ def collation_of(names: NameRules) -> Collation:
     if names.family == "mariadb":
         return _collation_of_weights(names.collation, is_lower=bool(names.lower_case_table_names))
     if names.lower_case_table_names:
-        return Collation(lower_case, lower_case, lower_case, str, lower_case)
+        return Collation(lower_case, lower_case, lower_case, str, _lower_character)
     return Collation(str, str, str, _bytes_as_characters, str)
 
 
 def lower_case(name: str) -> str:
     """Return a name in lower case as MySQL does it: one character for each character. Accents stay."""
+    return "".join(map(_lower_character, name))
+
+
+def _lower_character(character: str) -> str:
     # Some results of str.lower() are longer than one character.
-    return "".join(lower if len(lower := character.lower()) == 1 else character for character in name)
+    return lower if len(lower := character.lower()) == 1 else character
 
 
 def _bytes_as_characters(text: str) -> str:
@@ -84,17 +88,18 @@ def _bytes_as_characters(text: str) -> str:
 
 def _collation_of_weights(names: NameCollation, *, is_lower: bool) -> Collation:
     """Return the comparison of MariaDB. Table names compare by weights, and database names by bytes."""
-    weights = _weights(names)
+    # Filters are pickled, and pickle cannot store a function that is defined inside another one.
+    table, unit = (functools.partial(one, names) for one in (_table_key, _unit_key))
+    return Collation(str.lower if is_lower else str, str, table, str, unit)
 
-    def table(name: str) -> Hashable:
-        key = "".join(weights.get(character, character) for character in name)
-        if names is NameCollation.GENERAL_CI:
-            return len(name.encode("utf-8", "surrogateescape")), key
-        return key
 
-    return Collation(
-        str.lower if is_lower else str, str, table, str, lambda character: weights.get(character, character)
-    )
+def _table_key(names: NameCollation, name: str) -> Hashable:
+    key = weight(name, names)
+    return (len(name.encode("utf-8", "surrogateescape")), key) if names is NameCollation.GENERAL_CI else key
+
+
+def _unit_key(names: NameCollation, character: str) -> str:
+    return _weights(names).get(character, character)
 
 
 _NOT_IN_NAMES = re.compile("[\U00010000-\U0010ffff]")

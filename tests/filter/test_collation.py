@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -126,3 +128,13 @@ def test_weights_with_accents_are_upper_case(character: str) -> None:
 def test_a_setting_that_there_is_not() -> None:
     with pytest.raises(OptionError, match="lower_case_table_names=3"):
         collation_of(NameRules("mariadb", NEW, 3))
+
+
+@pytest.mark.parametrize(
+    "names", [NameRules("mysql"), NameRules("mysql", lower_case_table_names=1), NameRules("mariadb")]
+)
+def test_a_filter_can_be_pickled(names: NameRules) -> None:
+    made = Filter.from_options(["--replicate-do-table=d.t", "--replicate-wild-do-table=e.%"], names=names)
+    again = pickle.loads(pickle.dumps(made))
+    for database, table in (("d", "t"), ("d", "u"), ("e", "t")):
+        assert again.decide_rows(database, table) == made.decide_rows(database, table)
