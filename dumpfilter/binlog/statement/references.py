@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.reader import StatementReader
+from dumpfilter.binlog.statement.tokens import TokenKind
 
 DERIVED = TableName("", "*")
 """The name under which a derived table (a subquery in a FROM clause) is listed.
@@ -26,11 +27,12 @@ AFTER_NAME = (
     | {"TABLESAMPLE", "QUALIFY"}
 )
 """The keywords that can follow a table's name in a FROM or UPDATE clause and are no alias."""
-_AFTER_EXPRESSION = (
-    *(",", ")", "}", ";", "SET", "WHERE", "GROUP", "ORDER", "LIMIT", "HAVING", "RETURNING"),
-    *("UNION", "FOR", "LOCK", "INTO", "UPDATE"),
+_AFTER_EXPRESSION = frozenset(
+    {",", ")", "}", ";", "SET", "WHERE", "GROUP", "ORDER", "LIMIT", "HAVING", "RETURNING"}
+    | {"UNION", "FOR", "LOCK", "INTO", "UPDATE"}
 )
 """The symbols and reserved words that end the condition of a join. UPDATE stands in ON DUPLICATE KEY UPDATE."""
+_SYMBOL = TokenKind.SYMBOL
 QUERY = ("SELECT", "WITH", "VALUES", "TABLE")
 """The words with which a query begins."""
 
@@ -166,19 +168,21 @@ def _add(reader: StatementReader, found: References, name: TableName, ctes: froz
 def _expression(reader: StatementReader, found: References) -> bool:
     depth = 0
     while not reader.at_end:
-        if reader.accept("@", "."):
+        token = reader.token
+        word = token.value if token.kind is _SYMBOL else token.word
+        if word in ("@", "."):
+            reader.advance()
             reader.advance()  # Such a name need not be quoted if it is a reserved word: @for, b.lock.
             continue
         if depth == 0:
-            if reader.sees(*_AFTER_EXPRESSION):
-                return False
-            if reader.accept("LEFT", "RIGHT"):
+            if word in ("LEFT", "RIGHT"):
+                reader.advance()
                 if not reader.sees("("):
                     return True
                 continue
-            if reader.token.word in _JOINS:
+            if word in _AFTER_EXPRESSION or word in _JOINS:
                 return False
-        if reader.token.word in ("SELECT", "TABLE"):
+        if word in ("SELECT", "TABLE"):
             found.whole = False
         depth += reader.skip()
     return False
