@@ -66,6 +66,8 @@ class BodyReader(StatementReader):
         self._tables: dict[TableName, None] = {}
         self._writes: dict[tuple[TableName, Change], None] = {}
         self._changed: dict[tuple[TableName, Change], None] = {}
+        self._inserted: tuple[TableName, ...] = ()
+        """The table of the INSERT that the scanner has met last."""
         self._functions: dict[TableName, None] = {}
         self._parents: dict[TableName, None] = {}
         self._sequences: dict[TableName, None] = {}
@@ -147,6 +149,9 @@ class BodyReader(StatementReader):
         self._ctes.add(name)
 
     def note_writes(self, names: Iterable[TableName], *changes: Change) -> None:
+        names = tuple(names)
+        if Change.INSERT in changes:
+            self._inserted = names
         for name in names:
             self._tables[name] = None
             for change in changes:
@@ -178,8 +183,8 @@ class BodyReader(StatementReader):
         }
 
     def note_duplicates(self) -> None:
-        """Record that ON DUPLICATE KEY UPDATE also updates rows of the tables that the text inserts into."""
-        self.note_writes([name for name, change in self._writes if change is Change.INSERT], Change.UPDATE)
+        """Record that ON DUPLICATE KEY UPDATE also updates rows of the table that the INSERT before it names."""
+        self.note_writes(self._inserted, Change.UPDATE)
 
     def note_list(self) -> None:
         """Parse the tables of a FROM clause, after the word FROM, and record them."""

@@ -51,7 +51,10 @@ def spelled(name: TableName) -> str:
         ("ALTER TABLE a EXCHANGE PARTITION p WITH TABLE b", "a b"),
         ("SELECT * FROM ((SELECT i FROM a) UNION (SELECT i FROM b)) AS x, c, ((SELECT 1)) y, e", "a b c e"),
         ("SELECT * FROM a WHERE i IN (SELECT i FROM b USE INDEX (i)), c", "a b"),
-        ("CREATE PROCEDURE p() BEGIN DECLARE c CURSOR FOR WITH q AS (SELECT 1 FROM a) SELECT * FROM q; END", "a"),
+        (
+            "CREATE PROCEDURE p() BEGIN DECLARE c CURSOR FOR WITH q AS (SELECT 1 FROM a) SELECT * FROM q; END",
+            "a",
+        ),
         ("CREATE TABLE c (i INT REFERENCES p (i) ON UPDATE CASCADE) SELECT * FROM z", "c z"),
     ],
 )
@@ -64,6 +67,10 @@ def test_tables(text: str, tables: str) -> None:
     ("text", "writes"),
     [
         ("INSERT INTO a SELECT * FROM b ON DUPLICATE KEY UPDATE i = 1", {("a", "INSERT"), ("a", "UPDATE")}),
+        (
+            "INSERT a VALUES (1); INSERT b VALUES (1) ON DUPLICATE KEY UPDATE i = 1",
+            {("a", "INSERT"), ("b", "INSERT"), ("b", "UPDATE")},
+        ),
         ("REPLACE a VALUES (1)", {("a", "INSERT"), ("a", "DELETE")}),
         ("UPDATE a JOIN b SET a.i = 1", {("a", "UPDATE"), ("b", "UPDATE")}),
         ("DELETE FROM a WHERE i IN (SELECT i FROM b)", {("a", "DELETE")}),
