@@ -89,7 +89,8 @@ def _bytes_as_characters(text: str) -> str:
 def _collation_of_weights(names: NameCollation, *, is_lower: bool) -> Collation:
     """Return the comparison of MariaDB. Table names compare by weights, and database names by bytes."""
     # Filters are pickled, and pickle cannot store a function that is defined inside another one.
-    table, unit = (functools.partial(one, names) for one in (_table_key, _unit_key))
+    table = functools.partial(_table_key, names)
+    unit = functools.partial(_unit_key, names)
     return Collation(str.lower if is_lower else str, str, table, str, unit)
 
 

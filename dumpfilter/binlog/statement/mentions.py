@@ -249,15 +249,17 @@ def _is_dual(name: TableName) -> bool:
 def _statement(reader: BodyReader, begin: Token, before: str) -> None:
     if begin.word == "UPDATE" and before == "KEY":
         reader.note_duplicates()
-    elif before in _NOT_A_VERB_AFTER and begin.word != "WITH":
-        return
-    elif begin.word in _ALSO_FUNCTIONS and reader.sees("("):
-        return
-    elif begin.word == "REPLACE" and reader.sees("AS", *QUERY):
-        return  # CREATE TABLE … REPLACE SELECT
-    elif reader.nest():
+    elif not _is_other(reader, begin.word, before) and reader.nest():
         STATEMENTS[begin.word](reader, begin)
         reader.unnest()
+
+
+def _is_other(reader: BodyReader, word: str, before: str) -> bool:
+    """Tell whether a word that can begin a statement is a function, or a part of another statement."""
+    if word == "REPLACE" and reader.sees("AS", *QUERY):
+        return True  # CREATE TABLE … REPLACE SELECT
+    is_function = word in _ALSO_FUNCTIONS and reader.sees("(")
+    return is_function or (before in _NOT_A_VERB_AFTER and word != "WITH")
 
 
 def _from(reader: BodyReader, begin: Token, before: str) -> None:

@@ -91,7 +91,9 @@ def test_foreign_keys_of_the_default_engine_count(text: str) -> None:
     assert found.body.parents == (TableName(None, "p"),)
 
 
-@pytest.mark.parametrize("following", ["SELECT * FROM b", "AS SELECT * FROM b", "TABLE b", "(SELECT * FROM b)"])
+@pytest.mark.parametrize(
+    "following", ["SELECT * FROM b", "AS SELECT * FROM b", "TABLE b", "(SELECT * FROM b)"]
+)
 def test_replace_before_a_query_is_no_statement(following: str) -> None:
     found = read_facts(f"CREATE TABLE a (i INT PRIMARY KEY) REPLACE {following}")
     assert found.kind is StatementKind.CREATE_TABLE_SELECT

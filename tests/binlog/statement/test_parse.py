@@ -315,7 +315,9 @@ def test_the_global_table_list(text: str, listed: str, whole: bool) -> None:
 def test_a_list_that_is_not_read_to_its_end_is_unknown() -> None:
     found = parse_statement("UPDATE a JOIN b ON a.i = NEXT VALUE FOR s JOIN c SET c.j = 1", "mariadb")
     assert (found.updated, found.listed, found.objects) == (None, None, None)
-    found = parse_statement("UPDATE a FOR PORTION OF p FROM '2026-01-01' TO '2026-02-01' SET i = 1", "mariadb")
+    found = parse_statement(
+        "UPDATE a FOR PORTION OF p FROM '2026-01-01' TO '2026-02-01' SET i = 1", "mariadb"
+    )
     assert found.updated == (names("a"),)
 
 
