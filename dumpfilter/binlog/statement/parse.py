@@ -281,6 +281,9 @@ def _definition(reader: StatementReader, begin: Token) -> StatementFacts:
     about: _About = {}
     if what == "INDEX":
         about = {"verb": Verb.ALTER, "thing": Thing.TABLE}
+    elif is_body and verb is Verb.CREATE:
+        # The body needs its package (MariaDB's error 1305).
+        about = {"verb": Verb.ALTER, "thing": Thing.PACKAGE}
     elif thing is not Thing.OTHER and not is_body:
         about = {
             "verb": verb,

@@ -293,6 +293,14 @@ def test_each_trap_has_its_warning(code: str, events: tuple[str, ...], wrong: st
             ["ignore-db=shop"],
         ),
         (
+            1305,
+            (
+                "hr: CREATE PACKAGE hr.k AS PROCEDURE p; END",
+                "hr: CREATE PACKAGE BODY k AS PROCEDURE p AS BEGIN NULL; END; END",
+            ),
+            ["rewrite-db=hr->shop"],
+        ),
+        (
             1049,
             (
                 *(":CREATE DATABASE logs", ":DROP DATABASE logs"),
