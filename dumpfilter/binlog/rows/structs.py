@@ -17,7 +17,7 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.row_walk import NULL
 from dumpfilter.binlog.rows.table import Column
 from dumpfilter.binlog.rows.texts import NO_DOCUMENTS, CellError, CellTexts, Documents, StyledColumns
-from dumpfilter.binlog.rows.typed import column_type, typed_values
+from dumpfilter.binlog.rows.typed import check_text_size, column_type, typed_values
 
 Int64 = npt.NDArray[np.int64]
 
@@ -27,10 +27,6 @@ MAP_TYPE = pa.map_(pa.string(), pa.string())
 A column without a name in the binlog has the name ``@1``, ``@2`` and so on, as in ``mysqlbinlog -v``. A value is text,
 or null for NULL. A column that the row image lacks has no entry.
 """
-
-
-MOST_TEXT = (1 << 31) - 1
-"""The maximum size of the text in an Arrow array of strings, bytes."""
 
 
 class Images(NamedTuple):
@@ -89,9 +85,10 @@ class Images(NamedTuple):
         """Return the text of each cell, or null for NULL. Raises CellError."""
         made = CellTexts(self.data, self.start, self.length, self.column, self.styled, self.documents)
         text, at = made.joined()
-        if text.size > MOST_TEXT:
-            what = f"the values of the rows have {text.size} bytes, more than {MOST_TEXT}"
-            raise CellError(0, BinlogUnsupported(what))
+        try:
+            check_text_size(text.size)
+        except BinlogUnsupported as error:
+            raise CellError(0, error) from error
         null = self.length == NULL
         valid = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
         return pa.StringArray.from_buffers(

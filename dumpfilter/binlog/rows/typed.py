@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dumpfilter.base.errors import BinlogUnsupported
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.rows.charsets import BINARY, charset_of
@@ -22,6 +23,8 @@ from dumpfilter.binlog.rows.values import uncompressed_value
 Bytes = npt.NDArray[np.uint8]
 Int64 = npt.NDArray[np.int64]
 
+MOST_TEXT = (1 << 31) - 1
+"""The maximum size of all values in an Arrow array of strings or of binary values, bytes."""
 MOST_DIGITS = 38
 """The maximum number of digits of a decimal in Spark and in Arrow's decimal128. A DECIMAL of MySQL has up to 65."""
 
@@ -110,6 +113,12 @@ def common_type(first: pa.DataType, second: pa.DataType) -> pa.DataType:
     return pa.decimal128(digits, max(scales)) if digits <= MOST_DIGITS else pa.string()
 
 
+def check_text_size(size: int) -> None:
+    """Raise BinlogUnsupported if values that have ``size`` bytes together do not fit into one Arrow array."""
+    if size > MOST_TEXT:
+        raise BinlogUnsupported(f"the values of the rows have {size} bytes, more than {MOST_TEXT}")
+
+
 def struct_of(tables: Iterable[tuple[Table, Family]]) -> pa.StructType:
     """Return a struct type with the columns of all given versions of one table.
 
@@ -145,7 +154,8 @@ def typed_values(data: Bytes, start: Int64, length: Int64, column: Column) -> pa
 
     ``start`` and ``length`` are the byte ranges of the cells in ``data``; a negative length is NULL. Dates that no
     calendar has, such as ``0000-00-00``, and dates of the year 0 become null. Types that become text, and DECIMAL, are
-    not handled here. Raises BinlogCorrupt for malformed values of MariaDB's compressed columns.
+    not handled here. Raises BinlogCorrupt for malformed values of MariaDB's compressed columns, and BinlogUnsupported
+    for more than :data:`MOST_TEXT` bytes of values.
     """
     kind = column.type
     null = length < 0
@@ -253,6 +263,7 @@ def _binary(data: Bytes, start: Int64, length: Int64, column: Column) -> pa.Arra
             None if size < 0 else uncompressed_value(data[at : at + size].tobytes())
             for at, size in zip(start.tolist(), length.tolist(), strict=True)
         ]
+        check_text_size(sum(len(one) for one in raw if one is not None))
         return pa.array(raw, pa.binary())
     null = length < 0
     size = np.where(null, 0, length)
@@ -261,6 +272,7 @@ def _binary(data: Bytes, start: Int64, length: Int64, column: Column) -> pa.Arra
         np.where(null, 0, np.maximum(size, char_length(column.metadata))) if column.type == T.STRING else size
     )
     at = np.concatenate([[0], np.cumsum(room)])
+    check_text_size(int(at[-1]))
     text = np.zeros(at[-1], np.uint8)
     # Byte k of the values, one after the other, comes from this offset in the data.
     behind = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)

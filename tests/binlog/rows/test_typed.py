@@ -16,8 +16,8 @@ from dumpfilter.base.errors import BinlogUnsupported
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.rows import ChangedRows, Column, RowImageReader, Table, describe_table
-from dumpfilter.binlog.rows.typed import common_type, struct_of, with_names
+from dumpfilter.binlog.rows import ChangedRows, Column, RowImageReader, Table, describe_table, typed
+from dumpfilter.binlog.rows.typed import common_type, struct_of, typed_values, with_names
 from dumpfilter.binlog.rows_events import decode_table_map
 from tests.binlog.rows.recorded import NAMES, RecordedEvent, events, read
 
@@ -100,6 +100,22 @@ def compare(image: dict[str, Any] | None, texts: dict[str, str | None] | None, s
         else:
             assert as_text(value, kind, text) == text
     return len(texts)
+
+
+def test_binary_values_that_are_too_large_for_an_array_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The binlog leaves out zero bytes at the end of BINARY, and MariaDB compresses rows, so that few bytes suffice."""
+    column = Column("a", T.STRING, T.STRING << 8 | 255, nullable=True)
+    start, length, data = np.zeros(4, np.int64), np.array([1, 0, -1, 1]), np.ones(1, np.uint8)
+    monkeypatch.setattr(typed, "MOST_TEXT", 3 * 255)
+    assert [value and len(value) for value in typed_values(data, start, length, column).to_pylist()] == [
+        255,
+        255,
+        None,
+        255,
+    ]
+    monkeypatch.setattr(typed, "MOST_TEXT", 3 * 255 - 1)
+    with pytest.raises(BinlogUnsupported, match="765 bytes"):
+        typed_values(data, start, length, column)
 
 
 def test_each_type_has_an_arrow_type() -> None:
