@@ -196,7 +196,7 @@ def _list_transactions(c, low, g):
         read += source != R.KEPT
         if source >= 0:
             n = _list_run(g, n, gtids, source, c.txn_number[t], c.txn_number[t])
-            gtids += 1
+            gtids += min(np.int64(1), _MOST_GTIDS - gtids)
             continue
         while gap < gap_transaction.size and gap_transaction[gap] < t:
             gap += 1

@@ -281,6 +281,29 @@ def test_gaps_that_tell_more_gtids_than_64_bits_count() -> None:
     assert plan.completed.tolist() == plan.gaps.runs.tolist() == [[0, 1, most]]
 
 
+def test_transactions_after_more_gtids_than_64_bits_count() -> None:
+    """Their GTIDs are left out, and the count of GTIDs neither overflows nor goes back."""
+    raw, most = recording("mysql-row").files[0].read_bytes(), (1 << 63) - 1
+    subjects, sources = Subjects(), SourceNumbers()
+    segment = SegmentReader(MemoryFile(raw), subjects, sources).next()
+    assert segment is not None
+    fd, first = segment.format_description, int(np.flatnonzero(segment.txn_source >= 0)[0])
+    begin, end = segment.offset[segment.txn_event[first : first + 2]].tolist()
+    gaps = [
+        make_gap(Gap(500 + n, runs=((bytes([n]) * 16, 1, most),)), server_id=1, checksum=fd.checksum)
+        for n in range(1, 4)
+    ]
+    file = MemoryFile(MAGIC + fd.raw + (2 * raw[begin:end]).join(gaps))
+    subjects, sources = Subjects(), SourceNumbers()
+    thread = DumpThread(TableFlags(of_rules([], fd.family), subjects), sources, chunk_size=1)
+    thread.start_file(file.first_event, file.read)
+    segment = SegmentReader(file, subjects, sources).next()
+    assert segment is not None
+    plans = thread.plan(segment)
+    assert [run for plan in plans for run in plan.completed.tolist()] == [[1, 1, most]]
+    assert [run for plan in plans for run in plan.gaps.runs.tolist()] == [[1, 1, most]]
+
+
 @pytest.mark.parametrize("cut", range(8, 60))
 def test_a_cut_gap_event_is_an_error(cut: int) -> None:
     gap = Gap(1234, {1: 2}, ((bytes(16), 1, 5),))
