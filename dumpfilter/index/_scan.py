@@ -235,6 +235,8 @@ _GTID_LENGTH_57 = 42
 """The length of the body of a Gtid event of MySQL 5.7, the first version with a sequence_number. Later versions append
 fields.
 """
+_POSITION_LENGTH = 8
+"""The length of the position in the body of a Rotate event, bytes."""
 _MARIADB_GTID_LENGTH = 13
 _MARIADB_FLAGS_AT = 12
 _FL_XA = FL_PREPARED_XA | FL_COMPLETED_XA
@@ -918,7 +920,8 @@ def follow_writer(
             if _has_end(body, length):
                 at = np.int64(load_u64(body + _U(GAP_END_AT)))
             continue
-        if kind == EventType.ROTATE and load_u16(event + _U(17)) & LOG_EVENT_ARTIFICIAL_F:
+        is_rotate = kind == EventType.ROTATE and length >= _POSITION_LENGTH
+        if is_rotate and load_u16(event + _U(17)) & LOG_EVENT_ARTIFICIAL_F:
             at = np.int64(load_u64(body))
             continue
         number = np.int64(0)

@@ -13,13 +13,20 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventType
+from dumpfilter.binlog.events import (
+    HEADER_LENGTH,
+    LOG_EVENT_ARTIFICIAL_F,
+    LOG_EVENT_IGNORABLE_F,
+    EventType,
+)
+from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import Gap, make_gap
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.index.segment import Segment
+from dumpfilter.index.scanner import FileScanner
+from dumpfilter.index.segment import Segment, WriterPoint
 from dumpfilter.index.subjects import Subjects
 from tests.gaps import with_gap_events
 from tests.index.plain_index import Transaction, index_events
@@ -412,6 +419,18 @@ def test_second_format_description() -> None:
     event = make_event(T.QUERY, query_body(b"DROP TABLE t"), timestamp=9)
     for segment_size in (1, 1 << 16):
         _check(data + event, segment_size)
+
+
+def test_a_rotate_event_without_a_position() -> None:
+    """The scan of a relay log does not take the bytes after the event for a position."""
+    event = make_event(T.ROTATE, b"", flags=LOG_EVENT_ARTIFICIAL_F, checksum=False)
+    fd = FormatDescription.parse(next(one for one in DIALECTS if not one.checksum).format_description())
+    scanner = FileScanner("relay", fd, Subjects(), SourceNumbers(), writer=WriterPoint(4))
+    data = np.frombuffer(event + b"\x11" * 8, np.uint8)
+    segment = scanner.scan(data[: len(event)], 100)
+    assert segment is not None
+    assert segment.writer is not None
+    assert segment.writer.position.tolist() == [4, 4 + len(event)]
 
 
 def test_format_description_inside_a_transaction() -> None:
