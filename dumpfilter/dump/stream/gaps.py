@@ -41,6 +41,9 @@ _SIGNED = pb.Gaps.RUN_FIRST_FIELD_NUMBER - _FIRST_LIST
 _SOURCE = re.compile(rb".{8}|.{16}(?:[a-z_][a-z0-9_]{0,31})?", re.DOTALL)
 """The bytes that may stand for a GTID source: MariaDB's domain and server id, or MySQL's UUID with a tag or none."""
 
+_MOST_HITS, _MOST_KIND = 0xFFFF, 0xFF
+"""The largest number of kinds of rules with hits that a Gap event holds, and the largest number of a kind."""
+
 _KIND_NUMBERS = np.array([kind_number(kind) for kind in KINDS], np.int64)
 
 
@@ -103,6 +106,8 @@ def gaps_from_proto(message: pb.Gaps) -> GapColumns:
         and all(int(each.min(initial=0)) >= 0 for each in others)
         and int(source.max(initial=-1)) < len(message.source)
         and int(length.min(initial=1)) > 0
+        and int(hits.max(initial=0)) <= _MOST_HITS
+        and int(kind.max(initial=0)) <= _MOST_KIND
         and all(map(_SOURCE.fullmatch, message.source))
     )
     if is_sound:

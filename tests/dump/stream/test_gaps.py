@@ -222,6 +222,19 @@ def test_malformed_sources_do_not_get_into_a_relay_log(source: bytes) -> None:
         gaps_from_proto(message)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"hits": [1 << 16], "hit_kind": [1] * (1 << 16), "hit_count": [1] * (1 << 16)},
+        {"hits": [1], "hit_kind": [257], "hit_count": [1]},
+    ],
+)
+def test_hits_that_a_gap_event_cannot_hold_are_an_error(wrong: dict[str, list[int]]) -> None:
+    """The slave would write an event into its relay log that no reader of the relay log can read."""
+    with pytest.raises(StreamDamaged):
+        gaps_from_proto(pb.Gaps(**{"offset": [0], "end": [500], "runs": [0], **wrong}))
+
+
 def test_a_run_beyond_the_last_gtid_is_an_error() -> None:
     message = pb.Gaps(source=[bytes(16)], offset=[0], end=[500], runs=[1], hits=[0])
     message.run_source.append(0)
