@@ -18,6 +18,7 @@ from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.rows.charsets import BINARY, charset_of
 from dumpfilter.binlog.rows.table import INTEGERS, TEXTS, Column, Table, bit_count, char_length
+from dumpfilter.binlog.rows.texts import CellTexts, Form, Style, StyledColumns
 from dumpfilter.binlog.rows.values import uncompressed_value
 
 Bytes = npt.NDArray[np.uint8]
@@ -62,6 +63,8 @@ _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 """The maximum number of decimal digits of each integer type."""
 _EXACT_IN_DOUBLE = frozenset({pa.int8(), pa.int16(), pa.int32(), pa.float32(), pa.float64()})
 _WIDTHS = {T.TINY: 1, T.SHORT: 2, T.INT24: 3, T.LONG: 4, T.LONGLONG: 8}
+_COPIED = StyledColumns.of([Style(Form.COPY)])
+"""The style of a single column whose values stay as they are."""
 _MICROSECONDS = 1_000_000
 _DAY = 86400
 
@@ -266,17 +269,28 @@ def _binary(data: Bytes, start: Int64, length: Int64, column: Column) -> pa.Arra
         check_text_size(sum(len(one) for one in raw if one is not None))
         return pa.array(raw, pa.binary())
     null = length < 0
-    size = np.where(null, 0, length)
-    # The binlog leaves out the last zero bytes of BINARY.
-    room = (
-        np.where(null, 0, np.maximum(size, char_length(column.metadata))) if column.type == T.STRING else size
-    )
-    at = np.concatenate([[0], np.cumsum(room)])
+    if column.type == T.STRING:
+        text, at = _padded(data, start, np.where(null, 0, length), null, char_length(column.metadata))
+    else:
+        text, at = CellTexts(data, start, length, np.zeros(length.size, np.int64), _COPIED).joined()
+        check_text_size(text.size)
+    valid = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
+    offsets = pa.py_buffer(at.astype(np.int32))
+    return pa.BinaryArray.from_buffers(pa.binary(), length.size, [valid, offsets, pa.py_buffer(text)])
+
+
+def _padded(
+    data: Bytes, start: Int64, size: Int64, null: npt.NDArray[np.bool_], least: int
+) -> tuple[Bytes, Int64]:
+    """Return the values of a BINARY column of ``least`` bytes one after the other, and the offset of each with the end
+    of the last.
+
+    The binlog leaves out the last zero bytes of BINARY. Raises BinlogUnsupported for more than :data:`MOST_TEXT` bytes.
+    """
+    at = np.concatenate([[0], np.cumsum(np.where(null, 0, np.maximum(size, least)))])
     check_text_size(int(at[-1]))
     text = np.zeros(at[-1], np.uint8)
     # Byte k of the values, one after the other, comes from this offset in the data.
     behind = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
     text[np.repeat(at[:-1], size) + behind] = data[np.repeat(start, size) + behind]
-    valid = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
-    offsets = pa.py_buffer(at.astype(np.int32))
-    return pa.BinaryArray.from_buffers(pa.binary(), size.size, [valid, offsets, pa.py_buffer(text)])
+    return text, at

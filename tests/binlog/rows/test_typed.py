@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import tracemalloc
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -116,6 +117,18 @@ def test_binary_values_that_are_too_large_for_an_array_are_an_error(monkeypatch:
     monkeypatch.setattr(typed, "MOST_TEXT", 3 * 255 - 1)
     with pytest.raises(BinlogUnsupported, match="765 bytes"):
         typed_values(data, start, length, column)
+
+
+def test_a_large_value_takes_little_memory() -> None:
+    column = Column("a", T.LONG_BLOB, 4, nullable=True)
+    data = np.arange(1 << 22, dtype=np.int64).astype(np.uint8)
+    start, length = np.array([1, 0, 0, 7]), np.array([data.size - 1, -1, 0, 3])
+    tracemalloc.start()
+    found = typed_values(data, start, length, column)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.to_pylist() == [data[1:].tobytes(), None, b"", bytes([7, 8, 9])]
+    assert most < 8 * data.size
 
 
 def test_each_type_has_an_arrow_type() -> None:
