@@ -9,7 +9,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -355,8 +355,15 @@ class Reception:
         if isinstance(item, Events):
             file.append(item.data)
         else:
-            file.append_large(item.pieces)
+            file.append_large(self._pieces(item))
         self._note(file, file.end - end)
+
+    def _pieces(self, item: LargeEvent) -> Iterator[memoryview]:
+        """Yield the pieces of a large event. Raises ConnectionLost if the connection breaks before its end."""
+        try:
+            yield from item.pieces
+        except OSError as error:
+            raise self._broken(error) from None
 
     def _note(self, file: OpenFile, size: int) -> None:
         progress = self._progress

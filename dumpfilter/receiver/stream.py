@@ -33,6 +33,9 @@ _SILENT_HEARTBEATS = 3
 _LEAST_SILENCE = 5.0
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
+_SIZE = re.compile(r"[0-9]{1,20}")
+"""The pattern of a file's size. Python's int() refuses other digits, and numbers of thousands of digits."""
+
 
 @dataclass(frozen=True)
 class SourceFacts:
@@ -58,7 +61,7 @@ def ask_facts(connection: SourceConnection) -> SourceFacts:
     rows = connection.try_to_ask("SHOW BINARY LOGS")
     logs = None
     if rows is not None:
-        logs = [(str(row[0]), int(row[1])) for row in rows if len(row) > 1 and str(row[1]).isdigit()]
+        logs = [(str(row[0]), int(row[1])) for row in rows if len(row) > 1 and _SIZE.fullmatch(str(row[1]))]
     server_uuid = found.get("server_uuid") or ""
     if is_mariadb or not _UUID.fullmatch(server_uuid):
         server_uuid = ""

@@ -135,6 +135,12 @@ class FakeSource:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
+    def reset(self) -> None:
+        """End the newest connection at once, as a server that crashes does, once its bytes had time to be read."""
+        threading.Event().wait(0.2)
+        self._open[-1].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._open[-1].close()
+
     def _serve(self) -> None:
         threads = []
         while True:

@@ -12,8 +12,8 @@ from dumpfilter.base.errors import ConnectionLost, OptionError, SourceStreamDama
 from dumpfilter.receiver.follow import Follower, FollowOptions
 from dumpfilter.receiver.store import BinlogDirectory
 from dumpfilter.receiver.url import parse_source_url
-from tests.receiver.fake_source import FakeSource, error_packet, framed, small_set
-from tests.receiver.test_reception_slow import stored
+from tests.receiver.fake_source import FakeSource, error_packet, framed, result, small_set
+from tests.receiver.test_reception_slow import large_file, stored
 
 SOON = 0.02
 
@@ -152,3 +152,40 @@ def test_the_newest_needs_the_privilege_to_list(source: FakeSource, store: Binlo
     source.may_list = False
     with pytest.raises(OptionError, match="REPLICATION CLIENT"):
         follower(source, store, "?from=newest").run()
+
+
+@pytest.mark.parametrize("rude", [True, False], ids=["reset", "silent"])
+def test_a_connection_that_breaks_inside_a_large_event_is_made_again(
+    source: FakeSource, store: BinlogDirectory, monkeypatch: pytest.MonkeyPatch, rude: bool
+) -> None:
+    monkeypatch.setattr("dumpfilter.receiver.stream._LEAST_SILENCE", 0.2)
+    source.files = {"bin.000001": large_file(6 << 20)}
+    breaks = [True]
+    is_over = threading.Event()
+
+    def broken(payloads: list[bytes]) -> Iterator[bytes]:
+        whole = framed(payloads)
+        if not breaks:
+            yield whole
+            return
+        breaks.pop()
+        yield whole[: 5 << 20]
+        if rude:
+            source.reset()
+        else:
+            is_over.wait(1)
+
+    source.raw = broken
+    made = follower(source, store, "?heartbeat=0.05")
+    made.run()
+    assert made.failures == 1
+    assert stored(store.directory) == source.files
+
+
+def test_a_size_that_is_no_number_is_not_used(source: FakeSource, store: BinlogDirectory) -> None:
+    rows = [(name, "\u00b2") for name in source.files]
+    source.answers["SHOW BINARY LOGS"] = lambda: [result(["Log_name", "File_size"], rows)]
+    made = follower(source, store)
+    made.run()
+    assert stored(store.directory) == source.files
+    assert made.progress.files == []

@@ -355,7 +355,8 @@ def test_a_wrong_sequence_is_an_error(
         receive(source, tmp_path)
 
 
-def _large(size: int, *, checksum: bool = True) -> bytes:
+def large_file(size: int, *, checksum: bool = True) -> bytes:
+    """Return a binlog file with one event, whose body has ``size`` bytes."""
     data = b"\xfebin" + description_event(checksum=checksum)
     return data + event_at(len(data), EventType.XID, bytes(size), checksum=checksum)
 
@@ -373,7 +374,7 @@ LARGE = [
 
 def receive_a_large_event(size: int, checksum: bool) -> None:
     """Receive one large event from a server that has its bytes ready, and print the peak of the memory, bytes."""
-    source = FakeSource({"bin.000001": _large(size, checksum=checksum)})
+    source = FakeSource({"bin.000001": large_file(size, checksum=checksum)})
     source.ready = framed([*source.honest("bin.000001", 4), END])
     with tempfile.TemporaryDirectory() as directory:
         tracemalloc.start()
@@ -437,7 +438,7 @@ def _wrong_sequence_inside(payloads: list[bytes]) -> Iterable[bytes]:
 def test_a_lie_inside_a_large_event_leaves_nothing_of_the_event(
     source: FakeSource, tmp_path: Path, lie: Callable[[list[bytes]], Iterable[bytes]]
 ) -> None:
-    source.files = {"bin.000001": _large(20_000_000)}
+    source.files = {"bin.000001": large_file(20_000_000)}
     source.raw = lie
     tracemalloc.start()
     try:
