@@ -9,16 +9,21 @@ at the address would get the password. The client uses a server's key only if th
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
+from pymysql.constants import CR
 
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode
 
 REQUIRES_SECURE_CONNECTION = 2061
 """The client error of MySQL for a login that needs TLS or a public key (``CR_AUTH_PLUGIN_ERR``)."""
+
+_LEAST_RATE = 64 << 10
+"""The bytes of an answer that add one second to its timeout, so that a slow network does not cut a long answer."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +89,16 @@ class GuardedConnection(Connection):  # type: ignore[misc]
     Parameters:
         login: the server's address, the user and the password.
         most_bytes: the limit of the bytes that the server may send.
-        seconds: the timeout of the connection, and of each answer.
+        seconds: the timeout of the connection, and of each pause in an answer. The whole login, and each whole answer,
+            may take twice as long, and longer only for many bytes.
         options: further keyword arguments of PyMySQL, which replace those that this class sets.
     """
 
     def __init__(self, login: Login, *, most_bytes: int, seconds: float, **options: Any) -> None:
         self._limit = self._left = most_bytes
+        self._seconds = seconds
+        self._due = 0.0
+        """The time (``time.monotonic``) after which no further bytes of the present answer are awaited."""
         self._trusted_key = login.public_key
         self._asks_for_key = login.asks_for_key
         self._sent_key: bytes | None = None
@@ -137,14 +146,48 @@ class GuardedConnection(Connection):  # type: ignore[misc]
     def server_public_key(self, key: bytes | None) -> None:
         self._sent_key = key
 
+    def _get_server_information(self) -> None:
+        self._due = time.monotonic() + self._seconds
+        super()._get_server_information()
+
+    def _execute_command(self, command: int, sql: str | bytes) -> None:
+        self._due = time.monotonic() + self._seconds
+        super()._execute_command(command, sql)
+
     def _read_bytes(self, num_bytes: int) -> bytes:
         self._left -= num_bytes
         if self._left < 0:
             self._force_close()
             raise TooManyBytes(f"the answer has more than {self._limit} bytes")
-        data: bytes = super()._read_bytes(num_bytes)
+        data = bytearray()
+        # PyMySQL would wait for each byte anew, so that a server that sends one now and then would hold the thread.
+        while len(data) < num_bytes:
+            data += self._read_some(num_bytes - len(data))
+        return bytes(data)
+
+    def _read_some(self, most: int) -> bytes:
+        """Wait for the next bytes of an answer, and return them. Raises OperationalError at the end and at a
+        timeout.
+        """
+        try:
+            if time.monotonic() > self._due:
+                raise TimeoutError("the answer does not end in time")
+            data: bytes = self._rfile.read1(most)
+        except OSError as error:
+            self._force_close()
+            raise pymysql.err.OperationalError(CR.CR_SERVER_LOST, f"{_LOST} ({error})") from None
+        except BaseException:
+            self._force_close()
+            raise
+        if not data:
+            self._force_close()
+            raise pymysql.err.OperationalError(CR.CR_SERVER_LOST, _LOST)
+        self._due += len(data) / _LEAST_RATE
         return data
 
+
+_LOST = "Lost connection to MySQL server during query"
+"""PyMySQL's text for a connection that ends in an answer."""
 
 _WRONG_NUMBER = "Packet sequence number wrong"
 """The beginning of PyMySQL's error for a first packet that is not MySQL's. The first bytes of HTTP/2 cause it."""

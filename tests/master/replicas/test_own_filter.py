@@ -116,6 +116,21 @@ def test_a_server_that_stays_silent_costs_the_timeout(connect: ConnectBack) -> N
     assert time.monotonic() - begun < 30
 
 
+def test_a_server_that_sends_a_byte_now_and_then_costs_little_more(connect: ConnectBack) -> None:
+    def serve(client: socket.socket) -> None:
+        client.sendall(GREETING)
+        client.recv(9999)
+        for byte in packet(2, bytes(600)):
+            client.sendall(bytes([byte]))
+            time.sleep(0.05)
+
+    begun = time.monotonic()
+    error = failure(connect.model_copy(update={"timeout": 0.5}), serve)
+    assert error.momentary
+    assert "in time" in str(error)
+    assert time.monotonic() - begun < 15
+
+
 @pytest.mark.parametrize("plugin", [b"mysql_clear_password", b"dialog", b"mysql_old_password"])
 def test_the_password_is_never_sent_in_the_clear(connect: ConnectBack, plugin: bytes) -> None:
     received = bytearray()
