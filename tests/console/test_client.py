@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from dumpfilter.console.client import console_login, run_statements
 from dumpfilter.console.script import ScriptStatement
 from dumpfilter.console.server import ConsoleServer
 from tests.console.small_executor import SmallExecutor
-from tests.receiver.fake_source import FakeSource, small_set
+from tests.receiver.fake_source import FakeSource, result, small_set
 from tests.receiver.test_impostors import Impostor
 
 PASSWORD = "Xq7secret"
@@ -50,3 +52,22 @@ def test_the_option_of_a_ca_that_cannot_be_used_is_named(tmp_path: Path) -> None
     assert login.tls.mode is TlsMode.VERIFY_IDENTITY
     with pytest.raises(OptionError, match=r"--tls-ca=.*none\.pem: cannot be read"):
         list(run_statements(login, [ScriptStatement("SELECT 1", 1)]))
+
+
+def test_a_statement_may_take_longer_than_the_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dumpfilter.console.client._CONNECT_SECONDS", 0.3)
+    source = FakeSource(small_set())
+
+    def slow() -> Iterator[bytes]:
+        answer = result(["waited"], [("0",)])
+        for piece in (answer[:10], answer[10:]):
+            time.sleep(1)
+            yield piece
+
+    source.answers["SELECT WAIT"] = slow
+    try:
+        login = console_login("127.0.0.1", source.port, "root", PASSWORD)
+        (found,) = run_statements(login, [ScriptStatement("SELECT WAIT", 1)])
+        assert [tuple(map(str, row)) for row in found.rows] == [("0",)]
+    finally:
+        source.close()

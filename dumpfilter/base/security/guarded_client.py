@@ -9,6 +9,7 @@ at the address would get the password. The client uses a server's key only if th
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -147,12 +148,17 @@ class GuardedConnection(Connection):  # type: ignore[misc]
         self._sent_key = key
 
     def _get_server_information(self) -> None:
-        self._due = time.monotonic() + self._seconds
+        self._begin_answer()
         super()._get_server_information()
 
     def _execute_command(self, command: int, sql: str | bytes) -> None:
-        self._due = time.monotonic() + self._seconds
+        self._begin_answer()
         super()._execute_command(command, sql)
+
+    def _begin_answer(self) -> None:
+        """Set the time limit of the next answer. A connection whose reads have no timeout waits without a limit."""
+        is_limited = self._read_timeout is not None
+        self._due = time.monotonic() + 2 * self._seconds if is_limited else math.inf
 
     def _read_bytes(self, num_bytes: int) -> bytes:
         self._left -= num_bytes
