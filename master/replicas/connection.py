@@ -151,8 +151,12 @@ class ReplicaConnection(Connection):
         await self._dump(request, "Binlog Dump")
 
     async def _binlog_dump_gtid(self, data: bytes) -> None:
-        # A large GTID set takes a while.
-        request = await self._service.reader.serve(self.counted(lambda: parse_binlog_dump_gtid(data)))
+        try:
+            # A large GTID set takes a while.
+            request = await self._service.reader.serve(self.counted(lambda: parse_binlog_dump_gtid(data)))
+        except DumpfilterError as error:
+            # A slave may have lost its relay log since the replica logged in.
+            raise failures.failure(error) from error
         await self._dump(request, "Binlog Dump GTID")
 
     async def _dump(self, request: DumpRequest, name: str) -> None:

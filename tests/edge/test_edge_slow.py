@@ -128,6 +128,20 @@ def test_a_reset_slave_begins_anew(master: Master, tmp_path: Path) -> None:
         assert follower.order == [f"{UUID}:{number}" for number in range(1, 75)]
 
 
+def test_a_replica_that_logged_in_before_a_reset_is_told(master: Master, tmp_path: Path) -> None:
+    with edged(tmp_path / "slave", SHOP) as edge:
+        follow(edge, master)
+        edge.driven.catch_up(master, executed=False)
+        with edge.connect() as replica:
+            replica.greet(uuid=REPLICA_UUID)
+            replica.register(8)
+            edge.driven.sql("STOP REPLICA")
+            edge.driven.sql("RESET REPLICA")
+            replica.dump_gtid(encode_previous_gtids(MysqlGtidSet()), flags=0, server_id=8)
+            with pytest.raises(pymysql.err.MySQLError, match="has received nothing"):
+                replica.event()
+
+
 def test_a_damaged_relay_log_is_received_again(master: Master, tmp_path: Path) -> None:
     with edged(tmp_path / "slave") as edge:
         follow(edge, master)
