@@ -237,7 +237,8 @@ class SourceThread:
         said = str(self.error)
         try:
             self.follower.run()
-        except DumpfilterError as error:
+        except Exception as caught:
+            error = caught if isinstance(caught, DumpfilterError) else _unforeseen(caught)
             self.error = error
             if self._is_new and not self._store.names:
                 # Nothing can be served. The process ends with the error, and prints it.
@@ -259,6 +260,12 @@ class SourceThread:
         self._stopped.set()
         self.follower.stop()
         self._thread.join(_END_SECONDS)
+
+
+def _unforeseen(error: Exception) -> DumpfilterError:
+    """Return the error by which a defect of the program is shown. The thread tries the source again after it."""
+    log.error("unforeseen error", exc_info=error)
+    return DumpfilterError(f"unforeseen error: {type(error).__name__}: {error}")
 
 
 def _ask_logged(connection: SourceConnection, facts: SourceFacts) -> Logged:

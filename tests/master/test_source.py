@@ -100,6 +100,22 @@ def test_the_store_is_free_after_the_end(source: FakeSource, tmp_path: Path) -> 
         pass
 
 
+def test_an_unforeseen_error_is_shown_and_the_source_is_tried_again(
+    source: FakeSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with following(followed(source, tmp_path)):
+        pass
+    with monkeypatch.context() as patched:
+        patched.setattr("dumpfilter.receiver.follow.ask_facts", lambda connection: 1 // 0)
+        thread = SourceThread(followed(source, tmp_path), retry_seconds=0.05)
+        wait_until(lambda: thread.state == "failed")
+        assert "ZeroDivisionError" in str(thread.error)
+    try:
+        wait_until(lambda: thread.state == "receiving")
+    finally:
+        thread.close()
+
+
 class SlowSource:
     """A server that sends the packets of its dump one by one, when the test says so."""
 
