@@ -127,6 +127,7 @@ class SlowSource:
     def _raw(self, payloads: list[bytes]) -> Iterator[bytes]:
         self.packets = [packet(payload, number & 0xFF) for number, payload in enumerate(payloads, 1)]
         yield from iter(self._packets.get, None)
+        self._packets.put(None)  # for the next connection
 
     def send(self, *packets: bytes) -> None:
         for each in packets:
@@ -164,8 +165,8 @@ def test_a_loop_receives_what_comes_slowly(
                     sent += 3
                     wait_until(lambda: thread.follower.progress.file == "bin.000002")
                 for each in slow.packets[sent : sent + count]:
-                    slow.send(each)
                     size = thread.follower.progress.bytes + len(each) - 5
+                    slow.send(each)
                     wait_until(lambda size=size: thread.follower.progress.bytes == size)  # type: ignore[misc]
                 sent += count
             assert sent == len(slow.packets)
@@ -180,7 +181,6 @@ def test_a_loop_receives_what_comes_slowly(
         for file, data in source.files.items():
             assert (tmp_path / file).read_bytes()[30:] == data[30:]
     finally:
-        slow.end()
         slow.end()
         thread.close()
 
