@@ -52,6 +52,7 @@ def export_command(
     from rich.console import Console
 
     from dumpfilter.analyse.report.terminal import warn
+    from dumpfilter.analyse.report.text import human_files
     from dumpfilter.base.endings import ending_at_signals
     from dumpfilter.base.errors import OptionError
     from dumpfilter.commands.interruption import telling_interruption
@@ -88,7 +89,6 @@ def export_command(
             options, given.output, ThreadRunner(console=progress), damages.append, warnings.append
         )
     rows, size = sum(each.rows for each in found), sum(each.size for each in found)
-    files = "1 file" if len(found) == 1 else f"{len(found):,} files"
-    typer.echo(f"{rows:,} rows in {files} of {size:,} bytes in {given.output}")
+    typer.echo(f"{rows:,} rows in {human_files(len(found))} of {size:,} bytes in {given.output}")
     for text in (*map(str, damages), *warnings):
         warn(progress, text)

@@ -11,7 +11,14 @@ from rich.text import Text
 from dumpfilter.analyse.report.audience import Audience
 from dumpfilter.analyse.report.month import MONTH_HOURS
 from dumpfilter.analyse.report.terminal import warn
-from dumpfilter.analyse.report.text import human_bytes, human_gigabytes, human_percent, human_price, share
+from dumpfilter.analyse.report.text import (
+    human_bytes,
+    human_files,
+    human_gigabytes,
+    human_percent,
+    human_price,
+    share,
+)
 from dumpfilter.base.printable import visible
 from dumpfilter.spark_jobs.bandwidth.report.figures import Group, by_saving, groups_of
 from dumpfilter.spark_jobs.bandwidth.results import Month, Results, Totals, Ways, compression_name
@@ -34,7 +41,7 @@ def print_results(results: Results, console: Console, top: int = TOP) -> None:
     The slaves with the largest savings come first. ``top`` is the limit of the rows of slaves.
     """
     source, totals, audience = results.source, results.totals, results.audience
-    files = f"{len(source.files):,} file{'' if len(source.files) == 1 else 's'}"
+    files = human_files(len(source.files))
     groups = by_saving(groups_of(results), audience)
     rows = [(_name(group), tuple(_cells(group.ways(audience)))) for group in groups[:top]]
     if totals.slaves > 1:

@@ -87,6 +87,15 @@ def human_number(number: int) -> str:
     return f"{number:,}".replace("-", "−")
 
 
+def human_files(number: int) -> str:
+    """Return a number of files with the word.
+
+    >>> human_files(1), human_files(2000)
+    ('1 file', '2,000 files')
+    """
+    return f"{number:,} file{'' if number == 1 else 's'}"
+
+
 def human_percent(share: float | None) -> str:
     """Format a fraction between 0 and 1 as a percentage with one decimal. Only exact values become 0 % and 100 %.
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 from dumpfilter.analyse.report.terminal import table, text
-from dumpfilter.analyse.report.text import utc
-from dumpfilter.analyse.split_set.manifest import BinlogPart, Manifest, NamedBinlog, Place, SourceFile
+from dumpfilter.analyse.report.text import human_files, utc
+from dumpfilter.analyse.split_set.manifest import BinlogPart, Manifest, NamedBinlog, Place
 from dumpfilter.base.printable import visible
 
 
@@ -20,7 +20,7 @@ def render_manifest(manifest: Manifest, binlogs: Iterable[NamedBinlog], console:
     console.print(
         text(
             f"split {_time(manifest.made)} from {source[0].name} to {source[-1].name} "
-            f"({_count(source)}, {sum(one.size for one in source):,} bytes)"
+            f"({human_files(len(source))}, {sum(one.size for one in source):,} bytes)"
         )
     )
     for one in binlogs:
@@ -54,12 +54,8 @@ def render_split(manifest: Manifest, output: Path, console: Console, *, already:
         for each in manifest.binlogs
     ]
     heads = (*(["schema"] if is_by_schema else []), "binlog set", *figures)
-    title = f"{_count(manifest.source)}, {nbytes:,} bytes, {done} into {output}"
+    title = f"{human_files(len(manifest.source))}, {nbytes:,} bytes, {done} into {output}"
     console.print(table(heads, rows, title=title, numbers=figures))
-
-
-def _count(files: Sequence[SourceFile]) -> str:
-    return f"{len(files):,} file{'' if len(files) == 1 else 's'}"
 
 
 def _about(one: NamedBinlog) -> str:
