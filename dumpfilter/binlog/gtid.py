@@ -44,7 +44,9 @@ UUID_TEXT = re.compile(
     # Without re.ASCII, a pattern that ignores case would take the letter U+212A (the Kelvin sign) for the letter k.
     re.IGNORECASE | re.ASCII,
 )
-TAG_TEXT = re.compile(r"[a-z_][a-z0-9_]{0,31}", re.IGNORECASE | re.ASCII)
+TAG = "[a-z_][a-z0-9_]{0,31}"
+"""The regular expression of a tag in lower case, as MySQL keeps tags."""
+TAG_TEXT = re.compile(TAG, re.IGNORECASE | re.ASCII)
 MARIADB_TEXT = re.compile(r"([0-9]+)-([0-9]+)-([0-9]+)(?::([0-9]+))?")
 
 

@@ -23,7 +23,7 @@ from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import Family, FormatDescription, NameCollation
 from dumpfilter.binlog.gap_events import Gap, make_gap, make_head, with_gaps
-from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, SourceKey, parse_gtid_set
+from dumpfilter.binlog.gtid import TAG, GtidSet, MariadbGtidSet, SourceKey, parse_gtid_set
 from dumpfilter.dump.stream.event_proof import EventProof
 from dumpfilter.dump.stream.gaps import gaps_from_proto
 from dumpfilter.dump.stream.message import NOTHING_KEPT, Kept, chunk_crc32
@@ -34,7 +34,7 @@ from dumpfilter.slave.state.relay_log import MOST_WAITED_FOR, RelayLog
 from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-_TAG = re.compile(r"(?:[a-z_][a-z0-9_]{0,31})?")
+_TAG = re.compile(f"(?:{TAG})?")
 """The form of a GTID's tag in MySQL, which may be empty."""
 
 _Run = tuple[SourceKey, int, int]

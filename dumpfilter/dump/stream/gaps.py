@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dumpfilter.base.errors import StreamDamaged
 from dumpfilter.binlog.gap_events import source_bytes
 from dumpfilter.binlog.gap_kernels import GapColumns
-from dumpfilter.binlog.gtid import SourceKey
+from dumpfilter.binlog.gtid import TAG, SourceKey
 from dumpfilter.dump.stream._kernels import read_lists, write_lists
 from dumpfilter.filter.convert import kind_from_number, kind_number
 from dumpfilter.filter.hits import KINDS, Hits
@@ -38,7 +38,7 @@ _LISTS = pb.Gaps.HIT_COUNT_FIELD_NUMBER - _FIRST_LIST + 1
 _SIGNED = pb.Gaps.RUN_FIRST_FIELD_NUMBER - _FIRST_LIST
 """The index of the packed list whose numbers have a sign."""
 
-_SOURCE = re.compile(rb".{8}|.{16}(?:[a-z_][a-z0-9_]{0,31})?", re.DOTALL)
+_SOURCE = re.compile(rf".{{8}}|.{{16}}(?:{TAG})?".encode(), re.DOTALL)
 """The bytes that may stand for a GTID source: MariaDB's domain and server id, or MySQL's UUID with a tag or none."""
 
 _MOST_HITS, _MOST_KIND = 0xFFFF, 0xFF
