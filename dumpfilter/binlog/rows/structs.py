@@ -17,7 +17,7 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.row_walk import NULL
 from dumpfilter.binlog.rows.table import Column
 from dumpfilter.binlog.rows.texts import NO_DOCUMENTS, CellError, CellTexts, Documents, StyledColumns
-from dumpfilter.binlog.rows.typed import check_text_size, column_type, typed_values
+from dumpfilter.binlog.rows.typed import column_type, joined_values, typed_values, validity
 
 Int64 = npt.NDArray[np.int64]
 
@@ -77,23 +77,16 @@ class Images(NamedTuple):
         return self._arrays(kind, [pa.py_buffer(first.astype(np.int32))], [entries])
 
     def _arrays(self, kind: pa.DataType, buffers: list[pa.Buffer], children: list[pa.Array]) -> pa.Array:
-        valid = None if self.has.all() else pa.py_buffer(np.packbits(self.has, bitorder="little"))
-        count, missing = self.has.size, int((~self.has).sum())
-        return pa.Array.from_buffers(kind, count, [valid, *buffers], children=children, null_count=missing)
+        return pa.Array.from_buffers(kind, self.has.size, [validity(self.has), *buffers], children=children)
 
     def _strings(self) -> pa.StringArray:
         """Return the text of each cell, or null for NULL. Raises CellError."""
         made = CellTexts(self.data, self.start, self.length, self.column, self.styled, self.documents)
         text, at = made.joined()
         try:
-            check_text_size(text.size)
+            return joined_values(pa.string(), text, at, self.length != NULL)
         except BinlogUnsupported as error:
             raise CellError(0, error) from error
-        null = self.length == NULL
-        valid = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
-        return pa.StringArray.from_buffers(
-            null.size, pa.py_buffer(at.astype(np.int32)), pa.py_buffer(text), valid, int(null.sum())
-        )
 
     @contextlib.contextmanager
     def _some(self, cells: Int64) -> Iterator[Images]:

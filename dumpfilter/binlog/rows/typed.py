@@ -116,10 +116,26 @@ def common_type(first: pa.DataType, second: pa.DataType) -> pa.DataType:
     return pa.decimal128(digits, max(scales)) if digits <= MOST_DIGITS else pa.string()
 
 
-def check_text_size(size: int) -> None:
+def _check_size(size: int) -> None:
     """Raise BinlogUnsupported if values that have ``size`` bytes together do not fit into one Arrow array."""
     if size > MOST_TEXT:
         raise BinlogUnsupported(f"the values of the rows have {size} bytes, more than {MOST_TEXT}")
+
+
+def joined_values(kind: pa.DataType, values: Bytes, at: Int64, has: npt.NDArray[np.bool_]) -> pa.Array:
+    """Return an Arrow array of strings or binary values, which stand one after the other in ``values``.
+
+    ``at`` has the offset of each and the end of the last, shape (n + 1,). Entries without ``has``, shape (n,), are
+    null. Raises BinlogUnsupported for more than :data:`MOST_TEXT` bytes.
+    """
+    _check_size(values.size)
+    offsets = pa.py_buffer(at.astype(np.int32))
+    return pa.Array.from_buffers(kind, has.size, [validity(has), offsets, pa.py_buffer(values)])
+
+
+def validity(has: npt.NDArray[np.bool_]) -> pa.Buffer | None:
+    """Return the validity bitmap of an Arrow array whose entries without ``has`` are null; None if all are valid."""
+    return None if has.all() else pa.py_buffer(np.packbits(has, bitorder="little"))
 
 
 def struct_of(tables: Iterable[tuple[Table, Family]]) -> pa.StructType:
@@ -266,17 +282,14 @@ def _binary(data: Bytes, start: Int64, length: Int64, column: Column) -> pa.Arra
             None if size < 0 else uncompressed_value(data[at : at + size].tobytes())
             for at, size in zip(start.tolist(), length.tolist(), strict=True)
         ]
-        check_text_size(sum(len(one) for one in raw if one is not None))
+        _check_size(sum(len(one) for one in raw if one is not None))
         return pa.array(raw, pa.binary())
     null = length < 0
     if column.type == T.STRING:
         text, at = _padded(data, start, np.where(null, 0, length), null, char_length(column.metadata))
     else:
         text, at = CellTexts(data, start, length, np.zeros(length.size, np.int64), _COPIED).joined()
-        check_text_size(text.size)
-    valid = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
-    offsets = pa.py_buffer(at.astype(np.int32))
-    return pa.BinaryArray.from_buffers(pa.binary(), length.size, [valid, offsets, pa.py_buffer(text)])
+    return joined_values(pa.binary(), text, at, ~null)
 
 
 def _padded(
@@ -288,7 +301,7 @@ def _padded(
     The binlog leaves out the last zero bytes of BINARY. Raises BinlogUnsupported for more than :data:`MOST_TEXT` bytes.
     """
     at = np.concatenate([[0], np.cumsum(np.where(null, 0, np.maximum(size, least)))])
-    check_text_size(int(at[-1]))
+    _check_size(int(at[-1]))
     text = np.zeros(at[-1], np.uint8)
     # Byte k of the values, one after the other, comes from this offset in the data.
     behind = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
