@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +37,6 @@ def environment() -> Iterator[dict[str, str]]:
         yield found
 
 
-@pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
 def test_six_lines(tmp_path: Path, environment: dict[str, str]) -> None:
     *preparations, master_line, slave_line = six_lines()
     assert len(preparations) == 4
