@@ -46,7 +46,7 @@ def generate_command(given: GenerateSettings) -> None:
     """
     import time
 
-    from dumpfilter.analyse.report.text import human_bytes, utc
+    from dumpfilter.analyse.report.text import human_bytes, human_files, utc
     from dumpfilter.base.errors import OptionError, OutputError
     from dumpfilter.base.options.units import parse_size
     from dumpfilter.binlog.workload.generate import Span, generate
@@ -73,6 +73,6 @@ def generate_command(given: GenerateSettings) -> None:
         span=Span(start, seconds, daily=True),
     )
     typer.echo(
-        f"{made.index}: {human_bytes(made.bytes)} in {len(made.files)} file{'s' if len(made.files) > 1 else ''}, "
+        f"{made.index}: {human_bytes(made.bytes)} in {human_files(len(made.files))}, "
         f"{made.transactions:,} transactions from {utc(start)} to {utc(start + seconds)} UTC"
     )

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from dumpfilter.analyse.report.terminal import Cell, table
-from dumpfilter.analyse.report.text import human_bytes, human_percent, share, shorten
+from dumpfilter.analyse.report.text import human_bytes, human_files, human_percent, share, shorten
 from dumpfilter.base.printable import visible
 from dumpfilter.spark_jobs.suggest.results import Plan, Suggestions
 
@@ -31,7 +31,7 @@ _REJECTED_SHOWN = 2
 def print_suggestions(found: Suggestions, console: Console, *, top: int) -> None:
     """Print suggestions. ``top`` is the limit of the listed tables."""
     console.print(
-        f"[bold]{found.files:,} {'file' if found.files == 1 else 'files'}[/], {human_bytes(found.bytes)} of events, "
+        f"[bold]{human_files(found.files)}[/], {human_bytes(found.bytes)} of events, "
         f"written by {escape(found.server_version)}"
     )
     _print_tables(found, console, top)
