@@ -79,8 +79,9 @@ class Limits:
         self._places: dict[str, asyncio.Semaphore] = {}
 
     def place(self, user: str) -> contextlib.AbstractAsyncContextManager[None]:
-        """Return a context manager that a statement of the user enters. Entering waits while the user runs as many as
-        allowed.
+        """Return a context manager in which a statement of the user runs.
+
+        Entering it waits while the user already runs the maximal number of concurrent statements.
         """
         if not self._threads_of_user:
             return contextlib.nullcontext()

@@ -1,6 +1,4 @@
-"""Accounting of the processor time that each user of a port takes, so that no user's commands delay those of the
-others.
-"""
+"""Accounting of the processor time that each user of a port takes. A user's expensive commands delay only that user."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ _REFUSAL_SECONDS = 0.02
 
 
 class _Account:
-    """The processor time that one user owes. The debt falls by :data:`SHARE` seconds each second."""
+    """The processor time that one user owes. This debt falls by :data:`SHARE` seconds each second."""
 
     def __init__(self) -> None:
         self.turn = asyncio.Lock()
@@ -75,7 +73,10 @@ class Costs:
         return run
 
     def charge_refusal(self, user: str) -> None:
-        """Count a command that was refused by its length. The connection ends, so that the user must log in again."""
+        """Add the processor time of a command that was refused for its length to the user's debt.
+
+        The amount covers the user's new login, because the refusal ends the connection.
+        """
         self._of(user).add(_REFUSAL_SECONDS)
 
     def _of(self, user: str) -> _Account:

@@ -14,7 +14,7 @@ ProcessRow = tuple[int, str, str, str | None, str, int, str, str | None]
 
 
 class Client(Protocol):
-    """A client's connection, as the registry sees it. Any thread may use it."""
+    """A client's connection, as the registry of connections uses it. Any thread may call the methods."""
 
     @property
     def user(self) -> str | None:
@@ -45,8 +45,9 @@ class Connections(Generic[C]):
         return [client.row() for _, client in sorted(self.clients.copy().items())]
 
     def kill(self, number: int, *, query_only: bool) -> bool:
-        """Close the connection ``number``, or with ``query_only`` only interrupt its statement. Return False if there
-        is none.
+        """Close the connection ``number``, or with ``query_only`` only interrupt its statement.
+
+        Returns False if no connection has this number.
         """
         client = self.clients.get(number)
         if client is not None:
@@ -54,8 +55,9 @@ class Connections(Generic[C]):
         return client is not None
 
     def user_of(self, number: int) -> str | None:
-        """Return the user of the connection ``number``; None if the connection does not exist or nobody has logged in
-        on it.
+        """Return the user of the connection ``number``.
+
+        The result is None if the connection does not exist, or if nobody has logged in on it.
         """
         client = self.clients.get(number)
         return client.user if client else None

@@ -32,7 +32,7 @@ def _skip_rest(cursor: Cursor) -> dict[str, str]:
 
 
 def _rest_of(cursor: Cursor) -> str:
-    """Consume all remaining tokens, and return their text. Raises SqlError 1064 if there is none."""
+    """Consume all remaining tokens, and return their text. Raises SqlError 1064 if no token is left."""
     begin = cursor.token.start
     if cursor.at_end:
         cursor.fail()
@@ -55,7 +55,7 @@ def _table_name(cursor: Cursor) -> dict[str, str]:
 
 
 def _number(cursor: Cursor) -> int:
-    """Consume a connection id. Numbers above 2**64 - 1 become 2**64 - 1, which no connection has."""
+    """Consume and return a connection id. Numbers above 2**64 - 1 become 2**64 - 1, which no connection has."""
     return cursor.unsigned() if cursor.token.kind is TokenKind.INTEGER else cursor.fail()
 
 

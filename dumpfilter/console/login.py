@@ -73,7 +73,7 @@ _LOGIN_PACKET = 1 << 16
 
 @dataclass(frozen=True)
 class Greeting:
-    """The description of itself that a server sends in the first packet of a connection."""
+    """The server's version, capabilities and authentication plugin, which its first packet tells the client."""
 
     server_version: str
     capabilities: Capabilities = CAPABILITIES
@@ -216,10 +216,10 @@ class Doorkeeper:
         return auth.certificate_proof(password, plugin, self.nonce, self.tls.fingerprint)
 
     async def _prove(self, user: str, password: ConsolePassword, plugin: str, response: bytes) -> bool:
-        """Tell whether the client knows the user's password. Ask for the password itself if the digest does not
-        suffice.
+        """Tell whether the client knows the user's password.
 
-        For an unknown user, ``password`` is another user's, and the result is always False.
+        ``response`` is the client's digest of the password. The client is asked for the password itself if the stored
+        hash cannot verify the digest. For an unknown user, ``password`` is another user's, and the result is False.
         """
         known = user in self.accounts.users
         with_password = bool(response.strip(b"\0"))

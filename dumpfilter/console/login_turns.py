@@ -29,8 +29,9 @@ class LoginTurns:
 
     @asynccontextmanager
     async def turn(self, guesser: Hashable) -> AsyncIterator[None]:
-        """Wait until no other check of this guesser runs, and after failures for the delay. The ``with`` block does the
-        check.
+        """Wait for the turn of a guesser (user name and client address), whose password the ``with`` block checks.
+
+        Another check for the same guesser must end first. After some wrong passwords the delay is added.
         """
         lock = self._locks.setdefault(guesser, asyncio.Lock())
         async with lock:
@@ -39,5 +40,5 @@ class LoginTurns:
             yield
 
     def failed(self, guesser: Hashable) -> None:
-        """Count a wrong password of the guesser."""
+        """Count a wrong password of a guesser (user name and client address)."""
         self._failures.failed(guesser)

@@ -23,9 +23,9 @@ _REST_OF_TEXT = 49
 
 
 class Memory:
-    """A limit of memory that several users of it share. Any thread can use it.
+    """A memory limit that several clients share. Any thread may call the methods.
 
-    ``most`` is the limit in bytes. ``what`` and ``advice`` are the error's words about what is used up and what to do.
+    ``most`` is the limit in bytes. ``what`` (the use of the memory) and ``advice`` are parts of the error's text.
     """
 
     def __init__(self, most: int, what: str, *, advice: str = "try again later, or with less") -> None:
@@ -51,7 +51,7 @@ class Memory:
 
 
 class Share(Memory):
-    """The part of a :class:`Memory` that one client has reserved, with a limit of its own (``most``, bytes)."""
+    """The memory that one client has reserved from a shared :class:`Memory`, limited to ``most`` bytes."""
 
     def __init__(self, memory: Memory, most: int = CLIENT_MEMORY) -> None:
         what = "prepared statements and variables of a connection"

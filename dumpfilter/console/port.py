@@ -45,7 +45,7 @@ _BACKLOG = 128
 
 @dataclass(frozen=True)
 class PortClient:
-    """The connection of a port's client, as the registry of connections has it. Any thread may call the methods."""
+    """The entry of a client's connection in the registry of connections. Any thread may call the methods."""
 
     connection: Connection
     task: asyncio.Task[None]
@@ -86,7 +86,7 @@ class ClientPort(Connections[PortClient]):
     Parameters:
         settings: name, TLS and limits of the port.
         accounts: the users who may log in.
-        directory: the registry of all connections of the process, to which the port adds its own.
+        directory: the registry of all connections of the process, to which the port adds its connections.
         greeting: returns the greeting for the next client. May raise SqlError, which the client gets instead.
         connect: makes the connection of a client, from the client's packet stream and its login.
         is_admin: tells whether a user may open a reserved connection.

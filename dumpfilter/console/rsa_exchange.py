@@ -38,7 +38,7 @@ class RsaExchange:
         return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
     def decrypt(self, sent: bytes, nonce: bytes) -> bytes | None:
-        """Return the password that a client sent, with its final NUL; None if it was not encrypted with this key.
+        """Return the password in the packet ``sent``, with its final NUL; None if this key cannot decrypt the packet.
 
         ``nonce`` has the random bytes of the login, with which the client combined the password.
         """

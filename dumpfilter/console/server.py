@@ -47,7 +47,7 @@ class ConsoleServer:
     Parameters:
         executor: the master or slave that carries out the clients' commands.
         port: the TCP port; with 0, the operating system chooses a free port.
-        users: a password for each user name, of which a text is one in the clear. None or empty: nobody can log in.
+        users: a password for each user name; a text is a password in the clear. None or empty: nobody can log in.
         roles: the role of each user. A user without an entry has the role ``read``. None: every user has the role
             ``all``.
         tls: the certificate. None: a temporary self-signed certificate is made.

@@ -1,7 +1,7 @@
 """The SHOW and DESCRIBE statements that are not about replication, such as SHOW TABLES.
 
-Each is declared with its syntax. Most show tables of information_schema with other column names. A condition (LIKE or
-WHERE) is applied by a SELECT on the result.
+Each statement is declared with its syntax. Most of them show tables of information_schema with other column names. A
+condition (LIKE or WHERE) is applied by a SELECT on the result.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ Read = Callable[..., Table]
 
 
 def _shown(*forms: str) -> Callable[[Read], Read]:
-    """Declare the syntax ``forms`` (after SHOW) of a statement, as a decorator of the function that returns all its
-    rows.
+    """Return a decorator that declares a SHOW statement with the syntax ``forms``, the words after SHOW.
+
+    The decorated function returns all rows. The statement's condition (LIKE or WHERE) then selects some of them.
     """
 
     def declare(read: Read) -> Read:
@@ -239,7 +240,7 @@ def diagnostics(
     """Return the errors, warnings and notes of the previous statement (SHOW WARNINGS), or with ``errors`` only the
     errors.
 
-    ``offset`` and ``count`` are those of LIMIT; ``count`` None means all.
+    ``offset`` and ``count`` are the numbers of the LIMIT clause; ``count`` None means all rows.
     """
     rows = [
         (note.level, note.number, note.message)

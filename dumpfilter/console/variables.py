@@ -1,7 +1,7 @@
 """The system variables (``@@x``) of the console's sessions.
 
-Some come from the master or slave, such as ``server_id``. The others exist because client programs set or read them
-when they connect.
+Some variables come from the master or slave, such as ``server_id``. The other variables exist because client programs
+set or read them when they connect.
 """
 
 from __future__ import annotations

@@ -41,10 +41,7 @@ _SLICE = 1 << 18
 
 
 class ClientGone(Exception):
-    """The error that ends a connection: the client closed the connection, or sent packets in a wrong order.
-
-    A client that accepts nothing in time also causes it.
-    """
+    """The error that ends a connection: the client left, sent packets in a wrong order, or did not read in time."""
 
 
 class MalformedPacket(Exception):
@@ -139,9 +136,9 @@ class PacketStream:
         return Command(number, await self._rest(length - 1))
 
     async def discard(self) -> None:
-        """Read and discard what the client is still sending, for a short time.
+        """Read and discard the bytes that the client still sends, for at most :data:`DISCARD_SECONDS`.
 
-        A connection that is closed before its input has been read loses the last packets to the client.
+        Without this method, a client that is still sending would not receive the console's last packets.
         """
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(DISCARD_SECONDS):

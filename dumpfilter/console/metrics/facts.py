@@ -72,7 +72,7 @@ _ATTRIBUTE = "*"
 def column(
     read: Callable[[Any], Any] | str = "", type: ColumnType = ColumnType.INTEGER, *, metric: str = ""
 ) -> Fact:
-    """Declare a column, called like the attribute to which the result is assigned in a class of facts.
+    """Declare a column. It has the name of the class attribute to which the result is assigned.
 
     ``read`` is :attr:`Fact.read`. With ``metric`` the fact is also a metric of that name; ``*`` is the attribute's
     name.
@@ -83,8 +83,7 @@ def column(
 def metric(
     read: Callable[[Any], Any] | str = _ATTRIBUTE, type: ColumnType | type[Latency] = ColumnType.INTEGER
 ) -> Fact:
-    """Declare a metric, called like the attribute to which the result is assigned in a class of facts. It has no
-    column.
+    """Declare a metric without a column. It has the name of the class attribute to which the result is assigned.
 
     ``read`` is :attr:`Fact.read`.
     """

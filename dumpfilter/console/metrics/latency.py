@@ -56,9 +56,7 @@ class Latency:
         self._lock = threading.Lock()
 
     def observe(self, seconds: float) -> None:
-        """Record one duration, seconds. A negative one, which the different clocks of two machines can cause, counts as
-        0.
-        """
+        """Record one duration, seconds. A negative duration, from the different clocks of two machines, counts as 0."""
         if seconds < 0:
             seconds = 0.0
         bucket = bisect_left(self._bounds, seconds)

@@ -1,7 +1,7 @@
 """The replication statements of the console, each as a class whose fields are the statement's values.
 
-The class of a statement is also its declaration: syntax, required role, audit and documentation stand in its decorator.
-A master's and a slave's console have one method for each class that they carry out.
+The decorator of a statement's class declares its syntax, required role, audit and documentation. A master's and a
+slave's console have one method for each class that they carry out.
 :mod:`dumpfilter.console.sql.grammar` reads the syntax. A command only holds the values that the statement contains, and
 does not check that a channel or file exists.
 
@@ -153,7 +153,7 @@ def for_channel(cursor: Cursor) -> str | None:
 
 
 def _owner(cursor: Cursor) -> Mapping[str, Any]:
-    """Consume the clause that says whose filter is changed, if there is one, and return its values by field name.
+    """Consume the clause that selects whose filter is changed, and return its values by field name; empty without one.
 
     The clause is ``FOR REPLICA 'user' [SERVER_ID n] [FOR CHANNEL 'name']``, or ``FOR CHANNEL 'name'``.
     """
@@ -193,10 +193,10 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def statement(name: str, role: Role, *forms: str, changes: bool = False) -> Callable[[type[T]], type[T]]:
-    """Declare a statement, as a decorator of the class with its values. The class becomes a frozen dataclass.
+    """Return a decorator that declares a statement, and makes the decorated class of its values a frozen dataclass.
 
-    ``name`` is the statement's form for the documentation, ``role`` the role that it needs, and ``forms`` are its
-    syntax. ``changes`` is true for a statement that the audit log records.
+    ``name`` is the statement's form for the documentation, ``role`` the role that it needs, and ``forms`` has its
+    forms of syntax. ``changes`` is true for a statement that the audit log records.
     """
     declare = GRAMMAR.statement(name, role, *forms, changes=changes)
     return lambda made: declare(dataclass(frozen=True)(made))
@@ -213,10 +213,10 @@ class Command:
 
 @statement("CHANGE REPLICATION FILTER", Role.REPLICATE_ADMIN, changes=True)
 class ChangeReplicationFilter(Command):
-    """The statement ``CHANGE REPLICATION FILTER``, for one channel or, with ``channel`` None, for all.
+    """The statement ``CHANGE REPLICATION FILTER``, for one channel or, with ``channel`` None, for all channels.
 
-    ``clauses`` are in the order of the statement. If two clauses set the same kind of rule (such as REPLICATE_DO_DB),
-    the last of them wins.
+    ``clauses`` are in the order of the statement. If several clauses set the same kind of rule (such as
+    REPLICATE_DO_DB), the last of these clauses applies.
     """
 
     clauses: tuple[FilterClause, ...]
@@ -355,7 +355,7 @@ class StopReplica(Command):
 class ResetReplica(Command):
     """The statement ``RESET {SLAVE|REPLICA} [ALL]``, which deletes the relay log and the position in the source's log.
 
-    With ALL it also deletes the connection settings of the channel.
+    With ALL the statement also deletes the channel's connection settings.
     """
 
     all: bool = False
@@ -425,7 +425,8 @@ class ShowBinaryLogs(Command):
 class ShowBinlogEvents(Command):
     """The statement ``SHOW BINLOG EVENTS [IN 'file'] [FROM position] [LIMIT [offset,] count]``.
 
-    If ``relay_log`` is true, the statement is ``SHOW RELAYLOG EVENTS … [FOR CHANNEL]``. Only that one has a channel.
+    If ``relay_log`` is true, the statement is ``SHOW RELAYLOG EVENTS … [FOR CHANNEL 'name']``. ``channel`` is None for
+    SHOW BINLOG EVENTS.
     """
 
     file: str | None = None
@@ -446,7 +447,7 @@ class ShowBinlogEvents(Command):
 class PurgeBinaryLogs(Command):
     """The statement ``PURGE {BINARY|MASTER} LOGS {TO 'file' | BEFORE datetime}``.
 
-    Either ``to`` (a file name) or ``before`` is set, and the other is None.
+    ``to`` is the file name. Exactly one of ``to`` and ``before`` is not None.
     """
 
     to: str | None = None

@@ -116,8 +116,8 @@ class Cursor(TokenReader):
     def line_ahead(self) -> str:
         """Return the value of the next token, a string without line feeds, without consuming the token.
 
-        A caller uses this method to check the value first. An error then quotes the statement from this token on.
-        Raises ER_WRONG_VALUE for a string with a line feed, and a syntax error for any other token.
+        The caller can then check the value first, and an error quotes the statement from this token on. Raises
+        ER_WRONG_VALUE for a string with a line feed, and a syntax error for any other token.
         """
         if not self.at_string():
             self.fail()

@@ -33,10 +33,10 @@ from dumpfilter.filter.rules import (
 NAME_CHARS = 64
 """The length limit of a database's or table's name, in characters (the server's NAME_CHAR_LEN)."""
 MAX_STATEMENT = 64 << 10
-"""The length limit, in characters, of a statement with filter rules, and of one that is neither a SELECT nor about
-replication.
+"""The length limit, in characters, of statements with filter rules, and of statements that are neither a SELECT nor
+about replication.
 
-Parsing a longer one would hold the interpreter's lock for longer than the master may delay a commit.
+Parsing a longer statement would hold the interpreter's lock for longer than the master may delay a commit.
 """
 _CLASSIC = {kind.sql_name: kind for kind in RuleKind}
 _ALL = {kind.sql_name: kind for kind in SLAVE_RULE_KINDS}

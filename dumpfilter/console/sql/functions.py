@@ -253,9 +253,9 @@ class GroupConcat:
     def step(self, separator: str, distinct: int, directions: str, value: Value, *keys: Value) -> None:
         """Add the value of one row of the group. A row whose value is NULL is left out.
 
-        ``keys`` are the row's values of the expressions in ORDER BY inside GROUP_CONCAT. ``directions`` has one letter
-        for each of them, "a" (ascending) or "d" (descending). Raises MemoryError when the group's joined text becomes
-        too long.
+        ``keys`` has the row's values of the expressions in ORDER BY inside GROUP_CONCAT. ``directions`` has one letter
+        for each expression, "a" (ascending) or "d" (descending). Raises MemoryError when the joined text of the group
+        becomes longer than :data:`MAX_TEXT` characters.
         """
         self._separator, self._distinct, self._directions = separator, bool(distinct), directions
         if value is not None:

@@ -1,13 +1,14 @@
 """The interpreter of the statements' syntax. :mod:`dumpfilter.console.sql.commands` declares the statements.
 
-A statement is declared once, at the class of its values: its syntax, the role that it needs, whether the audit log
-records it, and its name in the documentation. A form of syntax is a text of these words:
+A statement is declared once, at its command class (the class that holds its values). The declaration has the syntax,
+the role that the statement needs, whether the audit log records it, and its name in the documentation. A form of
+syntax is a text of these words:
 
-- ``START`` or ``REPLICA|SLAVE``: a keyword, or one of several,
-- ``channel:name``: the value of the field ``channel``, which the reader ``name`` reads,
-- ``*:limit``: the values of several fields, which the reader returns as a mapping,
-- ``all:ALL``: a keyword, and a field that is true if the keyword is there,
-- ``[…]``: words that may be missing. The first of them decides.
+- ``START`` or ``REPLICA|SLAVE``: a keyword, or one of several keywords,
+- ``channel:name``: the value of the field ``channel``, which the reader function ``name`` parses,
+- ``*:limit``: the values of several fields, which the reader function returns as a mapping,
+- ``all:ALL``: a keyword, and a field that is true if the statement has the keyword,
+- ``[…]``: an optional group of words, which is present if the next token begins its first word.
 """
 
 from __future__ import annotations
@@ -65,8 +66,9 @@ Reader = Callable[[Cursor], Any]
 class Grammar:
     """A set of declared statements, and the parser for them.
 
-    ``readers`` are the functions that read a value at a cursor, by the names in the syntax. ``optional`` has, for a
-    reader whose value does not begin with a string, the keywords with which an optional value begins.
+    ``readers`` has the functions that parse a value at a cursor, by the reader names in the syntax. ``optional`` has,
+    for some readers, the keywords with which an optional value begins. Other optional values must begin with a string
+    in quotes.
     """
 
     def __init__(self, readers: Mapping[str, Reader], optional: Mapping[str, Sequence[str]]) -> None:
@@ -81,10 +83,10 @@ class Grammar:
     def statement(
         self, name: str, role: Role, *forms: str, changes: bool = False
     ) -> Callable[[type[T]], type[T]]:
-        """Declare a statement, as a decorator of the class of its values.
+        """Return a decorator that declares a statement for its command class (the class that holds its values).
 
-        ``name`` is its form for the documentation, ``role`` the role that it needs, and ``forms`` are its forms of
-        syntax. ``changes`` is true if the audit log records it.
+        ``name`` is the statement's form for the documentation, ``role`` the role that it needs, and ``forms`` has its
+        forms of syntax. ``changes`` is true if the audit log records the statement.
         """
 
         def declare(made: type[T]) -> type[T]:
@@ -96,15 +98,19 @@ class Grammar:
         return declare
 
     def form(self, syntax: str, made: Callable[..., Any]) -> None:
-        """Add a form of syntax. ``made`` gets the parsed values as keyword arguments, and returns the statement."""
+        """Add a form of syntax, such as ``STOP REPLICA [threads:threads]``.
+
+        :meth:`parse` calls ``made`` with the parsed values as keyword arguments, and returns its result.
+        """
         words = _WORDS.findall(syntax)
         for first in words[0].split("|"):
             self._forms.setdefault(first, []).append((words, made))
 
     def call(self, syntax: str, function: Callable[..., Any], *arguments: object) -> None:
-        """Add a form of syntax whose parse result is a function that carries the statement out by calling ``function``.
+        """Add a form of syntax for which :meth:`parse` returns a call of ``function`` that the caller completes.
 
-        ``function`` gets ``arguments``, then the arguments of the call, then the parsed values as keyword arguments.
+        The result of parsing is a ``functools.partial`` of ``function``. It has ``arguments`` as first arguments and
+        the parsed values as keyword arguments.
         """
         self.form(syntax, functools.partial(functools.partial, function, *arguments))
 
@@ -120,8 +126,8 @@ class Grammar:
     def parse(self, text: str, now: datetime | None = None) -> Any:
         """Parse a statement whose first word is in :attr:`beginnings`, and return the object that its form makes.
 
-        ``now`` is the value of NOW(), a local time without a time zone. Raises SqlError, for a wrong syntax at the
-        first token that no form allows.
+        ``now`` is the value of NOW(), a local time without a time zone. Raises SqlError: ER_PARSE_ERROR at the first
+        token that no form allows, and the errors of the functions that read values.
         """
         failures: list[tuple[int, SqlError]] = []
         for words, made in self._forms[Cursor(text).token.word]:

@@ -34,7 +34,7 @@ class Interrupt(threading.Event):
 
     @contextmanager
     def calling(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Call ``callback`` in the thread that sets the signal, if that happens while the ``with`` block runs."""
+        """Call ``callback`` in the thread that sets the signal, if the signal is set while the ``with`` block runs."""
         self._callbacks.append(callback)
         try:
             yield
@@ -47,7 +47,7 @@ _running: ContextVar[Interrupt | None] = ContextVar("running_statement", default
 
 @contextmanager
 def interruptible(interrupt: Interrupt) -> Iterator[None]:
-    """Make ``interrupt`` the signal of the calling thread's statement inside the ``with`` block."""
+    """Make ``interrupt`` the signal that ends the calling thread's statement, inside the ``with`` block."""
     token = _running.set(interrupt)
     try:
         yield
@@ -56,12 +56,12 @@ def interruptible(interrupt: Interrupt) -> Iterator[None]:
 
 
 def running_interrupt() -> Interrupt:
-    """Return the signal of the calling thread's statement, or a new signal that nobody sets outside a statement."""
+    """Return the signal that ends the calling thread's statement early. Outside a statement, return a new signal."""
     return _running.get() or Interrupt()
 
 
 class Turns(threading.local):
-    """The times at which each thread that computes for a statement pauses."""
+    """The timer of each thread that computes for a statement. It tells when the thread must let other threads run."""
 
     _end = 0.0
     """The time of the next pause (``time.monotonic``), seconds."""

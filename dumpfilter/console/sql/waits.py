@@ -35,8 +35,9 @@ class Waited(NamedTuple):
 
 
 def wait_functions(wait: Callable[[Wait], int | None]) -> Mapping[str, Callable[..., int | None]]:
-    """Return the functions that wait for replication, by their names in lower case. Each passes its call on to
-    ``wait``.
+    """Return the SQL functions that wait for replication, by their names in lower case.
+
+    Each function calls ``wait`` with its name and arguments, and returns the result.
     """
 
     def for_position(
