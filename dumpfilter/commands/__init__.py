@@ -1,4 +1,4 @@
-"""The sub-commands of ``dumpfilter``. Each has a module that reads its options, calls one other package and prints.
+"""The sub-commands of ``dumpfilter``. The module of a sub-command reads the options, calls another package and prints.
 
-Enters: the command line and option files. Leaves: tables, JSON, exit codes. The package may import every other one.
+Enters: the command line and option files. Leaves: tables, JSON, exit codes. The package may import every other package.
 """

@@ -11,7 +11,7 @@ from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOp
 
 
 class BandwidthSettings(Settings):
-    """The options of ``dumpfilter bandwidth`` alone."""
+    """The options that only ``dumpfilter bandwidth`` has."""
 
     output: Path = Path("bandwidth")
     """Directory for report.html, results.json, the Parquet tables and the measurements."""

@@ -121,10 +121,11 @@ class BinlogOutputOptions(Settings, panel="Output"):
     target."""
 
     def target_objects(self) -> list[str]:
-        """Return LIKE patterns for ``db.table`` that match the tables that the target of the printed text has.
+        """Return LIKE patterns for ``db.table`` that match the tables of the target on which the printed text will run.
 
         A pattern of ``--target-has`` is returned as it is. A server's address is replaced by the names of all its
-        objects. Raises the errors of SourceConnection.
+        objects. Raises OptionError for a wrong address, and ConnectionLost, TlsError or SourceRefused for a server that
+        cannot be asked.
         """
         from dumpfilter.receiver.objects import objects_of
         from dumpfilter.receiver.url import is_source_url
@@ -167,7 +168,7 @@ class Base64Output(enum.Enum):
 
 
 class BinlogRowOptions(Settings, panel="Rows"):
-    """The options for the rows in printed text."""
+    """The options of ``dumpfilter binlog`` for the printing of changed rows."""
 
     verbose: int = setting(0, "--verbose", "-v", count=True, metavar="", show_default=False)
     """Print the changed rows as comments (### INSERT INTO …). -vv adds the columns' types."""

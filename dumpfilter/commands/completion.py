@@ -6,9 +6,10 @@ from collections.abc import MutableMapping
 
 
 def join_bash_values(asked: MutableMapping[str, str]) -> None:
-    r"""Let Typer complete a value that is typed after ``=``. ``asked`` is the environment that bash's script made.
+    r"""Change the variables of bash's completion so that Typer completes a value that is typed after ``=``.
 
-    Bash gives ``--log-format=j`` as three words, of which Typer would take ``=`` for the option's value.
+    ``asked`` is the environment with COMP_WORDS and COMP_CWORD. Bash gives ``--log-format=j`` as three words, of which
+    Typer would take ``=`` for the option's value.
 
     >>> asked = {"COMP_WORDS": "dumpfilter\n--log-format\n=\nj", "COMP_CWORD": "3"}
     >>> join_bash_values(asked)
@@ -31,7 +32,7 @@ def join_bash_values(asked: MutableMapping[str, str]) -> None:
 
 
 def complete_variant(incomplete: str) -> list[str]:
-    """Return the names of a simulation's variants that begin with the typed text."""
+    """Return the names of simulation variants (ways to bring the binlog to slaves) that begin with the typed text."""
     from dumpfilter.simulation.results import SIMULATED
 
     return [variant.value for variant in SIMULATED if variant.value.startswith(incomplete)]

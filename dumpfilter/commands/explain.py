@@ -11,7 +11,7 @@ from dumpfilter.commands.option_groups.rules import SlaveFilterOptions, WriteRul
 
 
 class ExplainSettings(Settings):
-    """The options of ``dumpfilter explain`` alone."""
+    """The options that only ``dumpfilter explain`` has."""
 
     statement: str = setting("", metavar="SQL")
     """Explain this statement instead of a binlog set."""
@@ -29,7 +29,7 @@ class ExplainSettings(Settings):
     """The version of MariaDB for --statement: from 11.5 on accents in table names count."""
 
     def check(self, binlogs: list[str]) -> None:
-        """Check that the options fit together. Raises OptionError."""
+        """Check that the options fit together and with ``binlogs``, the named files. Raises OptionError."""
         if bool(binlogs) == bool(self.statement.strip()):
             raise OptionError("name a binlog set or a statement (--statement), one of the two")
         if self.statement and self.events:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ExportSettings(Settings):
-    """The options of ``dumpfilter export`` alone."""
+    """The options that only ``dumpfilter export`` has."""
 
     output: Path = setting(show_default=False)
     """Directory for the Parquet files, one for each binlog."""

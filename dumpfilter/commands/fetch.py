@@ -10,7 +10,7 @@ from dumpfilter.commands.option_groups.monitoring import LogOptions
 
 
 class FetchSettings(Settings):
-    """The server to fetch from, and the options of ``dumpfilter fetch`` alone."""
+    """The server to fetch from, and the options that only ``dumpfilter fetch`` has."""
 
     source: str = setting(metavar="URL", show_default=False, is_argument=True)
     """The server: mysql://USER@HOST:PORT/, with options such as '?tls=verify-ca&ca=FILE' (docs/receiving.md)."""

@@ -8,7 +8,7 @@ from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyOpti
 
 
 class InspectSettings(Settings):
-    """The options of ``dumpfilter inspect`` alone."""
+    """The options that only ``dumpfilter inspect`` has."""
 
     as_json: bool = setting(False, "--json")
     """Print JSON instead of tables."""

@@ -14,7 +14,7 @@ FOUND = 4
 
 
 class LintSettings(Settings):
-    """The options of ``dumpfilter lint`` alone."""
+    """The options that only ``dumpfilter lint`` has."""
 
     as_json: bool = setting(False, "--json")
     """Print JSON."""

@@ -11,7 +11,11 @@ from dumpfilter.base.options.settings import Settings
 
 
 class Scheme(enum.StrEnum):
-    """The supported password hashes. Those called like MySQL's authentication plugins are for users of a console."""
+    """The supported password hashes.
+
+    SCRYPT is for users who replicate. The other schemes, named like MySQL's authentication plugins, are for users of a
+    console.
+    """
 
     SCRYPT = "scrypt"
     CACHING_SHA2 = "caching_sha2_password"

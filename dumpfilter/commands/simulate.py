@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Planned(NamedTuple):
-    """A planned simulation, and the origin of its transactions."""
+    """A planned simulation, and the speed and binlog set of each node whose binlog is simulated."""
 
     plan: Plan
     speeds: dict[str, float | None]
@@ -46,7 +46,7 @@ class Inputs(Settings):
     """Slaves of one master, in place of a topology (TOML, see docs/simulation.md)."""
 
     def planned(self) -> Planned:
-        """Return the plan of the topology or of the slaves file. Raises OptionError."""
+        """Return the planned simulation of the topology or of the slaves file. Raises OptionError."""
         from dumpfilter.simulation.plan import plan_slaves, plan_topology
         from dumpfilter.simulation.wishes import binlog_sets, speeds_of
         from dumpfilter.topology import topology_from
@@ -89,8 +89,9 @@ class ScenarioOptions(Settings, panel="Scenarios"):
     """The seed of the links' jitter."""
 
     def options(self, links: Sequence[str]) -> Options:
-        """Return the options of the simulation. ``links`` has the names of all links (connections of nodes). Raises
-        OptionError.
+        """Return the options of the simulation.
+
+        ``links`` has the names of all links (connections between two nodes). Raises OptionError.
         """
         from dumpfilter.base.options.units import parse_rate, parse_time
         from dumpfilter.simulation import wishes
@@ -170,7 +171,7 @@ def simulate_command(
 def read_origins(
     given: Planned, run: Runner, read: JobReadOptions, variants: set[Variant]
 ) -> dict[str, SetTraffic]:
-    """Read the traffic of the binlog set of each origin (a node whose server wrote a binlog), by the node's name.
+    """Return the traffic (bytes of each transaction) of each origin, a node whose server wrote a binlog, by its name.
 
     ``variants`` are the ways to bring the binlog to the slaves that the simulation compares.
     """

@@ -14,14 +14,14 @@ from dumpfilter.commands.option_groups.inputs import BinlogArguments
 
 
 class SplitOutput(Settings):
-    """The output directory of a split."""
+    """The option that names the output directory of ``dumpfilter split``."""
 
     output: Path = setting(show_default=False)
     """Directory for the sets. It appears when all sets are complete."""
 
 
 class SplitSettings(Settings):
-    """The options of ``dumpfilter split`` alone."""
+    """The options that only ``dumpfilter split`` has."""
 
     specification: Path | None = None
     """The named binlogs and the filter of each (TOML, see docs/split.md). Without it: one binlog for each schema."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SqlSettings(Settings):
-    """The statements, and the format of their results."""
+    """The SQL statements that ``dumpfilter sql`` runs, and the format of their results."""
 
     script: str = setting("-", metavar="[FILE]", is_argument=True)
     """A file of statements; '-' or nothing is the standard input."""

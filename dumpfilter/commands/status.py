@@ -76,7 +76,7 @@ def status_command(
 
 
 def _question(asked: AskedOptions, source_tls: TlsOptions) -> Callable[[], Record]:
-    """Return the function that reads the status record from the place that the options name. Raises OptionError."""
+    """Return the function that reads the status of the master or slave that the options name. Raises OptionError."""
     directory = asked.relay_dir
     if directory is not None:
         from dumpfilter.commands.server_status.of_directory import relay_directory_status

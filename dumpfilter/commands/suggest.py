@@ -9,7 +9,7 @@ from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOp
 
 
 class SuggestSettings(Settings):
-    """The options of ``dumpfilter suggest`` alone."""
+    """The options that only ``dumpfilter suggest`` has."""
 
     keep: list[str] | None = setting(None, metavar="PATTERN", show_default=False)
     """Suggest no rule that drops a table matching this LIKE pattern for db.table. Repeatable."""

@@ -18,7 +18,7 @@ PASSWORD_VARIABLE = "DUMPFILTER_PASSWORD"
 
 
 class ConsoleLogin(Settings):
-    """The console of a master or a slave, and the login there."""
+    """The options that name the console of a master or a slave, and the user and password for it."""
 
     slave: str = setting("", metavar="HOST:PORT")
     """The console of a slave."""
@@ -46,7 +46,7 @@ class ConsoleLogin(Settings):
 
 
 class AskedOptions(ConsoleLogin):
-    """The address of the master or slave to ask, or the relay directory to read, and the logins."""
+    """The options that name the master or slave whose status is read, or its relay directory, and the logins."""
 
     master: str = setting("", metavar="HOST:PORT")
     """A master's address for slaves."""

@@ -77,7 +77,7 @@ class OptionFileCommand(SubCommand):
 
     @property
     def options(self) -> OptionNames:
-        """The names of this command's options, which tell the reader of option files which of them a file may set."""
+        """The names of this command's options. An option file may set these options only."""
         switches = {
             _name(each): (each.opts[:1], each.secondary_opts[:1])
             for each in self._parameters

@@ -30,8 +30,9 @@ WRITE_PANEL = "Write side"
 
 
 def rule_option(kind: BaseRuleKind, help: str = "", name: str = "") -> Repeated:
-    """Return the option for a kind of rule. ``help`` and ``name``, unless empty, replace the kind's own help
-    and name.
+    """Return the command line option for a kind of filter rule.
+
+    ``help`` and ``name``, unless empty, replace the help text and the name that the kind itself has.
     """
     return Repeated(name or kind.option, kind, help or kind.help, kind.metavar)
 
@@ -64,7 +65,7 @@ class SlaveFilterOptions(Settings, panel="Filter"):
     def filter_options(self, written: WriteRuleOptions | None = None) -> FilterOptions:
         """Return the filter of these rules, together with the rules of the server that writes the binlog.
 
-        ``written`` are the latter rules; None: that server has none. Raises OptionError.
+        ``written`` has the rules of that server; None for a server without rules. Raises OptionError for a bad value.
         """
         from dumpfilter.filter.factory import FilterOptions
 

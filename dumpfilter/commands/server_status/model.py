@@ -81,18 +81,21 @@ class MaxLag:
         return text.isdigit() and 0 < self.nbytes < _FEW_BYTES
 
     def exceeded(self, nbytes: int | None, seconds: float | None) -> bool:
-        """Tell whether a lag exceeds this limit. An unknown lag (None) does not."""
+        """Tell whether a lag exceeds this limit. An unknown lag (None) never exceeds a limit."""
         return (nbytes is not None and nbytes > self.nbytes) or (
             seconds is not None and seconds > self.seconds
         )
 
 
 def master_record(**known: Any) -> Record:
-    """Return the record of a master from the known values. Others are None, zero or empty.
+    """Return the status record of a master from the known values. Other values are None, zero or empty.
 
     ``address`` is the master's address for slaves. ``health`` is SERVING, NOT_SERVING, or empty if nobody asked the
-    health service. ``hint`` says why the record is not complete. ``slaves``, ``drains`` and ``drift`` are None if the
-    login may not read them. ``source`` is None if the master does not receive its binlog from a running server.
+    health service. ``hint`` says why the record is not complete. ``source`` is None if the master does not receive its
+    binlog from a running server.
+
+    ``slaves``, ``drains`` (the slaves that an operator has disconnected) and ``drift`` (the replicas whose own filter
+    drops less than the master) are None if the login may not read them.
     """
     return {
         "role": "master",
@@ -121,8 +124,8 @@ def slave_of_master(facts: Mapping[str, Any], filter_warnings: Sequence[str] = (
     """Return the record of a slave from its row of the master's table ``dumpfilter.slaves``.
 
     ``facts`` has the row's values by column. ``saved`` in the record is a fraction of the bytes that the master read
-    for the slave: dropped bytes, minus those of stand-ins (empty transactions that keep GTIDs). It is None before
-    anything was read.
+    for the slave: dropped bytes, minus the bytes of empty transactions that are sent to keep GTIDs. ``saved`` is None
+    if the master has read nothing for the slave.
     """
     counts = {name: value or 0 for name, value in facts.items() if name.startswith(_COUNTS)}
     dropped = counts.get("bytes_dropped", 0)
@@ -142,10 +145,10 @@ def slave_of_master(facts: Mapping[str, Any], filter_warnings: Sequence[str] = (
 
 
 def slave_record(**known: Any) -> Record:
-    """Return the record of a slave from the known values. Others are None or empty.
+    """Return the record of a slave from the known values. Other values are None or empty.
 
-    ``running`` tells whether a slave answers at the console, or works in the relay directory. ``process`` is then the
-    id of the process that has locked the directory.
+    ``running`` tells whether a slave answers at the console, or has locked the relay directory. ``process`` is the id
+    of the process that has locked the directory.
     """
     return {
         "role": "slave",
@@ -159,11 +162,12 @@ def slave_record(**known: Any) -> Record:
 
 
 def channel_record(**known: Any) -> Record:
-    """Return the record of a slave's channel from the known values. Others are None, zero or empty.
+    """Return the record of a slave's channel from the known values. Other values are None, zero or empty.
 
-    ``io_running`` and ``sql_running`` are those of SHOW REPLICA STATUS. ``last_io_error`` and ``last_sql_error`` are
-    the newest errors, even if the thread runs again; only the relay directory tells them. ``lag_bytes`` is the number
-    of bytes of the relay log that are not applied yet. ``unusable`` is the error of a state file that cannot be used.
+    ``io_running`` and ``sql_running`` have the values of SHOW REPLICA STATUS. ``last_io_error`` and ``last_sql_error``
+    are the newest errors, even if the thread runs again; they are known only from the files of the relay directory.
+    ``lag_bytes`` is the number of bytes of the relay log that are not applied yet. ``unusable`` is the error of a state
+    file that cannot be used.
     """
     return {
         **dict.fromkeys(("channel", "source", "filter_on", "io_error", "sql_error"), ""),

@@ -31,7 +31,7 @@ _VERSION = re.compile(r"dumpfilter (\d\S*), ")
 
 
 def master_status(source: Source | None, console: Login | None) -> Record:
-    """Return the record of a running master. Without a user and a console it has only what everybody may know.
+    """Return the status record of a running master. Without a user and a console the record has only the health.
 
     ``source`` is the connection to the master's port for slaves, or None. ``console`` is the login at its console, or
     None. Raises ConnectionLost when nothing answers, TlsError when TLS is missing, and StatusRefused for a wrong
@@ -101,7 +101,11 @@ _NO_COUNTERS = ("lag_bytes", "lag_seconds")
 
 
 def slave_status(login: Login) -> Record:
-    """Return the record of a running slave. Raises ConnectionLost, NotOurs or StatusRefused."""
+    """Return the status record of a running slave, read from its console at ``login``.
+
+    Raises ConnectionLost when nothing answers, NotOurs when another program answers, and StatusRefused when the console
+    refuses the login.
+    """
     version, ((variables, *_), rows, counts, hits) = _ask(
         login,
         "slave",
@@ -138,7 +142,7 @@ def _channel(row: Mapping[str, Any], more: Mapping[str, Any], hits: Iterable[Map
 
 
 def _ask(login: Login, role: str, statements: Sequence[str]) -> tuple[str, list[Rows]]:
-    """Return the version of the dumpfilter behind a console, and the rows of each statement by column name.
+    """Return the version of dumpfilter behind a console, and the rows of each statement as dictionaries by column name.
 
     ``role`` is ``master`` or ``slave``. Raises ConnectionLost when nothing answers, NotOurs when another program
     answers, and StatusRefused when the console refuses the login or a statement.

@@ -17,10 +17,10 @@ from dumpfilter.slave.state.infos import CountersInfo, MasterInfo, RelayLogInfo,
 
 
 def relay_directory_status(directory: Path) -> Record:
-    """Return the record of the slave to which a relay directory belongs. Nothing is changed, and the slave may be
-    running.
+    """Return the status record of the slave of a relay directory.
 
-    Raises OptionError if the directory is not a slave's. A file that cannot be used is a problem in the record.
+    Nothing is changed, and the slave may be running. Raises OptionError if the directory is not a slave's. A file that
+    cannot be used is a problem in the record.
     """
     names = ("auto.cnf", SourceInfo.NAME, MasterInfo.NAME)
     if not any((directory / name).exists() for name in names):
@@ -84,7 +84,7 @@ def _uuid(directory: Path) -> str:
 
 
 def _process(directory: Path) -> int | None:
-    """Return the id of the process that has locked the relay directory; None if none has, 0 if the id is unknown."""
+    """Return the id of the process that has locked the relay directory; None without a lock, 0 if the id is unknown."""
     try:
         lock = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

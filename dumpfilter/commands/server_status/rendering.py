@@ -86,7 +86,7 @@ def _place(record: Record, prefix: str = "") -> str:
 
 
 def _shown(name: str, value: Any) -> str:
-    """Return the text for a value of a record. The suffix of its name, such as ``_at``, tells the unit."""
+    """Return the text for a value of a record. The suffix of the value's ``name``, such as ``_at``, tells the unit."""
     match value:
         case None | "":
             return ""

@@ -22,7 +22,7 @@ _FOLLOW_SECONDS = 0.2
 
 
 class WatchOption(Settings):
-    """The option of a status that is shown again and again."""
+    """The option ``--watch`` of a status, which shows the status again at an interval."""
 
     watch: float | None = setting(None, min=0.1, metavar="SECONDS")
     """Show the status again after so many seconds, until Ctrl-C."""
@@ -67,7 +67,7 @@ def report_command(place: TopologyOptions, output: JsonOption) -> None:
 
 
 class WaitOptions(TopologyOptions):
-    """The limit of a wait, and the nodes that it leaves out."""
+    """The options for waiting until nodes have caught up: the time limit, and whether only running nodes count."""
 
     timeout: str = setting("30s", metavar="TIME")
     """The longest wait, such as 30s or 5m."""
@@ -76,12 +76,12 @@ class WaitOptions(TopologyOptions):
 
     @property
     def limits(self) -> dict[str, float | bool]:
-        """The options as arguments of the verb."""
+        """The options ``timeout`` (seconds) and ``running_only`` as keyword arguments of :meth:`ask`."""
         return {"timeout": parse_time(self.timeout, option="--timeout"), "running_only": self.running_only}
 
 
 class WaitSettings(WaitOptions):
-    """The state that is waited for."""
+    """The options of ``dumpfilter topology wait``: the node, and the state to wait for."""
 
     node: str = setting("", metavar="[NODE]", autocompletion=complete_node, is_argument=True)
     """The name of a node. Without it all nodes are waited for."""
@@ -127,7 +127,7 @@ def check_command(given: WaitOptions) -> None:
 
 
 class LinkSettings(TopologyOptions):
-    """A link, and its changes."""
+    """The options of ``dumpfilter topology link``: a link (network connection of two nodes) and its changes."""
 
     link: str = setting(metavar="SOURCE:TARGET", is_argument=True)
     """The link, such as m:web."""
@@ -151,7 +151,11 @@ class LinkSettings(TopologyOptions):
     """End a cut, a silence or an outage."""
 
     def fault(self) -> tuple[str | None, list[float | None]]:
-        """Return the fault, or the end of a fault, with its arguments. Raises OptionError."""
+        """Return ``cut``, ``silence``, ``cut_after`` or ``heal``, or None without a fault, with the fault's arguments.
+
+        The arguments are the bytes of ``cut_after``, if given, and the duration in seconds (None: until healed).
+        ``heal`` has none. Raises OptionError for options that exclude each other.
+        """
         faults = {
             "--cut": self.cut,
             "--silence": self.silence,
@@ -171,7 +175,11 @@ class LinkSettings(TopologyOptions):
         return given[0].removeprefix("--").replace("-", "_") if given else None, arguments
 
     def shape(self) -> dict[str, Any]:
-        """Return the changes of the link's shape. Raises OptionError."""
+        """Return the new values of the link's ``rate``, ``delay`` and ``jitter``, as far as the options give them.
+
+        Rates are in bits per second (None: unlimited), times in seconds. Raises OptionError for options that exclude
+        each other.
+        """
         if self.plain and (self.rate or self.delay or self.jitter):
             raise OptionError("--plain stands beside --rate, --delay or --jitter; give one of them")
         if self.plain:
@@ -248,7 +256,7 @@ def restart_command(given: NodeOptions) -> None:
 
 
 class HoldSettings(NodeOptions):
-    """A node, and its delay."""
+    """The options of ``dumpfilter topology hold``: a node, and its replication delay."""
 
     behind: str = setting(metavar="TIME", is_argument=True)
     """The delay, such as 3s. 0s ends it."""
@@ -273,7 +281,7 @@ def _act(action: str, given: NodeOptions) -> None:
 
 
 class SqlSettings(NodeOptions):
-    """A node, and the statements for it."""
+    """The options of ``dumpfilter topology sql``: a node, and the statements to run on it."""
 
     execute: str | None = setting(None, "--execute", "-e", metavar="SQL")
     """Statements. Without it the standard input has them."""
@@ -282,7 +290,7 @@ class SqlSettings(NodeOptions):
 
 
 class LogSettings(NodeOptions):
-    """A node, and the part of its log."""
+    """The options of ``dumpfilter topology logs``: a node, and the part of its log to print."""
 
     lines: int = setting(0, "--lines", "-n", min=0)
     """The last lines only; 0: all."""

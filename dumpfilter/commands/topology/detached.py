@@ -33,7 +33,11 @@ class _Failed(DumpfilterError):
 
 
 def start_detached(topology: str, directory: Path, *, timeout: str, keep: bool) -> None:
-    """Start a topology in a background process, and return when everything runs. Raises DumpfilterError."""
+    """Start a topology in a background process, and return when all nodes run.
+
+    ``topology`` is a short string or the path of a TOML file. ``timeout`` is the time limit of a node's start, such as
+    ``60s``. Raises DumpfilterError with the text and exit code of a background process that fails.
+    """
     command = [sys.executable, "-m", "dumpfilter", "topology", "up", topology]
     command += ["--directory", str(directory), "--timeout", timeout, *(["--keep"] if keep else [])]
     with tempfile.TemporaryFile() as errors:
@@ -62,7 +66,7 @@ def start_detached(topology: str, directory: Path, *, timeout: str, keep: bool) 
 
 
 def _is_up(directory: Path, pid: int) -> bool:
-    """Tell whether a process runs the topology of a directory, and takes commands."""
+    """Tell whether the process ``pid`` runs the topology of ``directory``, and accepts commands."""
     try:
         return bool(Control(directory).ask("pid") == pid)
     except NotUp:
@@ -70,7 +74,7 @@ def _is_up(directory: Path, pid: int) -> bool:
 
 
 def end_topology(directory: Path) -> None:
-    """End the topology of a directory. Raises NotUp if there is none."""
+    """End the topology that runs in ``directory``, or remove the files of a killed one. Raises NotUp for neither."""
     try:
         Control(directory).down()
     except NotUp:

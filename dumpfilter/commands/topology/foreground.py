@@ -22,7 +22,11 @@ _HINT = "Ctrl-C ends. Other terminals: dumpfilter topology status, link, sql, ki
 def run_in_foreground(
     topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool
 ) -> None:
-    """Start a topology, run it until somebody ends it, and print the report."""
+    """Start a topology, run it until Ctrl-C or ``dumpfilter topology down``, and print the report.
+
+    ``timeout`` is the time limit of a node's start, seconds. ``keep`` keeps the directory. ``table`` shows a live table
+    of the status on a terminal.
+    """
     # The directory of a topology that was killed has a state file.
     is_ours = not directory.exists() or (directory / STATE).exists()
     with endings_interrupt():
@@ -35,7 +39,7 @@ def run_in_foreground(
 
 
 def remove_directory(directory: Path) -> None:
-    """Remove what an ended topology has left in a directory that was made for it, and the directory."""
+    """Remove the directory of an ended topology, with its files. A directory with a state file is left alone."""
     if directory.exists() and not (directory / STATE).exists():
         remove_files(directory, keep=())
         directory.rmdir()
@@ -44,7 +48,7 @@ def remove_directory(directory: Path) -> None:
 def _run_until_end(
     topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool
 ) -> dict[str, Any]:
-    """Return the report of the run."""
+    """Run the topology until it is told to end, and return its report (see :meth:`Testbed.report`)."""
     with (
         up(topology, directory, keep=keep, timeout=timeout, is_command=True) as bed,
         ControlServer(bed) as control,

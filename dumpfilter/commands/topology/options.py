@@ -20,26 +20,32 @@ DIRECTORY = Path("dumpfilter-topology")
 
 
 class TopologyOptions(Settings):
-    """The directory of a running topology."""
+    """The option that names the directory of a running topology."""
 
     directory: Path = setting(DIRECTORY, "--directory", "-d", envvar="DUMPFILTER_TOPOLOGY", metavar="DIR")
     """The directory of the topology: its files, and the socket for the other verbs."""
 
     def ask(self, verb: str, **arguments: Any) -> Any:
-        """Ask the topology that runs in the directory, and return the answer. Raises DumpfilterError."""
+        """Send a command to the topology that runs in the directory, and return its answer.
+
+        ``verb`` is the command's name, such as ``status``. Raises DumpfilterError, such as NotUp if none runs.
+        """
         from dumpfilter.testbed.control import Control
 
         return Control(self.directory).ask(verb, **arguments)
 
 
 class JsonOption(Settings):
-    """The option for output that programs read."""
+    """The option ``--json``, for output that programs read."""
 
     as_json: bool = setting(False, "--json")
     """Print JSON instead of tables."""
 
     def print(self, told: Any, view: Callable[[Any], RenderableType], *, indent: int | None = 1) -> None:
-        """Print what a topology has told as JSON, or as the tables of ``view``. Without ``indent`` JSON is one line."""
+        """Print an answer of a topology as JSON, or as the tables that ``view`` makes from it.
+
+        ``indent`` is the indentation of the JSON; with None the JSON is one line.
+        """
         from rich.console import Console
 
         from dumpfilter.analyse.report.terminal import print_json
@@ -51,9 +57,10 @@ class JsonOption(Settings):
 
 
 def complete_node(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return names for a shell to complete: the nodes of the topology in the directory that the command line names.
+    """Return the names of a topology's nodes that begin with ``incomplete``, for the completion of a shell.
 
-    An error completes nothing, since the shell would print its text.
+    The topology is the one in the directory that the command line names. The result is empty after an error, since the
+    shell would print the error's text.
     """
     nodes: list[str] = []
     with contextlib.suppress(DumpfilterError, OSError):
@@ -64,7 +71,7 @@ def complete_node(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 class NodeOptions(TopologyOptions):
-    """A node of a running topology."""
+    """The options that name a node of a running topology."""
 
     node: str = setting(metavar="NODE", autocompletion=complete_node, is_argument=True)
     """The name of the node."""

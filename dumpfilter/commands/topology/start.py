@@ -12,7 +12,7 @@ from dumpfilter.commands.topology.options import JsonOption, TopologyOptions
 
 
 class TopologyArgument(Settings):
-    """The topology that the command line names."""
+    """The argument that names a topology: a TOML file or a short string."""
 
     topology: str = setting(metavar="TOPOLOGY", is_argument=True)
     """A TOML file, or a short string such as 'm >> web'."""
@@ -36,7 +36,7 @@ def show_command(named: TopologyArgument) -> None:
 
 
 class UpSettings(Settings):
-    """The options of ``dumpfilter topology up`` alone."""
+    """The options that only ``dumpfilter topology up`` has."""
 
     detach: bool = False
     """Run in the background, and return when everything runs."""

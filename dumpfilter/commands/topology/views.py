@@ -28,7 +28,7 @@ _NUMBERS = ("lag", "behind", "rate", "saved")
 
 
 def status_view(status: dict[str, Any]) -> RenderableType:
-    """Return the tables of a status: its nodes, its links, and the problems."""
+    """Return the tables of a topology's status: its nodes, its links, and its problems."""
     nodes = table(_HEADS, map(_node_cells, status["nodes"].values()), numbers=_NUMBERS, framed=False)
     parts: list[RenderableType] = [nodes]
     if status["links"]:
@@ -37,7 +37,7 @@ def status_view(status: dict[str, Any]) -> RenderableType:
 
 
 def links_table(links: Iterable[dict[str, Any]]) -> Table:
-    """Return the table of some links: state, shape, and bytes each way."""
+    """Return a table with a row for each link: state, shape (rate, delay, jitter), and bytes in each direction."""
     rows = [
         (
             link["name"],
@@ -79,7 +79,7 @@ def _node_cells(node: dict[str, Any]) -> list[Cell]:
 
 
 def bytes_or_nothing(nbytes: int | None) -> str:
-    """Format a number of bytes, or a dash for bytes that nobody counts."""
+    """Return the text of a number of bytes, or a dash for None (bytes that are not counted)."""
     return NOTHING if nbytes is None else human_bytes(nbytes)
 
 
@@ -93,7 +93,10 @@ def _shape(link: dict[str, Any]) -> str:
 
 
 def _applied(node: dict[str, Any]) -> dict[str, Any]:
-    """Return the place in the source's binlog that a node has applied, or the end of its own binlog."""
+    """Return the position in the source's binlog up to which a node has applied, or the end of the node's own binlog.
+
+    For a node with several sources, the source is the one with the largest lag in bytes.
+    """
     if not node["channels"]:
         own: dict[str, Any] = node["place"]
         return own
@@ -106,7 +109,7 @@ def _place(place: dict[str, Any]) -> str:
 
 
 def problem_lines(told: dict[str, Any]) -> list[Text]:
-    """Return the problems of a status or a report."""
+    """Return the problems of a topology's status or report, a line each."""
     return [Text(printable(problem, _LONGEST), style=_BAD) for problem in told["problems"]]
 
 
@@ -117,9 +120,10 @@ def watch_status(
     pause: Callable[[float], bool] | None = None,
     hint: str = "",
 ) -> None:
-    """Show a topology's status again and again on the terminal.
+    """Show a topology's status on the terminal, refreshed every ``seconds``.
 
-    ``pause`` waits so many seconds, and returns whether to end. Without it the table ends with Ctrl-C.
+    ``ask`` returns the status. ``pause`` waits for a number of seconds, and returns True to end. Without ``pause`` the
+    display ends with Ctrl-C. ``hint`` is a line below the tables.
     """
     with Live(
         _view(ask(), hint), console=Console(highlight=False), auto_refresh=False, transient=pause is not None
@@ -139,7 +143,7 @@ def _view(status: dict[str, Any], hint: str) -> RenderableType:
 
 
 def report_view(report: dict[str, Any]) -> RenderableType:
-    """Return the tables of a report: the nodes with their lag over the run, the links, and the problems."""
+    """Return the tables of a topology's report: the nodes with their lag over the run, the links, and the problems."""
     lags = {"lag p50": "p50", "p95": "p95", "worst": "worst"}
     rows = [
         (
