@@ -18,11 +18,11 @@ from dumpfilter.testbed.values import Place
 
 
 class AppliedPlaces:
-    """The positions that one channel of a replica reaches in its origin's binlog.
+    """The positions that one channel of a replica reaches in the binlog of its origin (the node that wrote the binlog).
 
-    The position that a replica reports can lie far before the one that it has reached. MariaDB goes back to the
-    beginning of a file when its threads start again by GTID, and stays there while the next transaction is delayed.
-    Every server stays before transactions that a filter has dropped at the end of the stream.
+    The position that a replica reports can lie far before the position that the replica has reached. MariaDB goes back
+    to the beginning of a file when its threads start again by GTID, and stays there while the next transaction is
+    delayed. Every server stays before transactions that a filter has dropped at the end of the stream.
     """
 
     def __init__(self) -> None:
@@ -32,12 +32,11 @@ class AppliedPlaces:
     def find(
         self, paths: Mapping[str, os.PathLike[str]], files: Files, told: Place, gtids: str
     ) -> Place | None:
-        """Return the position of the first transaction that a replica has not applied, or the end if it has applied
-        all.
+        """Return the position of the first transaction that a replica has not applied, or the binlog's end without one.
 
         ``paths`` and ``files`` are the origin's binlog files. ``told`` is the position that the replica reports, and
-        ``gtids`` are the GTIDs that it has applied. Return None if the binlog cannot be read, or does not have the
-        position.
+        ``gtids`` are the GTIDs that it has applied. The result is None if the binlog cannot be read, or does not have
+        the file of ``told``.
         """
         try:
             applied = parse_gtid_set(gtids)
@@ -81,6 +80,6 @@ def _first_missing(
 
 
 def _has(applied: GtidSet, event: Event) -> bool:
-    """Tell whether a GTID event begins a transaction that is applied. The result is False for one without a GTID."""
+    """Tell whether a GTID event begins a transaction that is applied. An event without a GTID gives False."""
     gtid: object = decode_gtid(event.header, event.body).gtid
     return bool(applied) and gtid is not None and gtid in applied

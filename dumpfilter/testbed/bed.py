@@ -172,11 +172,11 @@ class Testbed(AbstractContextManager["Testbed"]):
     # -- waiting
 
     def wait_caught_up(self, timeout: float | None = None, *, running_only: bool = False) -> None:
-        """Wait until every node has applied everything that its origins (the nodes that wrote its data) wrote before
-        the call.
+        """Wait until every node has applied everything that its origins wrote before the call.
 
-        With ``running_only`` nodes that do not run are left out. Raises NotCaughtUp, and otherwise NodeIsDown for a
-        node that does not run.
+        The origins of a node are the nodes that wrote its data. With ``running_only`` nodes that do not run are left
+        out. Otherwise NodeIsDown is raised for such a node. Raises NotCaughtUp after ``timeout`` seconds; None: the
+        limit of :func:`up`.
         """
         self._catch_up(self._ground.deadline(timeout), running_only=running_only)
 
@@ -208,9 +208,9 @@ class Testbed(AbstractContextManager["Testbed"]):
     def check(self, timeout: float | None = None, *, running_only: bool = False) -> None:
         """Wait until all nodes have caught up, and check for each that filtering on the way has not changed its data.
 
-        With ``running_only`` nothing waits for nodes that do not run, and real replicas that do not run are left out. A
-        slave is checked in any case, since its files have its state. Raises LawBroken, NotCaughtUp, and otherwise
-        NodeIsDown for a node that does not run.
+        With ``running_only`` nothing waits for nodes that do not run, and real replicas that do not run are left out.
+        A slave is checked even then, since its files have its state. Raises LawBroken for a difference, NotCaughtUp
+        after ``timeout`` seconds, and without ``running_only`` NodeIsDown for a node that does not run.
         """
         deadline = self._ground.deadline(timeout)
         self._catch_up(deadline, running_only=running_only)

@@ -22,7 +22,7 @@ exact.
 
 
 class WatchedSet:
-    """A binlog set that a node writes. Methods may be called from any thread."""
+    """A binlog set that a node writes, with the history of its end. Methods may be called from any thread."""
 
     def __init__(self, source: Path) -> None:
         self.source = source
@@ -31,7 +31,7 @@ class WatchedSet:
         self.history = EndHistory()
 
     def opened(self) -> BinlogSet | None:
-        """Return the set as it is now, or None if it does not exist yet."""
+        """Return the set with its current files, or None if the set does not exist yet."""
         with self._lock:
             try:
                 if self._opened is None:
@@ -68,7 +68,7 @@ class WatchedSet:
 
 
 def end_of(files: Files) -> Place:
-    """Return the end of a binlog set: its last file and that file's size."""
+    """Return the end of a binlog set: its last file and that file's size. Without files the result is NOWHERE."""
     return Place(*files[-1]) if files else NOWHERE
 
 
@@ -90,7 +90,7 @@ def bytes_after(files: Files, place: Place) -> int:
 
 
 class EndHistory:
-    """The ends that a binlog set had, with their times, from which the age of the data after a position follows."""
+    """The history of a binlog set's end: the position at each moment. It tells how long data has been in the binlog."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -37,9 +37,7 @@ _LONGEST_END = 10
 
 
 class ControlFailed(TestbedError):
-    """An error that a running topology returned over its control socket, with the text and the exit code of the
-    original one.
-    """
+    """An error that a running topology returned over its control socket, with the original text and exit code."""
 
     def __init__(self, text: str, exit_code: int) -> None:
         super().__init__(text)
@@ -47,7 +45,7 @@ class ControlFailed(TestbedError):
 
 
 class ControlServer:
-    """The server of a control socket. It runs in threads of the process that runs the topology."""
+    """The server of a topology's control socket, which carries out requests such as ``status`` in own threads."""
 
     def __init__(self, bed: Testbed) -> None:
         self._bed = bed
@@ -78,7 +76,7 @@ class ControlServer:
         return self._down.wait(timeout)
 
     def close(self) -> None:
-        """Answer the client that asked for the end, and remove the socket. The topology must have ended before."""
+        """Answer the client that asked for the topology's end, and remove the socket. Call this after the end."""
         self._gone.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)

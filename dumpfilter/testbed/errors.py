@@ -40,7 +40,7 @@ class NodesAreDown(NodeIsDown):
 
     @property
     def for_command(self) -> str:
-        """The error with the words of the command line."""
+        """The text of the error for users of the command line, with commands as remedies instead of Python calls."""
         return (
             f"{self._states}: start it with dumpfilter topology start, or leave out nodes that do not run with "
             "--running-only"
@@ -48,15 +48,16 @@ class NodesAreDown(NodeIsDown):
 
 
 class NotCaughtUp(TestbedError):
-    """An error about nodes that have not caught up in time. The text has each node's position, target position and
-    errors.
+    """An error about nodes that have not caught up in time.
+
+    The text has each node's position, the position that the node should have reached, and its errors.
     """
 
     exit_code = 4
 
 
 class LawBroken(TestbedError):
-    """An error about a node whose data, position or GTID set differs from that of a node without filtering on the way.
+    """An error about a node whose data, position or GTID set was changed by filtering on the way.
 
     The text names the node, the table and the difference.
     """

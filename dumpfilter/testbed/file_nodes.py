@@ -20,7 +20,10 @@ from dumpfilter.topology.model import DEFAULT_STYLE, Node, Workload
 
 
 class Files(TestbedNode):
-    """A recording or a workload: a binlog set that is written over time, or that is complete at once."""
+    """A node that is a recording (a server's recorded binlogs) or a generated workload, without a process.
+
+    The binlog set is written over time, or is complete at once.
+    """
 
     writes_binlog = True
 
@@ -78,7 +81,7 @@ class Files(TestbedNode):
         return self._replay is None or self._replay.is_done
 
     def wait_done(self, timeout: float) -> bool:
-        """Wait until everything has been written. Return whether it has."""
+        """Wait until everything has been written. Return False after ``timeout`` seconds."""
         return self._replay is None or self._replay.wait_done(timeout)
 
     def goal(self) -> Goal:
@@ -96,7 +99,7 @@ class Files(TestbedNode):
 
 
 def generated_set(model: Workload, directory: Path) -> GeneratedSet:
-    """Write the binlog set of a workload.
+    """Write the binlog set of a generated workload into ``directory``, and return it.
 
     The commit times are approximately those of the replay, so that a simulation of the saved files shows what ran.
     """

@@ -73,8 +73,9 @@ class Ground:
         write_secret(self.key, made.key.decode())
 
     def deadline(self, timeout: float | None) -> float:
-        """Return the end of a wait, a time of ``time.monotonic``. ``timeout`` (seconds) None: the limit is that of
-        :func:`up`.
+        """Return the end of a wait as a time of ``time.monotonic``.
+
+        ``timeout`` is the wait's limit in seconds; None means the default limit of the topology's waits.
         """
         return time.monotonic() + (self.wait_timeout if timeout is None else timeout)
 

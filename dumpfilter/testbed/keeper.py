@@ -44,7 +44,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Keeper:
-    """The keeper's loop: it reads requests, starts and signals children, and reports when one has ended."""
+    """The keeper process. It serves requests to start and signal a topology's processes, and reports their end."""
 
     def __init__(self, caller: Connection) -> None:
         self._caller = caller
@@ -111,7 +111,10 @@ class _Keeper:
             os.kill(pid, number)
 
     def start(self, number: int, program: Program) -> Callable[[], NoReturn] | None:
-        """Fork. Return None in the keeper, and in the child the function that runs the program."""
+        """Fork. Return None in the keeper, and in the child the function that replaces the child by ``program``.
+
+        The keeper reports the start to the caller under the request's ``number``, with the reason if it failed.
+        """
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
@@ -126,7 +129,7 @@ class _Keeper:
         return None
 
     def _become(self, program: Program, failure: int) -> NoReturn:
-        """Replace this child by a program. ``failure`` is the pipe for the reason if that fails."""
+        """Replace this child process by a program. A failure's reason is written to the pipe ``failure``."""
         try:
             _end_with_parent(self._pid)
             signal.set_wakeup_fd(-1)

@@ -1,4 +1,4 @@
-"""The caller's side of the keeper: processes that end with the caller, however the caller ends."""
+"""The client of the keeper, the process that starts a topology's processes and ends them when this process ends."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Program(NamedTuple):
 
 
 class Child:
-    """A process that the keeper started. Its methods are those of :class:`subprocess.Popen`."""
+    """A process that the keeper started, with the methods of :class:`subprocess.Popen` that the testbed needs."""
 
     def __init__(self, keeper: Keeper, name: str, pid: int) -> None:
         self.name = name
@@ -49,7 +49,7 @@ class Child:
         self._ended = threading.Event()
 
     def poll(self) -> int | None:
-        """Return the exit code, or None while the process runs. After a signal it is the negative signal number."""
+        """Return the exit code, or None while the process runs. A signal's code is the negative signal number."""
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
@@ -75,7 +75,7 @@ class Child:
         self.send_signal(signal.SIGKILL)
 
     def ended(self, code: int) -> None:
-        """Set the exit code. The keeper's thread calls this."""
+        """Record the exit code ``code`` of the ended process. Called by the thread that reads the keeper's messages."""
         self.returncode = code
         self._ended.set()
 
@@ -156,7 +156,7 @@ class Keeper:
         self._send("remove_at_end", directory)
 
     def keep(self, directory: Path) -> None:
-        """Undo :meth:`remove_at_end`. A keeper that was killed removes nothing."""
+        """Cancel :meth:`remove_at_end` for a directory. Nothing happens if the keeper was killed."""
         with contextlib.suppress(TestbedError):
             self._send("keep", directory)
 

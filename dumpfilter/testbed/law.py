@@ -1,7 +1,8 @@
 """The check of the law: filtering between an origin and a node must be invisible to the node's data.
 
-An origin is the node that wrote the binlog. A slave of dumpfilter is compared with a reference that reads everything of
-the origin, and filters itself. A real replica is compared with a reference replica that does the same.
+An origin is the node that wrote the binlog. A slave of dumpfilter is compared with a reference: the state of a slave
+that reads everything of the origin and filters for itself. The reference of a real replica is a replica that reads
+everything of the origin and filters for itself.
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ LEAST_CHECK = 10.0
 
 
 def check_law(nodes: Mapping[str, TestbedNode], server_law: ServerLaw, timeout: float) -> None:
-    """Check all running nodes against their references. Raises LawBroken with all differences, and NotCaughtUp."""
+    """Check that filtering on the way has not changed the data of any slave or running real replica.
+
+    Each node is compared with a reference that reads everything and filters for itself. ``timeout`` is in seconds.
+    Raises LawBroken with all differences, and NotCaughtUp.
+    """
     deadline = time.monotonic() + timeout
     broken: list[str] = []
     for node in nodes.values():
@@ -51,9 +56,9 @@ def check_law(nodes: Mapping[str, TestbedNode], server_law: ServerLaw, timeout: 
 
 
 def stopped_channels(node: StartedServer) -> list[str]:
-    """Return the channels of a real replica that an error has stopped, as sentences.
+    """Return a sentence about each channel of a real replica that an error has stopped.
 
-    The data may be equal all the same, if another channel has brought the same transactions.
+    The replica's data may be right all the same, if another channel has brought the same transactions.
     """
     found = []
     for one in node.channels():
@@ -64,8 +69,9 @@ def stopped_channels(node: StartedServer) -> list[str]:
 
 
 def filters_on_the_way(feed: Feed) -> list[tuple[str, ...]]:
-    """Return the rules of each filter between the origin and the node of a feed, in order. The last ones are the node's
-    own.
+    """Return the rules of each filter between the origin (the server that wrote the binlog) and the node of a feed.
+
+    The filters are in the order in which they apply. The last one is the node's own filter.
     """
     found = [feed.reading.rules]
     node = feed.source
@@ -76,7 +82,10 @@ def filters_on_the_way(feed: Feed) -> list[tuple[str, ...]]:
 
 
 def differences(node: Slave, feed: Feed) -> list[str]:
-    """Return the differences between a slave's channel and its reference, as sentences. ``feed`` is the channel."""
+    """Return the differences between a slave's channel (``feed``) and its reference, as sentences.
+
+    The reference is the state of a slave that read everything up to the same position, and filtered for itself.
+    """
     found = node.applied(feed)
     if not found.source_file:
         return []
@@ -129,8 +138,9 @@ def _shown(value: Any) -> str:
 
 
 class ServerLaw:
-    """The reference replicas of a topology's real replicas. They are started at the first check, and end with the
-    topology.
+    """The references of a topology's real replicas: replicas that read everything and filter for themselves.
+
+    They are started at the first check, and end with the topology.
     """
 
     def __init__(self, ground: Ground) -> None:
@@ -145,10 +155,10 @@ class ServerLaw:
     def check(
         self, node: StartedServer, filters: Mapping[str, Sequence[tuple[str, ...]]], timeout: float
     ) -> tuple[Difference, ...]:
-        """Return the differences between a real replica and its reference; empty if there are none.
+        """Return the differences between a real replica and its reference, which reads everything and filters itself.
 
-        ``filters`` has, for each channel, the rules of the filters from the origin to the replica, in order. Raises
-        NotCaughtUp and StartFailed.
+        The result is empty if there are none. ``filters`` has, for each channel, the rules of the filters from the
+        origin to the replica, in order. Raises NotCaughtUp after ``timeout`` seconds, and StartFailed.
         """
         self._directory.mkdir(exist_ok=True)
         try:
@@ -161,7 +171,7 @@ class ServerLaw:
             raise NotCaughtUp(f"{node.name}: cannot be compared with its reference: {error}") from None
 
     def close(self) -> None:
-        """End the references and their masters."""
+        """End the references, and the masters that serve binlog files to them."""
         self._references.close()
         for master in self._masters.values():
             master.close()
@@ -179,7 +189,7 @@ class ServerLaw:
 
 
 class UnfilteredMaster(Master):
-    """A master that serves the files of an origin without a filter, for the references of real replicas."""
+    """A master of dumpfilter that serves an origin's binlog files without a filter, for real replicas' references."""
 
     def __init__(self, ground: Ground, origin: TestbedNode) -> None:
         node = Node(name=f"master-of-{origin.name}", role="master")
@@ -188,7 +198,7 @@ class UnfilteredMaster(Master):
 
     @property
     def address(self) -> SourceAddress:
-        """The address at which references read everything."""
+        """The address at which references read the whole binlog."""
         port = self._known("--replica-port")
         return SourceAddress(HOST, port, _USER, self._ground.replication_password)
 

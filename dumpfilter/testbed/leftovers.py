@@ -1,4 +1,4 @@
-"""The directories of topologies, and their removal by the next ``up`` or ``down`` after kill -9.
+"""The directories of topologies, and the removal of those that a killed process has left behind.
 
 A directory's state file names the process that runs the topology. A lock on another file says whether the topology
 still runs. The names of temporary directories contain the process id, so that the next topology can remove them.
@@ -51,17 +51,20 @@ def is_alive(pid: int, started: int) -> bool:
 
 
 def kept_directory() -> Path:
-    """Create a temporary directory that is not removed later."""
+    """Create and return a temporary directory that no later topology removes."""
     return Path(tempfile.mkdtemp(prefix=_KEPT))
 
 
 def temporary_directory() -> Path:
-    """Create a temporary directory of this process."""
+    """Create and return a temporary directory, whose name has the id and the start time of this process."""
     return Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{os.getpid()}-{start_time(os.getpid())}-"))
 
 
 class State:
-    """The state file of a topology that this process runs. The directory stays locked until :meth:`close`."""
+    """The lock and the state file of the directory of a topology that this process runs.
+
+    The directory stays locked until :meth:`close`.
+    """
 
     def __init__(self, directory: Path, *, is_temporary: bool, is_command: bool = False) -> None:
         self.directory = directory
@@ -78,10 +81,11 @@ class State:
 
 
 def take(directory: Path | None, *, is_command: bool = False) -> State:
-    """Return the state of a new topology in a directory, after the remains of an earlier one have been removed.
+    """Lock a directory for a new topology, and return its lock and state file. Remains of an earlier one are removed.
 
-    With ``directory`` None the topology gets a temporary one. ``is_command`` tells that ``dumpfilter topology down``
-    may end this process. Raises TopologyBusy, and TestbedError for a directory with other files.
+    With ``directory`` None the topology gets a temporary directory. ``is_command`` tells that
+    ``dumpfilter topology down`` may end this process. Raises TopologyBusy, and TestbedError for a directory with other
+    files.
     """
     clean_temporary()
     if directory is None:
@@ -116,9 +120,9 @@ def owner_of(directory: Path) -> Owner | None:
 
 
 def clean(directory: Path) -> bool:
-    """Remove the files that an earlier topology has left in a directory. Its processes have ended with their caller.
+    """Remove the files that an ended topology has left in a directory. Return False for a directory without a topology.
 
-    Return whether there were any. Raises TopologyBusy if the topology still runs.
+    Raises TopologyBusy if the topology still runs.
     """
     if not (directory / STATE).exists():
         return False
@@ -144,7 +148,7 @@ def clean_temporary() -> None:
 
 
 def remove_files(directory: Path, *, keep: tuple[str, ...] = (LOCK,)) -> None:
-    """Remove the files of a topology, except those named in ``keep``."""
+    """Remove the files of a topology from its directory. Files whose names are in ``keep`` stay."""
     # The state file is the last to go. Without it nobody would clean the rest.
     for path in sorted(directory.iterdir(), key=lambda path: path.name == STATE):
         if path.name in keep:

@@ -61,7 +61,7 @@ class TestbedLink(OpenLink):
     def wait(self, state: State, timeout: float | None = None) -> None:
         """Wait until the link is ``up``, ``cut`` or ``silent``, for example after :meth:`cut_after`.
 
-        Without ``timeout`` the limit is that of :func:`up`. Raises NotCaughtUp, and OptionError for another state.
+        ``timeout`` is in seconds; None for the default limit. Raises NotCaughtUp, and OptionError for another state.
         """
         if state not in get_args(State):
             raise OptionError(
@@ -98,7 +98,7 @@ class TestbedLink(OpenLink):
         self._set(replace(self.shape, **changes))
 
     def hold(self, seconds: float) -> None:
-        """Delay the bytes by ``seconds`` in addition to the link's own delay. 0 ends this."""
+        """Delay the bytes by ``seconds`` in addition to the link's own delay. 0 ends the additional delay."""
         self._held = seconds
         self._set(self.shape)
 
@@ -113,8 +113,9 @@ class TestbedLink(OpenLink):
         self.shape = shape
 
     def _remaining(self, outages: Sequence[Outage]) -> tuple[Outage, ...]:
-        """Return the outages that are not over, with times relative to now, since the links' process counts from each
-        change.
+        """Return the ``outages`` that are not over, with their times in seconds from now.
+
+        The process of the links counts the times of outages from the last change of the link.
         """
         if self._began is None:
             return ()
@@ -126,7 +127,7 @@ class TestbedLink(OpenLink):
         )
 
     def status(self, counters: Counters | None = None) -> LinkStatus:
-        """Return the link's status. ``counters`` are those that the caller has just read; None: they are read now."""
+        """Return the link's status. ``counters`` are its current counters; None: the method reads them."""
         found = self.counters if counters is None else counters
         return LinkStatus(
             name=self.name,

@@ -1,4 +1,4 @@
-"""The monitor: a thread that samples the ends of origins, the lag of nodes and the bytes of links over a run."""
+"""The monitor: a thread that samples the ends of binlogs, the lag of nodes and the bytes of links over a run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Sample(NamedTuple):
 
 
 class Monitor:
-    """A thread that samples a running topology, and the samples."""
+    """A thread that samples a running topology at intervals, with the samples of the run."""
 
     def __init__(
         self, nodes: Mapping[str, TestbedNode], links: Mapping[str, TestbedLink], process: LinkProcess
@@ -61,7 +61,7 @@ class Monitor:
             self._thread.join()
 
     def samples(self, name: str) -> list[Sample]:
-        """Return the samples of a node."""
+        """Return the samples of the node ``name`` in the order of time; empty for a node without sources."""
         return list(self._samples.get(name, ()))
 
     def _run(self) -> None:
@@ -97,7 +97,10 @@ class Monitor:
                     samples[: MOST_SAMPLES // 2] = samples[: MOST_SAMPLES // 2 : 2]
 
     def report(self, status: TestbedStatus) -> dict[str, Any]:
-        """Return bytes by link, bytes saved, and lag over the run, as values that JSON can represent."""
+        """Return the report of the run as values that JSON can represent.
+
+        The report has the bytes of each link, and for each node with sources the saved bytes and the lag over time.
+        """
         nodes = {}
         for name, samples in self._samples.items():
             found = status.nodes[name]

@@ -37,7 +37,7 @@ class Goal:
 
 
 class Counted(NamedTuple):
-    """The bytes of events that a reader was sent, and those that its filter saved. None: they are not counted."""
+    """The bytes of events that were sent to a reader, and the bytes that its filter saved. None: not counted."""
 
     sent: int | None = None
     dropped: int | None = None
@@ -66,7 +66,7 @@ class Feed:
 
 
 class TestbedNode(abc.ABC):
-    """A node of a running topology."""
+    """A node of a running topology: a process of dumpfilter, a real server, a recording or a workload."""
 
     __test__ = False
     writes_binlog = False
@@ -150,7 +150,7 @@ class TestbedNode(abc.ABC):
 
     @property
     def pid(self) -> int | None:
-        """The id of the node's process; None if the node has none."""
+        """The id of the node's process; None for a node without a process."""
         return None
 
     # -- SQL
@@ -186,7 +186,7 @@ class TestbedNode(abc.ABC):
         return self.server.url
 
     def connect(self, **options: Any) -> pymysql.Connection[Any]:
-        """Return a new PyMySQL connection, with autocommit. ``options`` are those of ``pymysql.connect``.
+        """Return a new PyMySQL connection, with autocommit. ``options`` has arguments of ``pymysql.connect``.
 
         Raises NodeIsDown.
         """
@@ -255,8 +255,9 @@ class TestbedNode(abc.ABC):
 
     @abc.abstractmethod
     def _progress(self, problems: list[str]) -> tuple[Place, str, tuple[ChannelState, ...]]:
-        """Return the node's position, its GTID set and its channels. What cannot be read is appended to
-        ``problems``.
+        """Return the node's position, its GTID set and its channels.
+
+        A message about each part that cannot be read is appended to ``problems``.
         """
 
     def _known_ports(self) -> dict[str, int]:
@@ -283,8 +284,8 @@ class TestbedNode(abc.ABC):
     def wait_caught_up(self, timeout: float | None = None) -> None:
         """Wait until the node has applied everything that its origins wrote before the call.
 
-        Without ``timeout`` the limit is that of :func:`up`. Raises NotCaughtUp, and NodeIsDown for a node that does not
-        run.
+        ``timeout`` is in seconds; None for the default limit. Raises NotCaughtUp, and NodeIsDown for a node that does
+        not run.
         """
         self.catch_up(self._ground.deadline(timeout))
 
@@ -295,8 +296,10 @@ class TestbedNode(abc.ABC):
             self.wait_for(goal, deadline)
 
     def goals(self, deadline: float) -> list[Goal]:
-        """Return the positions that the node has reached when it has caught up. Origins that are replicas catch up
-        first.
+        """Return the positions that the node must reach to have caught up: the ends of its origins' binlogs.
+
+        An origin is a node that wrote the binlog. Origins that are replicas catch up first, until ``deadline`` (a time
+        of ``time.monotonic``).
         """
         found = {}
         for feed in self.feeds:
@@ -321,11 +324,11 @@ class TestbedNode(abc.ABC):
         return self._watched
 
     def goal(self) -> Goal:
-        """Return the end of the node's binlog. Only for nodes that write one."""
+        """Return the end of the node's binlog. Only nodes that write a binlog have this method."""
         raise NotImplementedError
 
     def all_gtids(self) -> str:
-        """Return the GTID set of the node's binlog. Only for nodes that write one."""
+        """Return the GTID set of the node's binlog. Only nodes that write a binlog have this method."""
         return self.goal().gtids
 
     @property
@@ -341,8 +344,9 @@ class TestbedNode(abc.ABC):
         raise NotImplementedError
 
     def counted_for(self, server_id: int) -> Counted:
-        """Return the byte counters of a real replica that reads this node. A real server has no counters for a
-        replica.
+        """Return the byte counters of the real replica ``server_id`` that reads this node.
+
+        A real server counts nothing for a replica, so that both counters are None.
         """
         del server_id
         return Counted()
@@ -355,9 +359,9 @@ class TestbedNode(abc.ABC):
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def hold_behind(self, seconds: float) -> None:
-        """Keep the node's data ``seconds`` behind its sources. 0 ends the delay.
+        """Keep the node's data ``seconds`` behind its sources; 0 ends the delay.
 
-        The delay is added to that of the links to the node.
+        The seconds are added to the delay of the links to the node. Raises TestbedError for a node that reads files.
         """
         for feed in self.feeds:
             if feed.link is None:
@@ -385,7 +389,7 @@ class TestbedNode(abc.ABC):
             self.resume()
 
     def let_go(self) -> None:
-        """End a pause, and a delay of :meth:`hold_behind`, if there is one."""
+        """End a pause (:meth:`pause`) and a delay (:meth:`hold_behind`) of the node."""
         if self._is_paused:
             self.resume()
         if self._held_behind:
@@ -393,5 +397,5 @@ class TestbedNode(abc.ABC):
 
 
 def most(lags: Any) -> Lag:
-    """Return the largest of lags, by seconds."""
+    """Return the largest of ``lags``, by seconds. Without lags the result is NO_LAG."""
     return max(lags, default=NO_LAG)

@@ -43,7 +43,7 @@ _CONNECT_RETRY = "0.5"
 
 
 class OwnNode(TestbedNode):
-    """A process of dumpfilter, with a console."""
+    """A node that is a process of dumpfilter (a master or a slave), with a console."""
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
@@ -80,7 +80,7 @@ class OwnNode(TestbedNode):
         return self._known("--replica-port")
 
     def _port_options(self) -> list[str]:
-        """Return the names of the options that set the node's ports."""
+        """Return the names of the options that set the node's ports, such as ``--port``."""
         raise NotImplementedError
 
     def _arguments(self) -> list[str]:
@@ -152,7 +152,10 @@ class OwnNode(TestbedNode):
         return [f"--tls-cert={ground.certificate}", f"--tls-key={ground.key}"] if self.node.tls else []
 
     def _accounts(self) -> list[dict[str, object]]:
-        """Return the tables of the configuration for real replicas, without their password."""
+        """Return the ``[[replica]]`` tables of the node's configuration, one for each real replica that reads the node.
+
+        The tables do not have the replication password.
+        """
         return [
             {
                 "user": REPLICATION_USER,
@@ -165,7 +168,10 @@ class OwnNode(TestbedNode):
         ]
 
     def _replica_config(self) -> list[str]:
-        """Write the configuration with the accounts of real replicas, and return the option that names it."""
+        """Write the configuration file with the accounts of real replicas, and return the option that names the file.
+
+        The result is empty if no real replica reads the node.
+        """
         accounts = self._accounts()
         if not accounts:
             return []
@@ -188,7 +194,7 @@ class OwnNode(TestbedNode):
         return f"the process has ended with exit code {code}; see its log {self.log}"
 
     def applied_place(self, feed: Feed) -> Place:
-        """Return the position in the origin's binlog up to which the node has applied it."""
+        """Return the position in the origin's binlog up to which a channel (``feed``) has applied the binlog."""
         raise NotImplementedError
 
     def wait_for(self, goal: Goal, deadline: float) -> None:
@@ -221,7 +227,7 @@ class OwnNode(TestbedNode):
 
 
 class Master(OwnNode):
-    """A master of dumpfilter."""
+    """A node that is a master process of dumpfilter."""
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
@@ -276,7 +282,7 @@ class Master(OwnNode):
         )
 
     def counted_for(self, server_id: int) -> Counted:
-        """Ask the console for the counters of a reader. Raises DumpfilterError."""
+        """Return the byte counters of the reader ``server_id``, from the master's console. Raises DumpfilterError."""
         rows = self.execute(
             "SELECT bytes_sent, bytes_dropped FROM dumpfilter.slave_counters WHERE server_id = %s",
             (server_id,),
@@ -298,7 +304,7 @@ class Master(OwnNode):
 
 
 class Slave(OwnNode):
-    """A slave of dumpfilter."""
+    """A node that is a slave process of dumpfilter."""
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
@@ -360,7 +366,7 @@ class Slave(OwnNode):
         return relay / CHANNELS / feed.channel if feed.channel else relay
 
     def applied(self, feed: Feed) -> RelayLogInfo:
-        """Return the position up to which a channel has applied, with the state of its target."""
+        """Return the position up to which a channel (``feed``) has applied, with the applied changes of its target."""
         return RelayLogInfo.read(self.relay_directory(feed))
 
     def applied_place(self, feed: Feed) -> Place:
@@ -390,7 +396,7 @@ class Slave(OwnNode):
         )
 
     def threads(self) -> dict[str, ReplicaStatus]:
-        """Ask the console for the status of each channel. Raises DumpfilterError."""
+        """Return the status of each channel's threads by channel, from the slave's console. Raises DumpfilterError."""
         return {status.channel: status for status in replica_status(self.server)}
 
     def _progress(self, problems: list[str]) -> tuple[Place, str, tuple[ChannelState, ...]]:
@@ -466,7 +472,7 @@ class Slave(OwnNode):
 
 
 def rule_options(feeds: Sequence[Feed]) -> list[str]:
-    """Return the options for the filter rules of a slave's channels."""
+    """Return the command line options that set the filter rules of a slave's channels."""
     options: list[str] = []
     for feed in feeds:
         for rule in feed.reading.rules:
@@ -478,5 +484,5 @@ def rule_options(feeds: Sequence[Feed]) -> list[str]:
 
 
 def options_of(node: Node) -> list[str]:
-    """Return a node's further options, each with leading dashes."""
+    """Return the extra command line options that the topology gives a node, each with leading dashes."""
     return [option if option.startswith("-") else f"--{option}" for option in node.options]

@@ -41,17 +41,17 @@ class Timetable:
 
 
 def timetables(source: BinlogSet, *, speed: float) -> list[Timetable]:
-    """Return the times at which a recording's transactions are due, at ``speed`` times their own pace.
+    """Return the times at which a recording's transactions are due, for a replay at ``speed`` times the original pace.
 
-    The clock is the commit time in MySQL's GTID events. Other binlogs only have the seconds of the events' headers. The
-    transactions of one second are then spread evenly over the second.
+    The times come from the commit times in MySQL's GTID events. Other binlogs only have the seconds of the events'
+    headers. The transactions of one second are then spread evenly over the second.
     """
     traffic = _traffic(source)
     return _tables(source, traffic, ((traffic.time - traffic.time[:1]) / speed).astype(np.int64))
 
 
 def steady_timetables(source: BinlogSet, *, rate: int) -> list[Timetable]:
-    """Return the times at which a set's transactions are due if the set grows by ``rate`` bits a second."""
+    """Return the times at which a binlog set's transactions are due if the set grows by ``rate`` bits a second."""
     traffic = _traffic(source)
     before = np.cumsum([0, *(source.size(name) for name in source.names)])
     return _tables(source, traffic, (before[traffic.file] + traffic.end) * (_BITS * MICROSECONDS) // rate)
@@ -125,7 +125,10 @@ class Replay:
         return self._done.is_set()
 
     def wait_done(self, timeout: float) -> bool:
-        """Wait until everything has been written. Return whether it has. Raises the error that ended the replay."""
+        """Wait until everything has been written. Return False after ``timeout`` seconds.
+
+        Raises the error that ended the replay.
+        """
         done = self._done.wait(timeout)
         if self.error is not None:
             raise self.error
@@ -147,7 +150,7 @@ class Replay:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """End the thread, and leave the rest unwritten."""
+        """End the thread. Transactions that are not written yet are never written."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

@@ -43,13 +43,13 @@ _OF_THE_SERVER = ("information_schema", "mysql", "performance_schema", "sys")
 
 
 class SqlNode(TestbedNode):
-    """A real server that statements can be sent to."""
+    """A node that is a real server, to which statements can be sent."""
 
     writes_binlog = True
 
     @property
     def account(self) -> Account:
-        """The account with which others read the server's binlog."""
+        """The account with which replicas and masters read the server's binlog."""
         raise NotImplementedError
 
     def address_for_master(self, port: int) -> str:
@@ -210,7 +210,10 @@ class StartedServer(SqlNode):
         looking.join(_LAST_LOOK)
 
     def channels(self) -> tuple[ChannelState, ...]:
-        """Return the channels. A server that does not answer has its last positions, with the current lag of these."""
+        """Return the state of each channel.
+
+        For a server that does not answer, the positions are the last known ones, with the lag of now.
+        """
         if self.feeds and self.is_running:
             with contextlib.suppress(ServerError, ConnectionLost):
                 applied = self.server.applied_gtids()
@@ -247,7 +250,7 @@ class StartedServer(SqlNode):
         )
 
     def _with_counts(self, channel: ChannelState) -> ChannelState:
-        """Return the channel with the counters of the master that it reads from. A real source counts nothing."""
+        """Return the channel with the byte counters of the master that serves it. A real source counts no bytes."""
         source = next(feed.source for feed in self.feeds if feed.channel == channel.channel)
         try:
             counted = source.counted_for(self._ground.server_id(self.name))
@@ -333,7 +336,7 @@ class StartedServer(SqlNode):
     def end_connections(self) -> None:
         """End the connections of all clients, since their locks and transactions would stop a replica or a DROP.
 
-        The threads of replication stay, and those who read the binlog.
+        The server's replication threads and the connections that read its binlog stay.
         """
         ours = (*_THREADS_OF_THE_SERVER, self.server.replication.user)
         for row in self.server.rows("SHOW PROCESSLIST"):
@@ -351,7 +354,7 @@ class StartedServer(SqlNode):
             )
 
     def run_init(self) -> None:
-        """Run the statements of ``init`` again. Those of a replica stay out of its binlog."""
+        """Run the node's ``init`` statements again. On a replica they are not written to the binlog."""
         if self.node.init:
             first = [self.server.dialect.without_binlog] if self.feeds else []
             self.server.sql(*first, *self.node.init)

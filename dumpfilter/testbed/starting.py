@@ -38,14 +38,14 @@ def up(
     """Start a topology, and return when all nodes run.
 
     Parameters:
-        topology: an object, the path of a TOML file, or the short string.
-        directory: the directory for all files. It must be empty, new, or that of an earlier topology, which has ended.
+        topology: a model, the path of a TOML file, or a short string such as ``m >> web``.
+        directory: the directory for all files. It must be empty, new, or the directory of a topology that has ended.
             With None the files are in a temporary directory.
         keep: whether the files stay when the topology ends. A temporary directory then has a name that no later
-            topology removes. Without ``keep`` a temporary directory is removed, and only the logs stay in a named one.
+            topology removes. Without ``keep`` a temporary directory is removed, and in a named one only the logs stay.
         hold: whether recordings, workloads and scheduled outages begin only with :meth:`Testbed.release`.
         timeout: the time limit for the start of one node, seconds.
-        wait_timeout: the default time limit of the testbed's waits, seconds.
+        wait_timeout: the default time limit of later waits, seconds.
         is_command: whether ``dumpfilter topology down`` may end this process while the topology starts.
 
     Raises OptionError for a topology that is not valid, NotRunnable for one that the testbed cannot run, ServerMissing,

@@ -53,7 +53,7 @@ NOWHERE = Place("", 0)
 
 
 class Lag(NamedTuple):
-    """The distance of a node behind the origins of its data."""
+    """The distance of a node behind its origins (the nodes that wrote its data)."""
 
     seconds: float
     """The age of the oldest transaction of an origin that the node has not applied, seconds; 0 if it has
@@ -68,7 +68,7 @@ NO_LAG = Lag(0.0, 0)
 
 @dataclass(frozen=True)
 class ChannelState:
-    """One source of a node, and the node's progress with it."""
+    """The state of one replication channel of a node: its source, and the received and applied positions."""
 
     channel: str
     """The channel's name; empty for a node with one source."""
@@ -102,7 +102,7 @@ class ChannelState:
 
 @dataclass(frozen=True)
 class _Status:
-    """The base class of statuses."""
+    """The base class of the statuses of a running topology, a node and a link."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status as values that JSON can represent."""
@@ -112,7 +112,7 @@ class _Status:
 
 @dataclass(frozen=True)
 class NodeStatus(_Status):
-    """The status of one node."""
+    """The status of one node of a running topology."""
 
     name: str
     kind: Kind
@@ -142,7 +142,7 @@ class NodeStatus(_Status):
 
 @dataclass(frozen=True)
 class LinkStatus(_Status):
-    """The status of one link."""
+    """The status of one link (network connection of two nodes) of a running topology."""
 
     name: str
     source: str

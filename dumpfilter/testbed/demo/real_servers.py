@@ -46,7 +46,7 @@ _ITEMS = ("anvil", "rope", "lantern", "kettle", "compass", "tent", "map", "boots
 
 
 class ReplicaResult(NamedTuple):
-    """The final state of one replica."""
+    """The final state of one replica of the demonstration."""
 
     reads_from: str
     received: int
@@ -58,9 +58,9 @@ class ReplicaResult(NamedTuple):
 
 
 def demonstrate(console: Console, program: Program, output: Path) -> None:
-    """Run the servers and dumpfilter, and print how much the replicas received.
+    """Run the servers and dumpfilter, and print how many bytes each replica received.
 
-    ``output`` gets the logs of the servers and of dumpfilter. Raises DumpfilterError, also when the replicas differ.
+    ``output`` gets the logs of the servers and of dumpfilter. Raises DumpfilterError, also if the two replicas differ.
     """
     topology = make_topology(
         server("source", program=program.path, init=_SCHEMA, options=("binlog-format=ROW",)),
@@ -156,7 +156,7 @@ def check(found: list[ReplicaResult], expected: dict[str, str]) -> None:
 
 
 def print_replicas(console: Console, found: list[ReplicaResult]) -> None:
-    """Print how much each replica received, and its checksums."""
+    """Print how many bytes each replica received, and the checksums of its tables."""
     title = f"What two real replicas with --{' --'.join(_RULES)} received"
     rows = [
         (
@@ -173,7 +173,7 @@ def print_replicas(console: Console, found: list[ReplicaResult]) -> None:
 
 
 def _print_counts(console: Console, bed: Testbed) -> None:
-    """Print what dumpfilter has counted for its replica, from its console."""
+    """Print the byte counters that dumpfilter keeps for its replica, from its console."""
     for read, sent, gtid in bed["dumpfilter"].execute(
         "SELECT bytes_read, bytes_sent, bytes_gtid FROM dumpfilter.slaves"
     ):

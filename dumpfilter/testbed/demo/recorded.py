@@ -28,7 +28,7 @@ SLAVES = {
 
 
 class SlaveResult(NamedTuple):
-    """The final state of one slave."""
+    """The final state of one slave of the demonstration."""
 
     name: str
     sent: int
@@ -55,7 +55,7 @@ def replicated(source: Path) -> Iterator[Testbed]:
 
 
 def results(bed: Testbed) -> list[SlaveResult]:
-    """Return how much each slave was sent, and its final state."""
+    """Return the final state of each slave, with the bytes that the master sent and dropped for it."""
     found = []
     for name, status in bed.status().nodes.items():
         node = bed[name]
@@ -75,8 +75,9 @@ def results(bed: Testbed) -> list[SlaveResult]:
 
 
 def print_results(console: Console, found: list[SlaveResult]) -> None:
-    """Print how much the master's filter saved each slave. Raises DumpfilterError if a slave's state is not as
-    expected.
+    """Print how many bytes the master's filter saved each slave.
+
+    Raises DumpfilterError if a slave's state differs from that of a slave that reads everything and filters for itself.
     """
     # The filters stand above the table, so that the table has room on a terminal of 80 columns.
     for name, rules in SLAVES.items():

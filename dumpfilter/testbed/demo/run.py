@@ -32,7 +32,7 @@ def run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool) 
 
     Without ``binlogs`` the demonstration uses its own recording. With ``split`` Spark jobs follow. With ``servers`` the
     demonstration ends with real MariaDB servers, if MariaDB is installed. Raises DumpfilterError when a process fails,
-    or when a filtered slave ends in another state than an unfiltered one.
+    or when a filtered slave ends in another state than a slave that reads everything and filters for itself.
     """
     with ending_at_signals():
         _run_demo(binlogs, output, split=split, servers=servers)

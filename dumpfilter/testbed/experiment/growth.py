@@ -29,14 +29,14 @@ LogName = str | tuple[str, str]
 
 @dataclass(frozen=True)
 class Watched:
-    """A log: the files in a directory whose names have the same prefix and end in a number."""
+    """A binlog or relay log: the files in a directory whose names have the same prefix and end in a number."""
 
     directory: Path
     prefix: str = ""
     """The prefix of the files' names, up to the period before the number. Empty: any name."""
 
     def files(self) -> list[Path]:
-        """Return the files of the log, in their order."""
+        """Return the existing files of the log, sorted by their numbers."""
         try:
             names = [path for path in self.directory.iterdir() if self._is_file(path.name)]
         except FileNotFoundError:
@@ -57,9 +57,10 @@ class Growth:
     size: Ints
 
     def reached(self, ends: Ints) -> Ints:
-        """Return the times from which on the file had at least the given sizes, even if it was truncated in between.
+        """Return the times from which on the file had at least each of the sizes ``ends``, microseconds.
 
-        The time of a size that the file never had is -1.
+        A size counts from the moment after which the file was never shorter, since it may be truncated in between. The
+        time of a size that the file never had is -1.
 
         >>> growth = Growth(np.array([10, 20, 30, 40]), np.array([4, 100, 50, 100]))
         >>> growth.reached(np.array([4, 50, 60, 101])).tolist()
@@ -74,7 +75,7 @@ class Growth:
 
 
 class _Log:
-    """A log whose growth a recorder samples."""
+    """A binlog or relay log whose file sizes a recorder samples."""
 
     def __init__(self, watched: Watched) -> None:
         self.watched = watched
@@ -118,7 +119,7 @@ class _Log:
 
 
 class Recorder:
-    """A recorder of the growth of logs, by name. The logs need not exist yet. One thread calls :meth:`run`."""
+    """A recorder of the sizes of log files over time. The logs need not exist yet. One thread calls :meth:`run`."""
 
     def __init__(self) -> None:
         self._logs: dict[LogName, _Log] = {}
@@ -142,7 +143,7 @@ class Recorder:
                 log.look(now)
 
     def grown(self) -> Mapping[LogName, Mapping[Path, Growth]]:
-        """Return, for each recorded log, the sizes of its files over time."""
+        """Return the sizes over time of each file of each recorded log, by the log's name and the file's path."""
         with self._changed:
             return {
                 name: {path: _growth(samples) for path, samples in log.samples.items()}

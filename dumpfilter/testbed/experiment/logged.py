@@ -29,7 +29,7 @@ _MADE_FOR_A_READER = LOG_EVENT_RELAY_LOG_F | LOG_EVENT_ARTIFICIAL_F
 
 
 class Logged(NamedTuple):
-    """One transaction of a log."""
+    """One transaction of a binlog or relay log."""
 
     key: Key
     path: Path
@@ -42,7 +42,7 @@ class Logged(NamedTuple):
 
 @dataclass
 class Log:
-    """The content of a log."""
+    """The transactions of a binlog or relay log, in its order."""
 
     transactions: list[Logged]
     bytes_before: int = 0
@@ -54,7 +54,10 @@ class Log:
         return {transaction.key: number for number, transaction in enumerate(self.transactions)}
 
     def reached(self, growth: Mapping[Path, Growth]) -> Ints:
-        """Return the time at which each transaction was complete in its file; -1 if it never was."""
+        """Return the time at which each transaction was complete in its file, microseconds; -1 if it never was.
+
+        ``growth`` has the sizes of the log's files over time. The times are on the clock of ``growth``.
+        """
         found = np.full(len(self.transactions), -1, np.int64)
         ends = np.array([one.end for one in self.transactions], np.int64)
         paths = [one.path for one in self.transactions]
@@ -66,7 +69,7 @@ class Log:
 
 
 def read_log(paths: Iterable[Path]) -> Log:
-    """Read the transactions of consecutive files of a binlog or relay log."""
+    """Return the transactions of consecutive files of a binlog or relay log. An incomplete last event is left out."""
     reading = _Reading(Log([]))
     for path in paths:
         reading.read(path)
@@ -75,7 +78,7 @@ def read_log(paths: Iterable[Path]) -> Log:
 
 
 class _Reading:
-    """The state while a log is read. A transaction is complete when the next one begins."""
+    """The reading of a binlog or relay log. A transaction is complete when the next transaction begins."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -115,9 +118,9 @@ class _Reading:
                 self._events += 1
 
     def _is_not_of_source(self, event: Event, source_file: str) -> bool:
-        """Tell whether an event between transactions is the reader's own, or comes with each new connection.
+        """Tell whether an event between transactions is missing in the source's binlog, or was read before.
 
-        A server makes artificial events for a replica that connects, and repeats the head of the file.
+        A server makes artificial events for a replica that connects, and repeats the first events of the file.
         """
         is_repeated = source_file == self._origin[0] and event.header.end_log_pos <= self._origin[1]
         return is_repeated or bool(event.header.flags & _MADE_FOR_A_READER)

@@ -44,7 +44,7 @@ class Committed:
 
 @dataclass(frozen=True, eq=False)
 class Received:
-    """The log of one channel of a node."""
+    """The transactions that one channel of a node received, with their arrival times."""
 
     log: Log
     time: Ints
@@ -64,7 +64,7 @@ class Crossing:
 
 @dataclass(frozen=True)
 class Measured:
-    """All data of one run that are evaluated."""
+    """All data of one measured run, from which its results are computed."""
 
     plan: Plan
     setting: Setting
@@ -79,7 +79,7 @@ class Measured:
 
 
 def figures(measured: Measured) -> Run:
-    """Return the results of a run: lags of the nodes and bytes of the links."""
+    """Return the results of a measured run: the lags of the nodes, and the bytes of the links."""
     router = Router({key: number for number, key in enumerate(measured.plan.filters)})
     groups = [Group(router.routes(node, measured.setting), (node,)) for node in measured.plan.nodes]
     flows = [_flows(measured, group) for group in groups]
@@ -147,7 +147,11 @@ def _flow(measured: Measured, node: PlannedNode, channel: Channel, route: Route)
 
 
 def _carried(found: Sequence[Span], delay: float) -> tuple[Ints, Ints, Ints]:
-    """Return the bytes that left the source over a link, with the protocol's overhead: end times, sizes and lengths."""
+    """Return the bytes that left the source over a link, protocol overhead included, as three int64 arrays.
+
+    The arrays have the end of each interval, its bytes and its length, in microseconds since the first commit.
+    Intervals that begin before the first commit are left out. ``delay`` (seconds) is the link's delay.
+    """
     ends = np.array([_microseconds(one.start + one.seconds - delay) for one in found], np.int64)
     sizes = np.array([one.down for one in found], np.int64)
     lengths = np.array([_microseconds(one.seconds) for one in found], np.int64)
@@ -156,7 +160,10 @@ def _carried(found: Sequence[Span], delay: float) -> tuple[Ints, Ints, Ints]:
 
 
 def _arrived(measured: Measured, node: PlannedNode, channel: Channel, crossing: Content) -> Arrived:
-    """Return the transactions of one origin that a channel received, with their times."""
+    """Return the transactions of one origin that a channel received, with their commit and arrival times.
+
+    The origin is the server that wrote the binlog. Times are microseconds since the first commit.
+    """
     origin = measured.committed[channel.origin]
     received = measured.received[node.name, channel.name]
     expected = crossing.transaction if crossing.counts is None else crossing.transaction[crossing.counts]
@@ -175,7 +182,7 @@ def _arrived(measured: Measured, node: PlannedNode, channel: Channel, crossing: 
 
 
 def _crossed(measured: Measured, node: PlannedNode, channel: Channel) -> tuple[int, int]:
-    """Return the bytes and the number of the source's events that crossed a link in a run."""
+    """Return the bytes and the number of the source's events that a channel received over its link in a run."""
     origins = [
         measured.committed[one.origin] for one in node.channels if one.legs[-1].link == channel.legs[-1].link
     ]

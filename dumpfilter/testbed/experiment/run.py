@@ -49,9 +49,10 @@ def _tell_with(tell: Tell, title: str, text: str) -> None:
 
 
 def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Results:
-    """Run each variant of an experiment as often as it demands, and simulate each run.
+    """Run each variant of an experiment as often as it demands, simulate each run, and return all results.
 
-    Raises DumpfilterError. In any case all processes are ended.
+    A run with faults that cannot be simulated is not simulated, with a warning in the results. ``tell`` is called with
+    messages about the progress. Raises DumpfilterError. All processes have ended in any case.
     """
     runs: list[Run] = []
     sources: tuple[SourceFigures, ...] = ()
@@ -80,7 +81,7 @@ def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Resul
 
 
 def _simulated(experiment: Experiment, measured: Measured) -> Results:
-    """Simulate a run, with the commit times and the outages that it really had."""
+    """Simulate a measured run, with the commit times and the outages that the run had, and return the results."""
     outages = {name: crossing.outages for name, crossing in measured.crossings.items()}
     plan = plan_topology(simulated(planned(experiment.topology, measured.setting.variant), outages))
     traffics = {name: one.traffic for name, one in measured.committed.items()}
@@ -136,8 +137,9 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell: Tell) 
 def _crossings(
     bed: Testbed, committed: Mapping[str, Committed], before: Mapping[str, int]
 ) -> dict[str, Crossing]:
-    """Return the counters and outages of all links. ``before`` has the bytes that each link had passed when the run
-    began.
+    """Return the byte counters and outages of all links, by the links' names.
+
+    ``before`` has the number of bytes that had passed each link when the run began. They are subtracted.
     """
     first = min((int(one.traffic.time[0]) for one in committed.values() if len(one.traffic)), default=0)
     shift = time.time() - time.monotonic() + first / MICROSECONDS
@@ -190,7 +192,7 @@ def _pass(bed: Testbed, phase: Phase) -> None:
 
 @contextlib.contextmanager
 def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[None]:
-    """Run SQL statements during the context. Raises the error of the first statement that failed."""
+    """Run the statements of ``loads`` on their servers inside the ``with`` block. Raises their first error."""
     end = threading.Event()
     errors: list[DumpfilterError] = []
 
@@ -219,8 +221,10 @@ def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[None]:
 
 
 def _committed(node: TestbedNode, plan: Plan, grown: Mapping[Path, Growth], begin: int) -> Committed:
-    """Return the transactions of an origin since the beginning of a run, with the times at which its binlog had
-    them.
+    """Return the transactions of an origin (the node that wrote the binlog) since the beginning of a run.
+
+    ``grown`` has the sizes of its binlog files over time, from which the commit times follow. ``begin`` is the time at
+    which the run began, microseconds (``time.monotonic``).
     """
     traffic: SetTraffic = read_traffic(node.watched.source, plan.filters, ThreadRunner())
     log = read_log(grown)
@@ -243,7 +247,7 @@ def _committed(node: TestbedNode, plan: Plan, grown: Mapping[Path, Growth], begi
 
 
 def _since(traffic: SetTraffic, first: int) -> SetTraffic:
-    """Return the traffic from the transaction ``first`` on, renumbered from 0."""
+    """Return the traffic of the transactions from number ``first`` on, renumbered from 0."""
     if not first:
         return traffic
 
@@ -263,7 +267,10 @@ def _since(traffic: SetTraffic, first: int) -> SetTraffic:
 
 
 def _outages(history: History, shift: float) -> tuple[Outage, ...]:
-    """Return the outages of a link, in seconds since the first commit."""
+    """Return the outages in a link's ``history``, in seconds since the first commit.
+
+    ``shift`` is the time of the first commit on the clock of the history, seconds.
+    """
     found: list[Outage] = []
     for one in history.happenings:
         last, at = found[-1] if found else None, one.time - shift

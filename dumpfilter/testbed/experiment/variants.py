@@ -1,4 +1,4 @@
-"""The topologies with which the variants of an experiment are run."""
+"""The topologies with which the variants of an experiment (ways to bring the binlog to the slaves) are run."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ FILTER_ON_SLAVE = "--filter-on=slave"
 
 
 def topology_for(topology: Topology, variant: Variant) -> Topology:
-    """Return the topology with which a variant is run. Raises OptionError for a variant that the topology does not
-    support.
+    """Return the topology with which a variant is run.
+
+    Raises OptionError for a variant that the topology does not support.
     """
     masters = _masters(topology) if variant is Variant.PLAIN else {}
     nodes = tuple(
@@ -38,16 +39,18 @@ def topology_for(topology: Topology, variant: Variant) -> Topology:
 def planned(topology: Topology, variant: Variant) -> Topology:
     """Return the topology from which a variant is simulated.
 
-    A slave that filters, or does not filter, by its options is simulated from the original topology. A server that
-    replaces a slave sends its own readers what it applied, so that the changed topology is simulated.
+    In most variants that is the original topology. The variants that replace slaves by real servers are simulated from
+    the changed topology, because such a server sends its own readers what it has applied.
     """
     replaces = variant in (Variant.REPLICA, Variant.PLAIN)
     return topology_for(topology, variant) if replaces else topology
 
 
 def phases_for(topology: Topology, phases: Sequence[Phase], variant: Variant) -> tuple[Phase, ...]:
-    """Return the phases of a variant. In plain replication there are no masters, nor faults of masters and
-    their links.
+    """Return the phases with which a variant is run.
+
+    Plain replication (``Variant.PLAIN``) has no masters of dumpfilter. Their faults and those of the links to them are
+    left out, and the other links get the names that they have without masters.
     """
     if variant is not Variant.PLAIN:
         return tuple(phases)
@@ -114,7 +117,10 @@ def _reads_dumpfilter(topology: Topology, node: Node) -> bool:
 
 
 def _filtering_alone(node: Node) -> Node:
-    """Return a real replica that has its rules on its own command line, so that no master knows them."""
+    """Return a real replica that has its rules on its own command line instead of the master's configuration.
+
+    Raises OptionError for a replica with several sources.
+    """
     if len(node.reads) > 1:
         raise OptionError(
             f"variants: {Variant.SLAVE}: {node.name} has several sources, and its rules belong to channels; "
@@ -125,7 +131,10 @@ def _filtering_alone(node: Node) -> Node:
 
 
 def _at_the_source(topology: Topology, node: Node) -> Node:
-    """Return a real replica that reads the sources of its masters directly, and filters itself."""
+    """Return a real replica that reads the masters' sources directly, and filters for itself.
+
+    Raises OptionError if two of its masters have the same source.
+    """
     masters = _masters(topology)
     replica = _as_replica(topology, node, Variant.PLAIN) if node.kind == "slave" else node
     reads = {masters.get(one.source, one.source): one for one in replica.reads}
@@ -139,7 +148,10 @@ def _at_the_source(topology: Topology, node: Node) -> Node:
 
 
 def _as_replica(topology: Topology, node: Node, variant: Variant) -> Node:
-    """Return a real replica that replaces a slave of dumpfilter."""
+    """Return a real replica that replaces the slave ``node`` of dumpfilter.
+
+    Raises OptionError if a binlog that the slave reads was not written by a real server of the topology.
+    """
     origins = [topology[name] for name in _origins(topology, node)]
     for origin in origins:
         if not origin.server:
@@ -158,7 +170,10 @@ def _origins(topology: Topology, node: Node) -> list[str]:
 
 
 def _keeping(node: Node) -> Node:
-    """Return a node that keeps its relay logs, or that reconnects soon after an outage."""
+    """Return a replica that keeps its relay logs, or a slave that reconnects soon after an outage.
+
+    Other nodes are returned unchanged.
+    """
     if node.kind == "slave" and not any(one.startswith(CONNECT_RETRY) for one in node.options):
         return node.with_options(SHORT_RETRY)
     if node.server and node.reads:

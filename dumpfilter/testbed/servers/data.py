@@ -56,7 +56,7 @@ class ServerData:
 
 
 def read_data(server: SqlServer) -> ServerData:
-    """Return the data of a server. Raises ConnectionLost and StatementRefused."""
+    """Return the data of a server outside the system databases. Raises ConnectionLost and StatementRefused."""
     databases = frozenset(
         str(name)
         for (name,) in server.sql(
@@ -103,7 +103,11 @@ def equal_gtids(one: str, other: str) -> bool:
 def differences(
     node: str, server: SqlServer, found: ServerData, reference: SqlServer, expected: ServerData
 ) -> tuple[Difference, ...]:
-    """Return the differences between a node and its reference. Tables that differ are counted on both servers."""
+    """Return the differences between a node's data (``found``) and its reference's data (``expected``).
+
+    A reference is a server that read the unfiltered source and filters for itself. Both servers are asked for the
+    number of rows of each table that differs.
+    """
     told = []
     if not equal_gtids(found.gtids, expected.gtids):
         told.append(Difference(node, "GTID set", found.gtids or "none", expected.gtids or "none"))

@@ -39,7 +39,7 @@ Rules = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """The options and statements of one family of servers."""
+    """The options and statements of one family of servers (MariaDB or MySQL)."""
 
     binlog_status: str
     """The statement for the end of the binlog."""
@@ -86,7 +86,7 @@ class Dialect:
     """The statement that keeps the session's further statements out of the binlog."""
 
     def identity(self, domain: int) -> list[str]:
-        """Return the options that set the server's GTID domain. 0 is the common domain."""
+        """Return the option that sets the server's GTID domain. The result is empty for domain 0, the default."""
         return [f"{self.domain}={domain}"] if domain and self.domain else []
 
     def rule_options(self, rules: Rules) -> list[str]:
@@ -100,7 +100,7 @@ class Dialect:
         return found
 
     def new_channel_rules(self, channel: str, rules: Sequence[str]) -> list[str]:
-        """Return the statements that give a new channel its rules; empty if options suffice."""
+        """Return the statements that give a new channel its filter rules; empty if command line options suffice."""
         if self.has_channels_at_start or not channel or not rules:
             return []
         values: dict[BaseRuleKind, list[str]] = {}
@@ -111,7 +111,10 @@ class Dialect:
         return [f"CHANGE REPLICATION FILTER {clauses}{self._named(channel)}"]
 
     def follow(self, channel: str, source: SourceAddress, place: Place | None) -> str:
-        """Return the statement that sets a channel's source: from the position ``place``, or by GTID if it is None."""
+        """Return the statement that sets a channel's source.
+
+        Replication begins at the position ``place`` of the source's binlog; with None it begins by GTID.
+        """
         prefix, how = self.source, self.by_gtid
         if place is not None:
             how = (
@@ -140,12 +143,12 @@ class Dialect:
         return statements
 
     def controlled(self, verb: str, channel: str, thread: str = "") -> str:
-        """Return the statement START, STOP or RESET for a channel, or for one thread of a channel."""
+        """Return the statement that does ``verb`` (START, STOP or RESET) for a channel, or for one of its threads."""
         thread = thread and f" {thread}"
         return self.control.format(verb=verb, thread=thread, channel=self._named(channel))
 
     def wait(self, gtids: str, seconds: float) -> str:
-        """Return the statement that waits for a GTID set. Its result is 0 when the set is applied."""
+        """Return the statement that waits ``seconds`` for a GTID set. Its result is 0 when the set has been applied."""
         return self.wait_form.format(gtids=quoted(gtids), seconds=max(seconds, self.shortest_wait))
 
     def _change(self, channel: str, settings: str) -> str:
@@ -250,7 +253,7 @@ def quoted(text: str) -> str:
 
 
 def identifier(name: str) -> str:
-    """Return a name in backquotes."""
+    """Return an identifier in backquotes, with backquotes inside doubled."""
     return "`" + name.replace("`", "``") + "`"
 
 

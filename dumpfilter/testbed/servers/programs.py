@@ -71,10 +71,9 @@ class Program:
 
 
 def command_in(root: str, program: str) -> list[str]:
-    """Return the command line that runs a program of another system with the libraries there.
+    """Return the command line that runs a program of another system with that system's loader and libraries.
 
-    The dynamic loader of that system is the prefix. ``root`` is empty for a program of this machine. Raises
-    ServerMissing.
+    ``root`` is the root directory of the other system; empty for a program of this machine. Raises ServerMissing.
     """
     if not root:
         return [program]
@@ -86,10 +85,11 @@ def command_in(root: str, program: str) -> list[str]:
 
 
 def find_program(family: Family, named: str | None = None, root: str = "") -> Program:
-    """Return the server program of a family: the named one, that of the environment variable, or the one on the PATH.
+    """Return the server program of a family.
 
-    With ``root`` the program is ``usr/sbin/mysqld`` of another system, such as one that debootstrap has made. Raises
-    ServerMissing.
+    The program is ``named``, or the value of the family's environment variable, or a program on the PATH. With ``root``
+    the program is ``usr/sbin/mysqld`` (or ``mariadbd``) of another system, such as one that debootstrap has made.
+    Raises ServerMissing.
     """
     named = str(Path(root, "usr/sbin", _NAME[family])) if root else named or os.environ.get(VARIABLE[family])
     path = shutil.which(named) if named else _which(_NAME[family])

@@ -1,11 +1,11 @@
 """Reference replicas: servers that read the unfiltered source, with which real replicas are compared.
 
 The law says that filtering before a replica is invisible to the replica's data. A reference is a server of the same
-program with the same rules. It reads the source itself, and filters alone. Replica and reference must have the same
-data and GTID set.
+program with the same rules as the replica. The reference reads the source itself, and no other filter comes before its
+own. Replica and reference must have the same data and GTID set.
 
-A filter between source and replica that differs from the replica's own filter gets its own reference, from which the
-replica's reference reads.
+A filter between source and replica that differs from the replica's own filter gets a reference server, too. The
+replica's reference then reads from this server.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Route:
 
     @property
     def distinct(self) -> tuple[tuple[str, ...], ...]:
-        """The filters without those that have no effect. There is at least one, which may have no rules."""
+        """The filters that have an effect, in order. There is at least one, which may have no rules."""
         found: list[tuple[str, ...]] = []
         for rules in self.filters:
             if rules and (rules not in found[-1:] or _rewrites(rules)):
@@ -52,7 +52,7 @@ def _rewrites(rules: Sequence[str]) -> bool:
 
 
 def _once(routes: Mapping[str, Route]) -> dict[str, Route]:
-    """Return the routes without those that bring the same transactions as another one.
+    """Return the routes by channel, with one route for each source and filters.
 
     MariaDB refuses two channels that read the same server.
     """
@@ -63,7 +63,7 @@ def _once(routes: Mapping[str, Route]) -> dict[str, Route]:
 
 
 class _Reference:
-    """A reference with the servers from which it reads, if other filters precede its own."""
+    """The reference of one replica, with the servers that apply the filters between the source and the replica."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -73,14 +73,18 @@ class _Reference:
 
     @property
     def has_all_gtids(self) -> bool:
-        """Whether the server's GTID set includes transactions that a filter before it dropped.
+        """Whether the reference's GTID set includes the transactions that filters before the reference dropped.
 
-        A MySQL server writes an empty transaction into its binlog for each one that it drops. MariaDB writes nothing.
+        A MySQL server writes an empty transaction into its binlog for each transaction that it drops. MariaDB writes
+        nothing.
         """
         return self.server.family == "mysql" or not any(self.between.values())
 
     def reach(self, gtids: str, deadline: float) -> None:
-        """Wait until the reference has applied the GTID set of the replica. Raises ReplicaBehind."""
+        """Wait until the reference has applied the replica's GTID set ``gtids``.
+
+        Raises ReplicaBehind at ``deadline``, a time of ``time.monotonic``.
+        """
         if self.has_all_gtids:
             wait_for_gtids(self.server, gtids, _left(deadline))
             return
@@ -96,7 +100,7 @@ class _Reference:
             wait_for_gtids(self.server, end, _left(deadline))
 
     def read(self) -> ServerData:
-        """Return the data that the replica must have."""
+        """Return the data and GTID set that the replica must have."""
         found = read_data(self.server)
         return found if self.has_all_gtids else replace(found, gtids=self.gtids())
 
@@ -115,7 +119,7 @@ def _left(deadline: float) -> float:
 
 
 class References:
-    """The reference replicas of a topology. They are started when they are needed, and run until the end."""
+    """The references of a topology's real replicas. They are started at the first check, and run until the end."""
 
     def __init__(self, directory: Path, spawn: Spawn = spawn_here) -> None:
         self._directory = directory

@@ -30,7 +30,7 @@ class ThreadError:
 
 @dataclass(frozen=True)
 class ReplicaStatus:
-    """The status of one channel, in common terms for both families."""
+    """The status of one replication channel, under the same names for MariaDB and MySQL."""
 
     channel: str
     io_state: str
@@ -77,7 +77,7 @@ class Channel:
     """One channel of a real replica. The name of the default channel is empty."""
 
     def __init__(self, server: SqlServer, name: str = "", rules: Sequence[str] = ()) -> None:
-        """Take the channel's filter rules, which the server also has on its command line."""
+        """Describe a channel of ``server``. ``rules`` are its filter rules, also on the command line of the server."""
         self.server = server
         self.name = name
         self._rules = rules
@@ -85,7 +85,8 @@ class Channel:
     def follow(self, source: SourceAddress, *, place: Place | None = None, start: bool = True) -> None:
         """Set the channel's source, and start its threads unless ``start`` is False.
 
-        Without ``place`` the channel replicates by GTID, from what the server has applied. Raises ServerError.
+        Replication begins at the position ``place`` of the source's binlog. With None it begins by GTID after the
+        transactions that the server has applied. Raises ServerError.
         """
         words = self.server.dialect
         if self.status() is not None:
@@ -108,9 +109,9 @@ class Channel:
         self.server.sql(self.server.dialect.controlled(verb, self.name, thread))
 
     def set_delay(self, seconds: int, *, applies: bool = True) -> None:
-        """Make the channel apply each transaction ``seconds`` after its time at the source. 0: at once.
+        """Make the channel apply each transaction ``seconds`` after its commit at the source. 0 ends the delay.
 
-        Without ``applies`` the SQL thread, which is stopped, is not started.
+        Without ``applies`` the SQL thread stays stopped.
         """
         self.server.sql(*self.server.dialect.delay(self.name, seconds, applies=applies))
 
@@ -120,7 +121,7 @@ class Channel:
 
 
 def replica_status(server: SqlServer) -> tuple[ReplicaStatus, ...]:
-    """Return the status of all channels of a server; empty if it is not a replica."""
+    """Return the status of all channels of a server; empty for a server without channels."""
     words = server.dialect
     return tuple(_status(str(row[words.channel_column]), row) for row in server.rows(words.status))
 

@@ -76,9 +76,9 @@ def spawn_here(command: Sequence[str], environment: Mapping[str, str]) -> Proces
 class Server(SqlServer):
     """A server with its own data directory, which can be stopped, killed and started again.
 
-    The server listens on a port of 127.0.0.1. It has two accounts with random passwords: ``account`` may do everything,
-    and ``replication`` may read the binlog. Neither is in the binlog. The server also listens on ``data/socket``, where
-    root needs no password.
+    The server listens on a port of 127.0.0.1. It has two accounts with random passwords: ``account`` has all
+    privileges, and ``replication`` may read the binlog. The creation of the accounts is not in the binlog. The server
+    also listens on ``data/socket``, where root needs no password.
     """
 
     def __init__(
@@ -105,12 +105,12 @@ class Server(SqlServer):
                 again, with its accounts.
             name: the server's name in errors.
             server_id: its server id.
-            options: further options of the command line. They take precedence over the others.
-            rules: its own filter rules, by channel.
-            init: statements that run once, when the server is new. Those of a source are in its binlog, and those of
-                a replica are not.
+            options: further options of the command line. They take precedence over all other options.
+            rules: the server's own filter rules, by channel.
+            init: statements that run once, when the server is new. They are written to the binlog of a source, and not
+                to the binlog of a replica.
             is_replica: whether the server reads from another node.
-            domain: the domain of MariaDB's GTIDs, so that sources of one replica have different ones.
+            domain: the domain of MariaDB's GTIDs. Sources of one replica need different domains.
             port: the port, or 0 for a free one.
             log: the file for the error log. None: ``error.log`` in the directory.
             spawn: the function that starts the server's process.
@@ -172,7 +172,7 @@ class Server(SqlServer):
         return self._first_statements.exists()
 
     def prepare(self) -> None:
-        """Create the data directory and the passwords, if the server has none. Raises ServerFailed."""
+        """Create the data directory and the passwords, if the server has no data directory. Raises ServerFailed."""
         if not self.data.exists():
             self.directory.mkdir(parents=True, exist_ok=True)
             (self.directory / "tmp").mkdir(exist_ok=True)
@@ -258,9 +258,10 @@ class Server(SqlServer):
         ]
 
     def wait_until_ready(self, timeout: float = START_TIMEOUT) -> None:
-        """Wait until the server answers. A new server then runs its first statements.
+        """Wait until the server answers. On a new server the ``init`` statements then run.
 
-        Raises ServerFailed with the end of the error log.
+        Raises ServerFailed, with the end of the error log, for a server that has ended or does not answer in
+        ``timeout`` seconds.
         """
         failure: Exception | None = None
 
@@ -296,7 +297,7 @@ class Server(SqlServer):
             self._first_statements.unlink()
 
     def _launch_again(self) -> None:
-        """Start a server again that lost its port to another process. Raise ServerFailed for other failures."""
+        """Start the process again if another process had taken its port. Raises ServerFailed for other failures."""
         if self._starts >= _MOST_STARTS or "already in use" not in self._told():
             code = None if self.process is None else self.process.poll()
             raise self._failed(f"did not start (exit code {code})")
@@ -397,7 +398,7 @@ class Server(SqlServer):
 
 
 def end_servers(servers: Sequence[Server]) -> None:
-    """Kill all servers at once, whose data are not needed any more."""
+    """Kill servers whose data are not needed any more, and wait for their end."""
     for server in servers:
         server.ask_to_die()
     for server in servers:

@@ -76,7 +76,7 @@ class SqlServer:
     ) -> list[tuple[Any, ...]]:
         """Run statements on a new connection, and return the rows of the last one.
 
-        ``arguments`` are those of PyMySQL's ``Cursor.execute``, and ``database`` is the default database. Raises
+        ``arguments`` are the parameters for PyMySQL's ``Cursor.execute``. ``database`` is the default database. Raises
         ConnectionLost and StatementRefused.
         """
         return self._run(statements, arguments, database=database)

@@ -54,9 +54,9 @@ def cache_directory() -> Path:
 def make_data(program: Program, directory: Path, small: Sequence[str], options: Sequence[str] = ()) -> None:
     """Create the data directory ``directory`` of a new server.
 
-    ``small`` has the options of the program's family with which each server runs. Of ``options``, only those that are
-    fixed at the creation of a data directory are used. Raises ServerFailed if the program cannot create a data
-    directory.
+    ``small`` has the options with which each server of the program's family runs. ``options`` are the server's own
+    options. Only the own options that are fixed at the creation of a data directory are used. Raises ServerFailed if
+    the program cannot create a data directory.
     """
     fixed = [*small, *(option for option in options if _name(option) in _FIXED_AT_FIRST)]
     try:
@@ -89,7 +89,7 @@ def _name(option: str) -> str:
 
 @contextlib.contextmanager
 def _template(program: Program, fixed: Sequence[str]) -> Iterator[Path]:
-    """Yield the template's data directory. Inside the context no other process removes it."""
+    """Yield the template's data directory, which is made if it is missing. No other process removes it meanwhile."""
     cache = cache_directory() / "servers"
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
     home = cache / _key(program, fixed)
@@ -112,7 +112,7 @@ def _template(program: Program, fixed: Sequence[str]) -> Iterator[Path]:
 
 
 def _key(program: Program, fixed: Sequence[str]) -> str:
-    """Return a name that changes with the program, its options, and the form of templates."""
+    """Return a name for a template that changes with the program, its options, and the version of templates."""
     status = os.stat(program.path)
     parts = [
         _FORM,
@@ -139,7 +139,7 @@ def _remove_old(cache: Path) -> None:
 
 
 def _make(program: Program, data: Path, fixed: Sequence[str]) -> None:
-    """Let the program create a data directory. Its only account is root, over the socket."""
+    """Let the program create a data directory. Its only account is root without a password, over the socket."""
     temporary = data.with_name(f"{data.name}.tmp")
     temporary.mkdir(parents=True)
     common = [f"--datadir={data}", f"--tmpdir={temporary}", *as_root(), *fixed]
@@ -162,7 +162,7 @@ _WITHOUT_ROOT_OVER_TCP = b"DELETE FROM mysql.global_priv WHERE User = 'root' AND
 
 
 def _run(command: list[str], environment: dict[str, str], statements: bytes = b"") -> None:
-    """Run a program that may start others. Ctrl-C ends all of them. Raises ServerFailed."""
+    """Run a program, with ``statements`` as its input. An exception ends its child processes. Raises ServerFailed."""
     try:
         process = subprocess.Popen(
             command,
