@@ -2,7 +2,7 @@
 Python.
 
 Enters: TOML, a short string or Python calls. Leaves: one checked model of nodes and links, and links that delay and
-cut. It imports filter, binlog and base.
+cut connections. The package imports filter, binlog and base.
 
 A name's module is imported when the name is first used, since the check of filter rules takes half a second to import.
 """

@@ -32,8 +32,9 @@ def link(
     jitter: str | float = 0.0,
     down: str | Sequence[str] = (),
 ) -> LinkShape:
-    """Return the shape of a link: its rate (a number is bits per second), delay and jitter (numbers are seconds), and
-    outages.
+    """Return the shape of a link: its rate, delay, jitter and outages.
+
+    A rate that is a number is in bits per second, a delay or jitter that is a number in seconds.
 
     >>> link("2mbit", delay="50ms", down="60s-120s")
     LinkShape(rate=2000000, delay=0.05, jitter=0.0, outages=(Outage(start=60.0, end=120.0),))
@@ -47,7 +48,7 @@ def link(
 
 
 def read(source: str | Node, *, rules: Sequence[str] = (), link: LinkShape = PLAIN) -> Reading:
-    """Return one source of a node that has several, with filter rules and a link for this source's channel only."""
+    """Return a source for a node with several sources, with the filter rules and the link of this source alone."""
     name = source if isinstance(source, str) else source.name
     (reading,) = _node(name, {"from": {"node": name, "rules": tuple(rules), "link": link}}).reads
     return reading
@@ -85,13 +86,14 @@ def server(
 
 
 def running(name: str, url: str) -> Node:
-    """Return a server that runs already, at an address such as ``mysql://repl@db1:3306/``."""
+    """Return the node of a server that runs already, at an address such as ``mysql://repl@db1:3306/``."""
     return _node(name, {"connect": url})
 
 
 def recording(name: str, binlogs: str | PathLike[str], *, speed: float | None = 1.0) -> Node:
-    """Return the node of a recorded binlog set, which is replayed ``speed`` times as fast as it was written. ``speed``
-    None: the whole set is there from the beginning.
+    """Return the node of a recorded binlog set, which is replayed ``speed`` times as fast as it was written.
+
+    With ``speed`` None the whole set exists from the beginning.
     """
     return _node(name, {"binlogs": Path(binlogs), "speed": speed})
 
@@ -106,8 +108,9 @@ def workload(
 ) -> Node:
     """Return the node of a generated binlog set of ``size`` bytes, with a master that serves the set.
 
-    The set grows by ``rate`` bits per second (None: all at once), in the ``style`` of a server family (None: the family
-    of the first server that reads it). The master has the name ``name``; the files are called ``NAME-workload``.
+    The set grows by ``rate`` bits per second; with None it is complete at once. ``style`` is the server family whose
+    events the set has; None: the family of the first server that reads the set. The master has the name ``name``, and
+    the node of the files is called ``NAME-workload``.
     """
     return _node(
         name, {"workload": {"size": size, "rate": rate, "seed": seed, "style": style}, "role": "master"}
@@ -117,8 +120,9 @@ def workload(
 def master(
     name: str, reads: Source, *, link: LinkShape = PLAIN, options: Sequence[str] = (), tls: bool = False
 ) -> Node:
-    """Return the node of a master of dumpfilter, which reads a server, a recording or a workload and serves it to
-    slaves.
+    """Return the node of a master of dumpfilter.
+
+    The master reads a server, a recording or a workload, and serves its binlog to slaves.
     """
     return _node(name, {"role": "master", "tls": tls}, reads, (), link, options)
 
@@ -132,15 +136,18 @@ def slave(
     options: Sequence[str] = (),
     tls: bool = False,
 ) -> Node:
-    """Return the node of a slave of dumpfilter. ``rules`` (filter rules) and ``link`` hold for each source that is not
-    a :func:`read`.
+    """Return the node of a slave of dumpfilter.
+
+    ``rules`` (filter rules) and ``link`` apply to each source that :func:`read` did not make. Such a source has its own
+    rules and link.
     """
     return _node(name, {"role": "slave", "tls": tls}, reads, rules, link, options)
 
 
 def make_topology(*nodes: Node, name: str = "topology") -> Topology:
-    """Check nodes and return the topology that they form. Raises OptionError, whose text names the node and says how to
-    mend it.
+    """Check nodes, and return the topology that they form.
+
+    Raises OptionError, whose text names the node and the remedy.
     """
     return resolve(nodes, name)
 

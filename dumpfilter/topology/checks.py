@@ -17,15 +17,14 @@ key.
 
 
 def of_node(node: str, key: str) -> str:
-    """Return where a node's key stands, for errors about a topology that was made in Python."""
+    """Return the place of a key in a topology that was made in Python, such as ``node web: rules``, for errors."""
     return f"node {node}: {key}".rstrip(": ")
 
 
 def check_topology(topology: Topology, where: Where = of_node) -> None:
-    """Check that each node of a topology can read its sources. Raises OptionError, whose text names the node and the
-    key.
+    """Check that each node of a topology can read its sources. Raises OptionError.
 
-    ``where`` makes the begin of the error's text.
+    The error's text begins with the result of ``where``, which names the node and the key.
     """
     for node in topology.nodes:
         match node.kind:
@@ -108,8 +107,9 @@ def _check_server(topology: Topology, node: Node, where: Where) -> None:
 
 
 def _families(topology: Topology, name: str) -> list[tuple[str, Family]]:
-    """Return the nodes whose servers (or workloads) wrote the events that a node gets, with their families. Nodes of
-    unknown family are left out.
+    """Return the nodes that wrote the events that the node ``name`` gets, each with its server family.
+
+    They are servers and workloads. Nodes of unknown family are left out.
     """
     found: list[tuple[str, Family]] = []
     seen, waiting = {name}, [name]

@@ -176,8 +176,7 @@ def full_rule(text: str) -> str:
 
 
 def semantics_of(rules: Iterable[str]) -> FilterSemantics:
-    """Return the semantics of a channel's rules: EFFECTIVE for DO, IGNORE and REWRITE rules, else CLASSIC (also without
-    rules).
+    """Return the semantics of a channel's filter rules: EFFECTIVE for DO, IGNORE and REWRITE rules, otherwise CLASSIC.
 
     >>> str(semantics_of(("do=shop.%",)))
     'effective'
@@ -189,9 +188,10 @@ def semantics_of(rules: Iterable[str]) -> FilterSemantics:
 def filter_of(
     rules: Sequence[str], names: NameRules, semantics: FilterSemantics | None = None
 ) -> ReplicationFilter:
-    """Return the replication filter of a channel's rules, written with or without ``--``. Raises OptionError.
+    """Return the replication filter that a channel's rules describe. Raises OptionError for an invalid rule.
 
-    ``semantics`` None: it follows from the rules' names. ``names`` says how the server compares schema and table names.
+    A rule may have leading dashes. ``names`` says how the server compares schema and table names. With ``semantics``
+    None, the names of the rules decide about the semantics (see :func:`semantics_of`).
     """
     semantics = semantics or semantics_of(rules)
     options = [parse_option(f"--{rule.removeprefix('--')}", semantics) for rule in rules]
@@ -233,7 +233,7 @@ class LinkTable(Model):
         return table.model_dump(exclude_defaults=True)
 
     def shape(self) -> LinkShape:
-        """Return the table as the shape of a link."""
+        """Return the rate, delay, jitter and outages of the table as the shape of a link."""
         return LinkShape(self.rate, self.delay, self.jitter, self.down)
 
 
@@ -317,14 +317,14 @@ class Node(Model):
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds whose keys the node has. More than one is an error."""
+        """The kinds that the node's keys name, such as ``server``. A node with more than one kind is an error."""
         return tuple(
             kind for kind, facts in KINDS.items() if facts.key and getattr(self, facts.key) is not None
         )
 
     @property
     def kind(self) -> Kind:
-        """The kind of the node. A node without a key of a kind has its role's kind, or is a slave."""
+        """The kind of the node. A node whose keys name no kind is a node of dumpfilter: its role, or a slave."""
         return next(iter(self.kinds), self.role or "slave")
 
     @property
@@ -339,7 +339,7 @@ class Node(Model):
 
     @property
     def family(self) -> Family:
-        """The server family of a server that the topology starts. Other nodes have none and must not be asked."""
+        """The family of a server that the topology starts. Only such nodes may be asked."""
         assert self.server is not None
         return self.server
 
@@ -348,7 +348,7 @@ class Node(Model):
         return self.model_copy(update=changes)
 
     def with_own_sources(self) -> Node:
-        """Return a copy in which each source without rules or a link of its own has those of the node."""
+        """Return a copy in which each source without its own rules or link has the rules or link of the node."""
         if not self.reads:
             return self
         shared = {"rules": self.rules, "link": self.link}
@@ -411,8 +411,9 @@ class Topology:
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """The network connections between the nodes. A master that reads a recording or a workload has none, since it
-        reads files.
+        """The network connections between the nodes.
+
+        A master that reads a recording or a workload has no connection to it, since the master reads files.
         """
         return tuple(
             Link(reading.source, node.name, reading.link)

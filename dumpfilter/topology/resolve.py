@@ -1,11 +1,12 @@
-"""The step from what a person wrote to a topology: checked names, the role of each node, and the masters in between.
+"""The completion of the nodes that a person wrote to a topology: names, roles, and the masters that were left out.
 
-A node that says no more than its sources is a master or a slave of dumpfilter. It is a master if it has
-readers, no rules, and one source, which is a server, a recording or a workload. Otherwise the node is a slave.
+A node whose table has only sources is a master or a slave of dumpfilter. Such a node is a master if it has readers, no
+rules, and one source, which is a server, a recording or a workload. Otherwise the node is a slave.
 
 A slave cannot read a server, a recording or a workload directly, and a real replica cannot read binlog files. A master
-is then put between. Links and SQL belong to the master of a recording or workload. So that master takes the name
-``m``, and the files are called ``m-recording`` or ``m-workload``. The master of a real server ``m`` is ``m-master``.
+is then inserted. Links and SQL belong to the master of a recording or workload ``m``. Therefore this master takes the
+name ``m``, and the files are called ``m-recording`` or ``m-workload``. The master of a real server ``m`` is
+``m-master``.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ _PLACE_OF_KEY = {
 
 
 def node_of(name: str, table: Mapping[str, Any], where: Where, *, written: bool = True) -> Node:
-    """Return the node that a table of a notation describes. ``written``: a person wrote the table, so sizes and times
-    need units.
+    """Return the node ``name`` that a table of a TOML file, a short string or a Python call describes.
 
-    Raises OptionError that names the node and the key.
+    ``written`` means that a person wrote the table, so that sizes and times need units. Raises OptionError, whose text
+    names the node and the key by ``where``.
     """
     if "name" in table:
         raise OptionError(f"{where(name, 'name')}: there is no such key; the table has the node's name")
@@ -70,10 +71,9 @@ def resolve(
     name: str = "topology",
     where: Where = of_node,
 ) -> Topology:
-    """Return the topology that nodes as written describe: with roles, masters in between, and sources before their
-    readers.
+    """Return the topology of the given nodes, with their roles, the inserted masters, and sources before their readers.
 
-    Raises OptionError, whose text names the node and the key, and says how to mend it.
+    Raises OptionError, whose text names the node, the key (by ``where``) and the remedy.
     """
     written = _by_name([node.with_own_sources() for node in nodes], where)
     for node in written.values():
@@ -99,7 +99,7 @@ def resolve(
 
 
 def check_name(name: str, where: str) -> None:
-    """Check the name of a node. Raises OptionError, whose text begins with ``where``."""
+    """Check the name of a node. Raises OptionError, whose text begins with ``where``, for an invalid name."""
     if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         raise OptionError(
             f"{where}: {name!r} is no name of a node: use at most {LONGEST_NAME} letters, digits, - and _"
@@ -184,7 +184,7 @@ def _check_keys(node: Node, nodes: Mapping[str, Node], where: Where) -> None:
 
 
 def _sources_first(nodes: Mapping[str, Node], where: Where) -> list[Node]:
-    """Return the nodes in an order in which each stands after its sources. Raises OptionError for a cycle."""
+    """Return the nodes in an order in which each node follows its sources. Raises OptionError for a cycle."""
     position = {name: at for at, name in enumerate(nodes)}
     sorter = TopologicalSorter(
         {name: [reading.source for reading in node.reads] for name, node in nodes.items()}
@@ -225,8 +225,9 @@ def _check_depth(ordered: list[Node], where: Where) -> None:
 
 
 def _with_masters(ordered: list[Node]) -> list[Node]:
-    """Return the nodes with their roles, and with the masters that a person may leave out between a source and its
-    readers.
+    """Return the nodes with their roles, and with a new master where a source and its readers need one between them.
+
+    ``ordered`` has sources before their readers, and so has the result.
     """
     taken = {node.name.casefold() for node in ordered}
     roles: dict[str, Role | None] = {}
@@ -271,8 +272,9 @@ def _master(name: str, source: str, *, tls: bool) -> Node:
 
 
 def _gets_own_master(node: Node, readers: Mapping[str, list[Node]]) -> bool:
-    """Return whether a recording or workload gets a master of its own, which takes its name. ``readers`` has the
-    readers of each node by name.
+    """Tell whether a recording or workload gets a new master, which takes the name of the recording or workload.
+
+    ``readers`` has the readers of each node by name.
     """
     mine = readers.get(node.name, [])
     if node.role:
@@ -281,8 +283,9 @@ def _gets_own_master(node: Node, readers: Mapping[str, list[Node]]) -> bool:
 
 
 def _role(node: Node, roles: Mapping[str, Role | None], has_readers: bool) -> Role | None:
-    """Return the role of a node, or None if it is no node of dumpfilter. ``roles`` has the roles of its sources by
-    name.
+    """Return the role (master or slave) of a node, or None for a node that is no process of dumpfilter.
+
+    ``roles`` has the roles of the node's sources by name.
     """
     if node.kinds or node.role:
         return node.role
@@ -305,8 +308,9 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def _families_reached(ordered: list[Node]) -> dict[str, Family]:
-    """Return the family of the first real server that a node's events reach, by the node's name. Others are
-    left out.
+    """Return the family of the first real server that a node's events reach, by the node's name.
+
+    ``ordered`` has sources before their readers. Nodes whose events reach no real server are left out.
     """
     nodes = {node.name: node for node in ordered}
     found: dict[str, Family] = {}

@@ -78,8 +78,9 @@ class _Attribute(NamedTuple):
 
 @dataclass
 class _Mention:
-    """One occurrence of a node in the short string, with its attributes, and its sources (the nodes before the
-    arrow).
+    """One occurrence of a node in the short string, with its attributes and its sources.
+
+    The sources are the nodes before the arrow that leads to this occurrence; empty without an arrow.
     """
 
     name: str
@@ -87,8 +88,9 @@ class _Mention:
     sources: list[str] = field(default_factory=list)
 
     def table(self, keys: tuple[str, ...]) -> dict[str, Any]:
-        """Return the values of those attributes that are in ``keys``. A key that may be repeated has a list of
-        values.
+        """Return the values of the attributes whose keys are in ``keys``, by key.
+
+        A key that may be repeated, such as ``init``, has a list of values.
         """
         found: dict[str, Any] = {}
         for key, value in self.attributes:
@@ -100,7 +102,7 @@ class _Mention:
 
 
 def parse_string(text: str, *, name: str = "topology", directory: Path = Path()) -> Topology:
-    """Return the topology that a short string describes. Relative paths in it begin at ``directory``.
+    """Return the topology that a short string describes. Relative paths in the string begin at ``directory``.
 
     Raises OptionError, whose text names the node and the key, or the column of the string.
 
@@ -136,8 +138,9 @@ def topology_from(text: str | os.PathLike[str] | Topology) -> Topology:
 
 
 def _where(name: str, key: str) -> str:
-    """Return where a node's key stands, for errors. The string has only the last part of a key such as
-    ``from[1].link.rate``.
+    """Return the place of a node's key for errors, such as ``topology string: web[rate]``.
+
+    The string has only the last part of a key such as ``from[1].link.rate``.
     """
     key = re.sub(r"\[\d+\]", "", key).rpartition(".")[2]
     return f"topology string: {name}[{key}]" if key and key != "from" else f"topology string: {name}"
@@ -145,7 +148,8 @@ def _where(name: str, key: str) -> str:
 
 def _mentions(text: str) -> Iterator[_Mention]:
     """Yield the occurrences of nodes in a short string in order, each with the nodes before its arrow as sources.
-    Raises OptionError.
+
+    Raises OptionError, which names the column, for a syntax error.
     """
     at = 0
     sources: list[str] = []
@@ -190,8 +194,9 @@ def _refuse(text: str, at: int, what: str) -> NoReturn:
 
 
 def _attributes(text: str, at: int, mention: _Mention) -> int:
-    """Parse the attributes in brackets that begin at offset ``at``, and add them to the mention. Return the offset
-    after the brackets.
+    """Parse the attributes in brackets that begin at offset ``at``, and add them to ``mention``.
+
+    Returns the offset after the brackets. Raises OptionError for a syntax error and for an unknown key.
     """
     closed = _CLOSED.match(text, at)
     if closed:
@@ -243,8 +248,9 @@ def _add(mention: _Mention, key: str, value: str) -> None:
 
 
 def _table(mentions: list[_Mention]) -> dict[str, Any]:
-    """Return the table of a node from all its occurrences. Raises OptionError for a key at a later occurrence than the
-    one it belongs to.
+    """Return the table of a node (the keys of its TOML table) from all occurrences of the node.
+
+    Raises OptionError for a key that stands at the wrong occurrence, such as ``server`` at a later one.
     """
     first, *later = mentions
     name = first.name

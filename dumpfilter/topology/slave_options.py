@@ -34,10 +34,10 @@ _NO_NAME = ("", "my")
 
 
 def slaves_of(files: Iterable[Path], texts: Iterable[str]) -> list[SlaveDefinition]:
-    """Return the slaves that files describe, and those that texts such as ``NAME:OPTIONS`` describe.
+    """Return the slaves that the files ``files`` and the texts ``texts`` describe.
 
-    A file is a slaves file (TOML), or a replica's option file, whose name ends in ``.cnf`` or ``.ini``. Raises
-    OptionError.
+    A file is a slaves file (TOML), or a replica's option file, whose name ends in ``.cnf`` or ``.ini``. A text has the
+    form ``NAME:OPTIONS``. Raises OptionError for a wrong file or text, and for two slaves of one name.
     """
     found: list[SlaveDefinition] = []
     for file in files:
@@ -130,7 +130,10 @@ class _Replica:
             self.report_host = value
 
     def slaves(self, name: str) -> list[SlaveDefinition]:
-        """Return one slave for each channel that options name, or one for the default channel. Raises OptionError."""
+        """Return one slave for each channel that the options name. Without such a channel there is one slave.
+
+        Raises OptionError for invalid rules.
+        """
         channels = list(self.channels) or [""]
         self.filters.finish_startup(channels)
         found = []

@@ -44,8 +44,8 @@ class _File(Model):
 class SlaveDefinition:
     """A slave of one master, with its filter rules and the link to the master.
 
-    If ``server_id`` is given, the slave does not receive transactions with this server id, as in real replication.
-    ``origin`` is its filter of server ids and domain ids; None: it has none.
+    A slave with a ``server_id`` does not receive transactions with this server id, as in real replication. ``origin``
+    is the slave's filter of server ids and domain ids, or None.
     """
 
     name: str
@@ -62,8 +62,7 @@ class SlaveDefinition:
         *,
         without: int | None = None,
     ) -> ReplicationFilter:
-        """Return the slave's replication filter. ``without`` is the index of a rule that is left out; None: all rules
-        count.
+        """Return the slave's replication filter, without the rule at the index ``without`` (None: with all rules).
 
         ``names`` says how the server compares schema and table names. Raises OptionError, whose text names the slave.
         """
@@ -85,8 +84,7 @@ def load_slaves(path: Path) -> list[SlaveDefinition]:
     """Read a slaves file, which lists slaves, their filter rules and links in TOML (docs/bandwidth.md).
 
     An entry with ``count = N`` stands for N slaves. Their names end in ``-1``, ``-2`` …, and their server ids are
-    consecutive.
-    Raises OptionError with the file and the key.
+    consecutive. Raises OptionError with the file and the key.
     """
     found = _from_toml(path)
     check_names(found, f"{path}: ")

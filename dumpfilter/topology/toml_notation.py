@@ -41,8 +41,10 @@ def parse_toml_topology(
 def topology_of_tables(
     tables: Mapping[str, Any], *, file: str = "topology", directory: Path = Path(), name: str = "topology"
 ) -> Topology:
-    """Return the topology that parsed TOML tables describe. The arguments and errors are those of
-    :func:`parse_toml_topology`.
+    """Return the topology that parsed TOML tables describe.
+
+    ``file`` is the file's name for errors. Relative paths begin at ``directory``. ``name`` is the name of a topology
+    whose tables have none. Raises OptionError that names the file and the key.
     """
 
     def where(node: str, key: str) -> str:
@@ -65,12 +67,12 @@ def topology_of_tables(
 
 
 def below(directory: Path, node: Node) -> Node:
-    """Return a node whose ``binlogs``, if it is a relative path, begins at ``directory``."""
+    """Return the node with ``directory`` before a relative path of its ``binlogs``."""
     return node if node.binlogs is None else node.with_(binlogs=directory / node.binlogs)
 
 
 def to_toml(topology: Topology) -> str:
-    """Return a topology as TOML text. It has all nodes, also the masters that a person may leave out."""
+    """Return a topology as TOML text. The text has all nodes, even the masters that a person may leave out."""
     parts = [] if topology.name == "topology" else [f"name = {_toml(topology.name)}\n"]
     for node in topology.nodes:
         lines = [f"[node.{node.name}]", *(f"{key} = {_toml(value)}" for key, value in _table(node).items())]
@@ -79,7 +81,10 @@ def to_toml(topology: Topology) -> str:
 
 
 def _table(node: Node) -> dict[str, Any]:
-    """Return a node as a TOML table. Rules and links that all sources share stand at the node, others at the source."""
+    """Return a node as a TOML table.
+
+    Rules and links that all sources share are keys of the node. Otherwise each source has its own.
+    """
     table = node.model_dump(by_alias=True, exclude_defaults=True)
     sources = table.pop("from", ())
     shared = [{key: value for key, value in source.items() if key != "node"} for source in sources]

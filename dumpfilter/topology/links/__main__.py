@@ -1,9 +1,7 @@
-"""``python -m dumpfilter.topology.links NUMBER``: carry links, as the requests on the socket with this file descriptor
-say.
+"""``python -m dumpfilter.topology.links NUMBER``: carry links, as requests on the socket with this descriptor demand.
 
 A request is a pickled tuple of a method's name, the link's name and the method's arguments. The answer is the method's
-result, or a LinkError. The process ends when the socket's other end closes, or when the process that started it has
-ended.
+result, or a LinkError. The process ends when the other end of the socket closes, or when its parent process has ended.
 """
 
 from __future__ import annotations
@@ -28,14 +26,15 @@ parent may keep it open.
 
 
 class Links:
-    """The links that the process carries, by name."""
+    """The links (connections with rate, delay and faults) that this process carries, by name."""
 
     def __init__(self) -> None:
         self._links: dict[str, Link] = {}
 
     def answer(self, method: str, name: str | None, arguments: tuple[Any, ...]) -> Any:
-        """Call the method of the link ``name``, or with None a method of this object, such as ``open``. Raises
-        LinkError.
+        """Call a method of the link ``name``, and return its result.
+
+        With ``name`` None the method is one of this object, such as ``open``. Raises LinkError for an unknown link.
         """
         if name is None:
             return getattr(self, method)(*arguments)
@@ -46,8 +45,10 @@ class Links:
         return getattr(self._links[name], method)(*arguments)
 
     def open(self, name: str, address: tuple[str, int], shape: LinkShape, port: int) -> int:
-        """Open a link to the address of a source, and return the port at which the link listens. ``port`` 0: any free
-        one. Raises LinkError.
+        """Open a link to the address of a source, and return the port at which the link listens.
+
+        ``port`` is the wanted port; 0 for any free port. Raises LinkError for a name that is in use and for a port that
+        is not free.
         """
         if name in self._links:
             raise LinkError(f"there is a link {name} already; give the new one another name")
@@ -101,8 +102,9 @@ async def _follow_parent(parent: int) -> None:
 
 
 def main() -> None:
-    """Run the process of the links. It ignores SIGINT, since its caller gets the interrupt, too, and then closes the
-    connection.
+    """Run the process of the links until its caller closes the socket.
+
+    SIGINT is ignored. The caller gets the interrupt, too, and then closes the socket.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with Connection(int(sys.argv[1])) as caller:

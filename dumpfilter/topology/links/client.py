@@ -1,4 +1,4 @@
-"""The caller's side of the process that carries the links of a topology."""
+"""The client of the process that carries the links (connections with rate and delay) of a topology."""
 
 from __future__ import annotations
 
@@ -64,9 +64,7 @@ class LinkProcess:
         return opened
 
     def __getitem__(self, name: str) -> OpenLink:
-        """Return a link by its name. A link that does not exist is only noticed at the first call of a method, as a
-        LinkError.
-        """
+        """Return the link with this name. For an unknown name, the methods of the result raise LinkError."""
         return OpenLink(self, name)
 
     def counters(self) -> dict[str, Counters]:
@@ -96,8 +94,9 @@ class LinkProcess:
         self.close()
 
     def ask(self, name: str | None, method: str, *arguments: Any) -> Any:
-        """Call a method of the link ``name`` in the process, or, if ``name`` is None, a method of all links. Return its
-        result.
+        """Call a method of the link ``name`` in the process, and return its result.
+
+        With ``name`` None the method is one of all links, such as ``counters``. Raises LinkError.
         """
         with self._lock:
             if self._connection.closed:
@@ -126,7 +125,7 @@ class LinkProcess:
 
 
 class OpenLink:
-    """One link of a :class:`LinkProcess`, by its name. The methods raise LinkError, as those of the process."""
+    """One link of a :class:`LinkProcess`, by its name. The methods raise LinkError if link or process do not exist."""
 
     def __init__(self, process: LinkProcess, name: str) -> None:
         self.name = name
@@ -148,8 +147,9 @@ class OpenLink:
         self._process.ask(self.name, "cut", seconds)
 
     def cut_after(self, nbytes: int, seconds: float | None = None) -> None:
-        """Cut the link when ``nbytes`` more bytes have reached the target, for ``seconds``; None: until
-        :meth:`heal`.
+        """Cut the link when ``nbytes`` more bytes have reached the target.
+
+        The cut lasts for ``seconds``; None: until :meth:`heal`.
         """
         self._process.ask(self.name, "cut_after", nbytes, seconds)
 

@@ -44,7 +44,7 @@ _buffer = memoryview(bytearray(MOST_READ))
 
 
 class Way(Protocol):
-    """One direction of a link, as a socket sees it that puts bytes into it."""
+    """One direction of a link, as the interface for the sockets whose bytes the direction carries."""
 
     @property
     def is_open(self) -> bool:
@@ -54,8 +54,9 @@ class Way(Protocol):
         """Return the number of bytes that the direction accepts now."""
 
     def take(self, receiver: End, data: bytes, mark: Mark = Mark.BYTES) -> None:
-        """Accept bytes that the link is to deliver to ``receiver``. ``mark`` is BYTES, or tells that the stream ends or
-        is reset.
+        """Accept bytes that the link is to deliver to the socket ``receiver``.
+
+        ``mark`` is BYTES, END (the stream ends, without bytes) or RESET (the connection is reset, without bytes).
         """
 
 
@@ -120,8 +121,9 @@ class End(BufferedProtocol):
         self._connection.end_is_gone()
 
     def update_reading(self) -> None:
-        """Start or stop reading from the socket, so that it is read only while the link and the other socket accept its
-        bytes.
+        """Start or stop reading from the socket.
+
+        The socket is read only while the link and the other socket of the connection accept its bytes.
         """
         if self._transport is None or self.is_gone or self._has_ended:
             return
@@ -131,8 +133,9 @@ class End(BufferedProtocol):
             (self._transport.resume_reading if wanted else self._transport.pause_reading)()
 
     def deliver(self, delivery: Delivery[End]) -> bool:
-        """Write bytes to the socket, or end or reset it as the mark says. Return False if the socket is closed
-        already.
+        """Write a delivery's bytes to the socket, or end or reset the stream if the delivery has this mark.
+
+        Returns False for a socket that is already closed.
         """
         if self.is_gone:
             return False
@@ -153,7 +156,7 @@ class End(BufferedProtocol):
     def unsent(self) -> int:
         """Return the number of delivered bytes that the peer's system has not acknowledged yet.
 
-        They wait in asyncio's buffer or in the system's (``SIOCOUTQ`` of ``tcp(7)``). A reset would discard both.
+        The bytes wait in asyncio's buffer or in the system's (``SIOCOUTQ`` of ``tcp(7)``). A reset would discard them.
         """
         if self._transport is None:
             return 0
@@ -225,7 +228,7 @@ class Connection:
         await loop.create_connection(lambda: self.source, sock=sock)
 
     def update_reading(self) -> None:
-        """Start or stop reading from each socket, so that each is read only while its bytes are accepted."""
+        """Start or stop reading from each socket. A socket is read only while link and peer accept its bytes."""
         for end in self.ends:
             end.update_reading()
 
@@ -251,8 +254,9 @@ class Connection:
 
 
 def receive_buffer(shape: LinkShape) -> int | None:
-    """Return the TCP receive buffer for the sockets of a link, bytes: about what the link carries in a round trip.
-    None: keep the system's default.
+    """Return the size of the TCP receive buffer for the sockets of a link, bytes; None for the system's default.
+
+    The size is about the number of bytes that the link and its queues carry in a round trip.
     """
     if shape.rate is None:
         return None

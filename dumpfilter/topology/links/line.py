@@ -42,7 +42,7 @@ BITS = 8
 
 
 class Mark(Enum):
-    """The kinds of parcels. ``END`` (end of the stream) and ``RESET`` carry no bytes, and queue like bytes."""
+    """The kinds of entries in a line. ``END`` (end of the stream) and ``RESET`` have no bytes, and queue like bytes."""
 
     BYTES = "bytes"
     END = "end"
@@ -54,7 +54,7 @@ Receiver = TypeVar("Receiver")
 
 @dataclass
 class _Parcel(Generic[Receiver]):
-    """Bytes (or a mark) that entered the line together, with the times at which they come out."""
+    """Bytes that entered the line together, or a mark (end or reset of the stream), with the times of coming out."""
 
     receiver: Receiver
     data: bytes
@@ -67,7 +67,7 @@ class _Parcel(Generic[Receiver]):
     """The number of bytes that :meth:`Line.pop` has returned."""
 
     def due(self, now: float) -> int:
-        """Return how many of the bytes have come out by the time ``now``, also those that were popped before."""
+        """Return the number of bytes that have come out by the time ``now``, including bytes popped before."""
         if now >= self.last:
             return len(self.data)
         if now <= self.first:
@@ -83,7 +83,7 @@ class _Parcel(Generic[Receiver]):
 
 @dataclass(frozen=True)
 class Delivery(Generic[Receiver]):
-    """Bytes, or a mark, that came out of a line, and the socket that is to receive them."""
+    """Bytes, or a mark (end or reset of the stream), that came out of a line, with the socket that is to get them."""
 
     receiver: Receiver
     mark: Mark
@@ -110,8 +110,9 @@ class Line(Generic[Receiver]):
         return self._held
 
     def room(self, now: float) -> int:
-        """Return the number of bytes that the line accepts at the time ``now``. On a slow line this is 1 or more as
-        soon as it is idle.
+        """Return the number of bytes that the line accepts at the time ``now``.
+
+        An idle line accepts at least 1 byte, even if it is slow.
         """
         room = MOST_HELD - self._held
         rate = self._shape.rate
@@ -121,15 +122,15 @@ class Line(Generic[Receiver]):
         return min(room, int(max(1.0, WINDOW * rate / BITS) - waiting))
 
     def is_full(self, now: float) -> bool:
-        """Return whether the line has so little room at the time ``now`` that sockets should not be read."""
+        """Tell whether the line has so little room at the time ``now`` that sockets should not be read."""
         return self._wire_free - now > FULL * WINDOW or MOST_HELD - self._held < MUCH_ROOM
 
     def has_much_room(self, now: float) -> bool:
-        """Return whether the sockets of a line that was full should be read again."""
+        """Tell whether the sockets of a line that was full should be read again at the time ``now``."""
         return self.room_time() <= now and MOST_HELD - self._held >= 2 * MUCH_ROOM
 
     def room_time(self) -> float:
-        """Return the time at which at most half of ``WINDOW`` is filled with bytes that wait for the line."""
+        """Return the time from which bytes that wait for the line fill at most half of ``WINDOW``, seconds."""
         return self._wire_free - WINDOW / 2
 
     def push(
@@ -141,10 +142,10 @@ class Line(Generic[Receiver]):
         *,
         since: float | None = None,
     ) -> None:
-        """Put bytes, or a mark, into the line at the time ``now``.
+        """Put bytes, or a mark (end or reset of the stream), into the line at the time ``now``.
 
-        ``since`` is an earlier time since which the bytes have waited outside a full line (None: they have not). It
-        makes up for a process that was late to accept them, so that a busy machine does not slow the line.
+        ``since`` is an earlier time since which the bytes have waited outside a full line; None: they have not waited.
+        The line's time then counts from ``since``, so that a process that accepts late does not slow the line.
         """
         rate, delay = self._shape.rate, self._shape.delay
         begin = max(self._wire_free, now if since is None else min(now, since))
@@ -157,7 +158,10 @@ class Line(Generic[Receiver]):
         self._held += len(data)
 
     def pop(self, now: float, limit: int | None = None) -> list[Delivery[Receiver]]:
-        """Remove and return what has come out by the time ``now``, but at most ``limit`` bytes. None: no limit."""
+        """Remove and return the bytes and marks that have come out by the time ``now``.
+
+        At most ``limit`` bytes are returned; None for no limit.
+        """
         found: list[Delivery[Receiver]] = []
         self._last_pop = now
         while self._parcels and (limit is None or limit > 0):
@@ -190,8 +194,9 @@ class Line(Generic[Receiver]):
         return min(at, parcel.last) if len(self._parcels) == 1 else at
 
     def change(self, now: float, shape: LinkShape) -> None:
-        """Change the rate, delay and jitter at the time ``now``. A shorter delay applies to the bytes in the line, too;
-        a new rate does not.
+        """Change the rate, delay and jitter at the time ``now``.
+
+        A shorter delay applies to the bytes in the line, too. A new rate applies to later bytes only.
         """
         sooner = self._shape.delay - shape.delay
         if sooner > 0:

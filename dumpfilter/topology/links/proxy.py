@@ -1,6 +1,4 @@
-"""Links as TCP proxies: each listens on a port, and passes bytes to and from a source, with the rate, delay and faults
-of its shape.
-"""
+"""Links as TCP proxies. A link listens on a port, and passes bytes to and from a source with its rate and faults."""
 
 from __future__ import annotations
 
@@ -29,14 +27,14 @@ seconds.
 
 
 class _Timer:
-    """One call that the event loop makes at a later time, or none."""
+    """At most one call that the event loop is to make at a later time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._handle: asyncio.TimerHandle | None = None
 
     def set(self, time: float, call: Callable[..., None], *arguments: object) -> None:
-        """Call a function at a time of the event loop's clock. The call that was set before is cancelled."""
+        """Call a function at the time ``time`` of the event loop's clock. An earlier call that was set is cancelled."""
         self.stop()
         self._handle = self._loop.call_at(time, call, *arguments)
 
@@ -73,7 +71,7 @@ class _Direction:
         return self.line.room(self._link.loop.time())
 
     def take(self, receiver: End, data: bytes, mark: Mark = Mark.BYTES) -> None:
-        """Put bytes, or a mark, into the line. ``receiver`` is the socket that is to get them."""
+        """Put bytes, or a mark (end or reset of the stream), into the line for the socket ``receiver``."""
         now = self._link.loop.time()
         until, since = self._resumed
         self.line.push(now, receiver, data, mark, since=since if now <= until else None)
@@ -83,7 +81,7 @@ class _Direction:
         self.pump()
 
     def pump(self) -> None:
-        """Deliver what has come out of the line, and set the timer for the next time at which bytes come out."""
+        """Deliver the bytes that have come out of the line, and set the timer for the next ones."""
         self.timer.stop()
         if not self._link.passes:
             return
@@ -174,12 +172,13 @@ class Link:
         )
 
     def history(self) -> History:
-        """Return the latest changes and faults, and the bytes over time."""
+        """Return the latest changes and faults of the link, and its bytes over time."""
         return self._journal.history()
 
     def set(self, shape: LinkShape) -> None:
-        """Change the rate, delay, jitter and scheduled outages. The outages' times count from now on. Raises LinkError
-        for wrong values.
+        """Change the rate, delay, jitter and scheduled outages of the link.
+
+        The times of outages count from now on. Raises LinkError for values that no link can have.
         """
         _check(shape)
         now = self.loop.time()
@@ -198,7 +197,7 @@ class Link:
             direction.pump()
 
     def retarget(self, address: tuple[str, int]) -> None:
-        """Connect new connections to another address (host and port). Open ones stay."""
+        """Connect new connections to another address (host and port) of the source. Open connections stay."""
         self.address = address
         self._note("shape", f"to {address[0]}:{address[1]}")
 
@@ -210,10 +209,10 @@ class Link:
         self._heal_after(seconds)
 
     def cut_after(self, count: int, seconds: float | None = None) -> None:
-        """Cut the link when ``count`` more bytes have reached the target, for ``seconds``; None: until :meth:`heal`.
-        Raises LinkError for a negative number.
+        """Cut the link when ``count`` more bytes have reached the target.
 
-        A cut or a silence that has an end still ends at its time.
+        The cut lasts for ``seconds``; None: until :meth:`heal`. A cut or a silence that has an end still ends at its
+        time. Raises LinkError for a negative number.
         """
         if count < 0:
             raise LinkError(f"cut after {count} bytes: the number must be 0 or more")
@@ -222,8 +221,9 @@ class Link:
         self._down.pump()
 
     def cut_when_flushed(self) -> None:
-        """Cut the link as soon as the target's system has acknowledged all delivered bytes, if :meth:`cut_after` asked
-        for a cut.
+        """Carry out the cut that :meth:`cut_after` planned, if there is one.
+
+        The cut waits until the target's system has acknowledged all delivered bytes.
         """
         if self._down.limit is None:
             return
@@ -262,7 +262,7 @@ class Link:
         self._keeper.close()
 
     def update_reading(self) -> None:
-        """Start or stop reading from each socket, so that each is read only while its bytes are accepted."""
+        """Start or stop reading from each socket. A socket is read only while link and peer accept its bytes."""
         for connection in tuple(self._connections):
             connection.update_reading()
 
@@ -308,8 +308,9 @@ class Link:
         self._reset_connections()
 
     def _come_up(self, *, is_news: bool = True) -> None:
-        """Accept connections and pass bytes again, unless another fault lasts. ``is_news``: write ``healed`` into the
-        history.
+        """Accept connections and pass bytes again, unless another fault lasts.
+
+        With ``is_news`` the history gets an entry ``healed``.
         """
         if self._silent_since is not None:
             silent = self.loop.time() - self._silent_since
@@ -377,11 +378,10 @@ class Link:
 
 
 def _bind(port: int) -> socket.socket:
-    """Return a TCP socket that is bound to a port of 127.0.0.1 (0: any free one), but does not listen. Raises
-    LinkError.
+    """Return a TCP socket that is bound to a port of 127.0.0.1 (0: any free one), but does not listen.
 
-    Two sockets of a link share its port: one keeps it, and the other one listens. While a link is cut nobody else gets
-    the port, and the system refuses connections.
+    Two sockets of a link share its port: one keeps the port, and the other one listens. So the port stays the link's
+    while the link is cut and the system refuses connections. Raises LinkError.
     """
     sock = socket.socket()
     try:

@@ -74,9 +74,7 @@ FIRST_SPAN = 0.1
 
 
 class Journal:
-    """The collected history of a link: its latest changes and faults, and its bytes in each interval since it was
-    opened.
-    """
+    """The history of a link as it is recorded: its latest changes and faults, and its bytes in each interval."""
 
     def __init__(self) -> None:
         self._happenings: deque[Happening] = deque(maxlen=MOST_HAPPENINGS)
@@ -85,12 +83,13 @@ class Journal:
         """The bytes down and up of each interval, by the interval's number since 1970."""
 
     def note(self, time: float, kind: str, detail: str = "") -> None:
-        """Add an entry. ``time`` is seconds since 1970."""
+        """Add an entry of the given kind (see :class:`Happening`). ``time`` is seconds since 1970."""
         self._happenings.append(Happening(time, kind, detail))
 
     def count(self, time: float, down: int, up: int) -> None:
-        """Add bytes that the link passed at a time (seconds since 1970): ``down`` to the target, ``up`` to the
-        source.
+        """Add bytes that the link passed at ``time``, seconds since 1970.
+
+        ``down`` is the number of bytes to the target, ``up`` the number of bytes to the source.
         """
         span = self._spans.setdefault(int(time / self._seconds), [0, 0])
         span[0] += down
@@ -108,7 +107,7 @@ class Journal:
         self._seconds *= 2
 
     def history(self) -> History:
-        """Return the collected history as a value."""
+        """Return the recorded history as an immutable value."""
         spans = (
             Span(round(number * self._seconds, 3), self._seconds, down, up)
             for number, (down, up) in sorted(self._spans.items())

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Outage:
-    """A scheduled interval in which a link is down. Times are seconds since the link was opened or its shape
-    was set.
+    """A scheduled interval in which a link is down.
+
+    Times are seconds since the link was opened or its shape was set.
     """
 
     start: float
@@ -36,7 +37,7 @@ class LinkShape:
     """
 
     def is_down(self, time: float) -> bool:
-        """Return whether the link is in a scheduled outage at ``time``, seconds. At the end of an outage it is up."""
+        """Tell whether the link is in a scheduled outage at ``time``, seconds. At the end of an outage it is up."""
         return any(one.start <= time and (one.end is None or time < one.end) for one in self.outages)
 
     def next_change(self, time: float) -> float | None:
