@@ -66,7 +66,10 @@ def _options(
 
 
 def main() -> None:
-    """Run a sub-command. An error of the product becomes one line on standard error and an exit code."""
+    """Run the sub-command that the command line names.
+
+    A DumpfilterError becomes one line on standard error, and the process exits with the error's exit code.
+    """
     try:
         _run()
     except DumpfilterError as error:
@@ -90,7 +93,10 @@ def main() -> None:
 
 
 def _run() -> None:
-    """Run a sub-command. Raises BrokenPipeError when the reader of the output went away, and SystemExit otherwise."""
+    """Run the sub-command that the command line names.
+
+    Raises BrokenPipeError when the reader of the output went away, and SystemExit otherwise.
+    """
     if os.environ.get("_DUMPFILTER_COMPLETE") == "complete_bash":
         join_bash_values(os.environ)
     try:
@@ -106,7 +112,10 @@ def _run() -> None:
 
 
 def _discard_output() -> None:
-    """Let no later write to standard output or standard error fail, such as that of the interpreter's end."""
+    """Redirect standard output and standard error to ``/dev/null``.
+
+    Later writes, such as the interpreter's last flush, then cannot fail because the reader of the output went away.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         # A closed stream is None, and a stream that is no file of the system has no number.
@@ -116,7 +125,7 @@ def _discard_output() -> None:
 
 
 def _say(text: str, exit_code: int) -> None:
-    """Print an error, or write it as a line of the log if programs read standard error as JSON."""
+    """Print an error to standard error, or log it as a JSON line if ``--log-format`` is json."""
     if logs.is_json():
         import structlog
 

@@ -1,8 +1,8 @@
-"""``python -m dumpfilter.compile``: compile the kernels, each module with kernels into one extension module.
+"""``python -m dumpfilter.compile``: compile the numba kernels, each module with kernels into one extension module.
 
-Modules whose extension module is valid are left out, and extension modules of earlier texts are deleted. It takes about
-half a minute of processor time, on all cores, and needs numba and a C compiler.
-:mod:`dumpfilter.base.compiler.kernels` tells more.
+Modules whose extension module matches their source are skipped. Extension modules of earlier sources are deleted. The
+compilation takes about half a minute of processor time, on all cores, and needs numba and a C compiler.
+:mod:`dumpfilter.base.compiler.kernels` describes how a process finds the extension modules.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dumpfilter.base.compiler import extensions
 
 
 def compile_kernels() -> int:
-    """Compile the modules with kernels that have no valid extension module. Returns the number of these modules."""
+    """Compile the modules with numba kernels that have no valid extension module. Returns their number."""
     with _writable(Path(__file__)).joinpath("compile.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # Another process may have compiled them meanwhile.
         missing = [file for file in extensions.modules() if extensions.find(file) is None]
@@ -30,7 +30,10 @@ def compile_kernels() -> int:
 
 
 def _writable(file: Path) -> Path:
-    """Return the first directory for the extension module of a file that this process may write to."""
+    """Return the first directory for the extension module of ``file`` that this process may write to.
+
+    Missing directories are created. Raises OSError if no directory can be written to.
+    """
     for directory in extensions.directories(file):
         with contextlib.suppress(OSError):
             directory.mkdir(parents=True, exist_ok=True)
@@ -56,7 +59,7 @@ def _compile(files: list[Path]) -> None:
 
 
 def _compile_one(file: Path, support: Path) -> str:
-    """Compile one module, and delete the extension modules of its earlier texts. Returns the module's name."""
+    """Compile one module, and delete the extension modules of its earlier sources. Returns the module's name."""
     from dumpfilter.base.compiler import build
 
     name = ".".join(("dumpfilter", *file.relative_to(extensions.PACKAGE).with_suffix("").parts))
@@ -71,7 +74,11 @@ def _compile_one(file: Path, support: Path) -> str:
 
 
 def main() -> int:
-    """Compile what is not compiled. Returns the exit code."""
+    """Compile the kernels that have no valid extension module, and return the exit code.
+
+    The code is 1, with a line on standard error, if numba is missing, the C compiler fails, or a directory cannot be
+    written.
+    """
     try:
         if not compile_kernels():
             print("dumpfilter: all kernels were compiled before", file=sys.stderr)

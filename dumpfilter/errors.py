@@ -1,3 +1,3 @@
-"""The errors of the product, under the name by which programs import them."""
+"""The public name of dumpfilter's exceptions, which :mod:`dumpfilter.base.errors` defines."""
 
 from dumpfilter.base.errors import *  # noqa: F403 (every error is public)

@@ -1,4 +1,4 @@
-"""The artifacts of a failed test: files that help to see what its topology did."""
+"""The artifacts of a failed test: files that show the state of its replication topology, such as status and logs."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _LONGEST_NAME = 120
 
 
 def save(testbed: Testbed, parent: Path, test: str) -> str:
-    """Write the artifacts of a running topology, and return a text for the test's report.
+    """Write the artifacts of a running topology, and return their summary as a text for the test's report.
 
-    The artifacts are in a new directory below ``parent``, whose name is made from ``test``, the test's id. The
-    directory of the same test in an earlier run is replaced. A part that cannot be written does not stop the others,
-    and is named in the text.
+    The artifacts are the status, the report, the history of links, logs, relay logs and binlogs. They are in a new
+    directory below ``parent``, whose name is made from ``test``, the test's id. The directory of the same test from an
+    earlier run is replaced. The summary names each artifact that cannot be written.
     """
     directory = _new_directory(parent, test)
     told: list[str] = []
@@ -65,7 +65,7 @@ def save(testbed: Testbed, parent: Path, test: str) -> str:
 
 
 def _new_directory(parent: Path, test: str) -> Path:
-    """Create the directory of a test, replacing an older one."""
+    """Create the directory for the artifacts of the test with the id ``test``, replacing this module's older one."""
     parent.mkdir(parents=True, exist_ok=True)
     ignore = parent / ".gitignore"
     if not ignore.exists():
@@ -78,7 +78,11 @@ def _new_directory(parent: Path, test: str) -> Path:
 
 
 def _save_status(testbed: Testbed, directory: Path) -> Iterator[str]:
-    """Write the status, and yield a line for each node and for each link (network connection) that is not up."""
+    """Write ``status.json``, and yield the lines of the status for the summary.
+
+    There is one line for each node and for each link (network connection) that is not up. A node's problems follow its
+    line, and so do the last log lines of a failed node.
+    """
     status = testbed.status()
     _write_json(directory / "status.json", status.as_dict())
     for node in status.nodes.values():
@@ -114,7 +118,10 @@ def _save_log(node: TestbedNode, directory: Path) -> None:
 
 
 def _save_binlogs(node: TestbedNode, directory: Path) -> None:
-    """Copy the node's relay logs and binlogs, the newest first, and only the end of a file that is too large."""
+    """Copy the node's relay logs and binlogs, at most :data:`MOST_BYTES`, the newest files first.
+
+    Of a file that exceeds the limit, only the last :data:`TAIL_BYTES` are copied.
+    """
     if not node.directory.is_dir():
         return
     files = [path for path in node.directory.rglob("*") if _LOG_FILE.fullmatch(path.name) and path.is_file()]

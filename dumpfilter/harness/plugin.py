@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and read the options."""
+    """Register the marker ``topology``, and read the plugin's options."""
     config.addinivalue_line(
         "markers",
         f"{MARK}(topology, *, servers=None, timeout=None): the topology of the fixtures topology and "
@@ -61,14 +61,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _tell_of_compilation(config: pytest.Config) -> None:
-    """Print on the terminal why the first topology waits. pytest would otherwise show the text only after a failure."""
+    """Print on the terminal that the first topology waits for the compilation of the kernels.
+
+    Without this function pytest would capture the text, and show it only after a failure.
+    """
     capture = config.pluginmanager.getplugin("capturemanager")
     with contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled():
         print(f"\ndumpfilter: {notice.TEXT}", file=sys.stderr, flush=True)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Send the names of the kept directories from a worker of pytest-xdist to the main process."""
+    """Send the names of the kept topology directories from a worker of pytest-xdist to the main process."""
     output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
         output[_KEPT_BY_WORKER] = session.config.stash[_kept]
@@ -76,12 +79,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Collect the names of the kept directories from a worker that has ended. A worker that crashed sends none."""
+    """Collect the names of the kept topology directories from a worker that has ended. A crashed worker sends none."""
     node.config.stash[_kept].extend(getattr(node, "workeroutput", {}).get(_KEPT_BY_WORKER, []))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print the directories that are kept."""
+    """Print the names of the topology directories that stay after the run."""
     if kept := config.stash[_kept]:
         terminalreporter.section("kept topologies")
         for directory in kept:
@@ -89,7 +92,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test once for each server that its mark or the command line asks for."""
+    """Parametrize a test with its server cases, so that the test runs once for each.
+
+    A server case is a choice of MySQL and MariaDB programs, from the test's marker and the command line.
+    """
     if CASE not in metafunc.fixturenames:
         return
     settings = metafunc.config.stash[_settings]
@@ -103,7 +109,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _cases(spec: Spec | None, settings: Settings, node: pytest.Item) -> list[ServerCase]:
-    """Return the server cases of a test. The topology is loaded only when the user names several programs."""
+    """Return the server cases (choices of server programs) of the test ``node``.
+
+    The topology is loaded only when the user names several programs.
+    """
     if spec is None or not (spec.servers or len(settings.programs) > 1):
         return [_default_case(settings)]
     families = [] if spec.servers else families_of(load(spec.topology, *_directories(node)))
@@ -111,7 +120,7 @@ def _cases(spec: Spec | None, settings: Settings, node: pytest.Item) -> list[Ser
 
 
 def _default_case(settings: Settings) -> ServerCase:
-    """Return the case with the first program of each server family."""
+    """Return the server case with the first program that the user names for each family (MySQL, MariaDB)."""
     first = {one.family: one for one in reversed(settings.programs)}
     return ServerCase(tuple(first.values()))
 
@@ -124,7 +133,7 @@ def _directories(node: pytest.Item) -> tuple[Path, Path]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Write the artifacts of a failed test while its topologies still run."""
+    """Write the artifacts of a failed test while its topologies still run, and add their summary to its report."""
     report = yield
     running = item.stash.get(_running, [])
     if report.failed and running:
@@ -172,7 +181,7 @@ def topology(request: pytest.FixtureRequest, topology_factory: Start) -> Testbed
 
 @pytest.fixture(scope="session")
 def _topology_pool() -> Iterator[Pool]:
-    """The topologies of ``topology_session``."""
+    """The pool of topologies that the fixture ``topology_session`` shares between tests."""
     with contextlib.closing(Pool()) as pool:
         yield pool
 
@@ -198,7 +207,10 @@ def topology_session(
 
 @contextlib.contextmanager
 def _told_briefly() -> Iterator[None]:
-    """Fail the test with an error's text alone, because a traceback through dumpfilter would not help."""
+    """Report a DumpfilterError in the ``with`` block as a failure of the test, with the error's type and text.
+
+    The report has no traceback, because one through dumpfilter's code would not help the author of the test.
+    """
     try:
         yield
     except DumpfilterError as error:
@@ -206,7 +218,7 @@ def _told_briefly() -> Iterator[None]:
 
 
 def _wanted(request: pytest.FixtureRequest) -> Spec:
-    """Return the topology and arguments that a test asks for. Raises OptionError for a test without a topology."""
+    """Return the marker arguments of a test, or the configured default. Raises OptionError if there is neither."""
     spec = spec_of(request.node, request.config.stash[_settings].default)
     if spec is None:
         raise OptionError(
@@ -218,7 +230,11 @@ def _wanted(request: pytest.FixtureRequest) -> Spec:
 
 
 def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | None) -> Testbed:
-    """Start a topology. If a server is not installed, the test fails, or is skipped if the option says so."""
+    """Start ``topology`` for a test, and return it when all nodes are up.
+
+    ``timeout`` is the time limit of the start of a node and of a later wait, seconds; None for the limit of the run.
+    If a server is not installed, the test fails, or is skipped with ``--topology-missing=skip``.
+    """
     from dumpfilter.base.errors import ServerMissing
     from dumpfilter.testbed import up
     from dumpfilter.testbed.leftovers import kept_directory
@@ -246,7 +262,7 @@ def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | 
 
 
 def _hide_frames() -> None:
-    """Make the traceback of a DumpfilterError end at the test's own line. Other errors keep the whole traceback."""
+    """Make pytest end the traceback of a DumpfilterError at the test's own line. Other errors keep their traceback."""
     hides = operator.methodcaller("errisinstance", DumpfilterError)
     for name, module in list(sys.modules.items()):
         if name.startswith(_HIDDEN):

@@ -1,4 +1,4 @@
-"""The pool of topologies that the tests of a run share. They stay up between tests."""
+"""The pool of running topologies that the tests of one pytest run share. A topology stays up between tests."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ class Pool:
         """The id of the last test that used each topology."""
 
     def take(self, topology: Topology, start: Callable[[], Testbed], test: str) -> Testbed:
-        """Return a running topology that was reset, for the test with the id ``test``. ``start`` starts a new one.
+        """Return a running instance of ``topology`` for the test with the id ``test``.
 
-        A topology that cannot be reset is replaced, with a warning that names the previous test.
+        An instance in the pool is reset before it is returned. Otherwise ``start`` starts a new one. An instance that
+        cannot be reset is replaced, with a warning that names the last test that used it.
         """
         before, self._users[topology] = self._users.get(topology, ""), test
         running = self._running.pop(topology, None)
@@ -50,7 +51,7 @@ class Pool:
         return self._running[topology]
 
     def discard(self, testbed: Testbed) -> None:
-        """Stop a topology that a failed test may have left in any state. The next test gets a new one."""
+        """Stop the topology ``testbed``, and remove it from the pool. A failed test may have left it in any state."""
         for topology in [one for one, running in self._running.items() if running is testbed]:
             self._running.pop(topology).down()
 

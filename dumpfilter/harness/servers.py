@@ -30,7 +30,7 @@ class ServerProgram:
 
 @dataclass(frozen=True)
 class ServerCase:
-    """The choice of servers for one run of a test."""
+    """The server programs and the family with which one run of a test starts the servers of its topology."""
 
     programs: tuple[ServerProgram, ...] = ()
     """At most one program of each family. A family without a program is looked for on the PATH."""
@@ -38,7 +38,7 @@ class ServerCase:
     """The family of all servers of the topology. None: the families that the topology names."""
 
     def __repr__(self) -> str:
-        """Return the program of each family: the named one, or the one that this machine has."""
+        """Return a text with the program of each family: the program that the user named, or the one on the PATH."""
         return f"ServerCase({', '.join(f'{name}={path}' for name, path in self._told())})"
 
     def _told(self) -> Iterator[tuple[str, str]]:
@@ -55,12 +55,15 @@ class ServerCase:
 
     @property
     def name(self) -> str:
-        """The name of the case in a test's id."""
+        """The name of this choice of servers in a test's id, such as ``mysql-8.4``."""
         ours = [one.name for one in self.programs if self.family in (None, one.family)]
         return "+".join(ours) or self.family or "servers"
 
     def applied(self, topology: Topology) -> Topology:
-        """Return the topology with the chosen families and programs. A program that a node names stays."""
+        """Return a copy of ``topology`` whose servers have this case's family and programs.
+
+        A node that names its own program keeps it, unless the node's family changes.
+        """
         paths = {one.family: one.path for one in self.programs}
         nodes = []
         for node in topology.nodes:
@@ -75,7 +78,11 @@ class ServerCase:
 
 
 def parse_programs(texts: Iterable[str]) -> tuple[ServerProgram, ...]:
-    """Parse texts ``[NAME=]PROGRAM``. Raises pytest.UsageError."""
+    """Return the server programs that the texts ``[NAME=]PROGRAM`` describe.
+
+    Without a name, the family is guessed from the program's file name. Raises pytest.UsageError for a text of unknown
+    family and for a repeated name.
+    """
     found: list[ServerProgram] = []
     for text in texts:
         name, equals, path = text.partition("=")
@@ -94,17 +101,18 @@ def parse_programs(texts: Iterable[str]) -> tuple[ServerProgram, ...]:
 
 
 def _family_of_program(path: str) -> str:
-    """Guess the family from a program's file name. Returns an empty string for an unknown one."""
+    """Return the family of a program by its file name, or an empty string for an unknown name."""
     return {"mariadbd": "mariadb", "mysqld": "mysql"}.get(Path(path).name, "")
 
 
 def cases(
     programs: Sequence[ServerProgram], used: Sequence[Family], wanted: Sequence[Family] = ()
 ) -> list[ServerCase]:
-    """Return the server cases of a test, in each of which the test runs once.
+    """Return the choices of server programs with which a test runs, one run for each.
 
-    ``used`` has the families of the topology's servers. ``wanted`` has the families that the test's mark asks for, one
-    after another, for all servers of the topology.
+    ``programs`` has the programs that the user names, and ``used`` the families of the topology's servers. ``wanted``
+    has the families that the test's marker lists. If ``wanted`` is not empty, all servers of a run have one of these
+    families. Otherwise each program of a used family is combined with each program of the other used family.
     """
     if wanted:
         return [ServerCase(case.programs, family) for family in wanted for case in cases(programs, [family])]

@@ -1,4 +1,4 @@
-"""The plugin's options. The command line takes precedence over pytest's configuration file, and that over defaults."""
+"""The pytest plugin's options. Options of the command line override keys of pytest's configuration file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Settings:
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Declare the options of the command line, and the keys of the configuration file."""
+    """Declare the plugin's options of pytest's command line, and its keys of pytest's configuration file."""
     group = parser.getgroup("topology", "replication topologies (dumpfilter)")
     group.addoption(
         "--topology-server",
@@ -72,7 +72,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def read_settings(config: pytest.Config) -> Settings:
-    """Return the options of a run. Raises pytest.UsageError for an invalid value."""
+    """Return the plugin's options of a run. Raises pytest.UsageError for an invalid value."""
     missing = config.getoption("topology_missing") or config.getini("topology_missing")
     if missing not in ("fail", "skip"):
         raise pytest.UsageError(f"topology_missing = {missing}: give fail or skip")

@@ -24,7 +24,7 @@ FILE_SUFFIX = ".toml"
 
 @dataclass(frozen=True)
 class Spec:
-    """The arguments of a marker ``topology``."""
+    """The arguments of a marker ``@pytest.mark.topology``."""
 
     topology: str | Path | Topology
     """A short string such as ``m >> web``, the path of a TOML file, or a model."""
@@ -35,9 +35,10 @@ class Spec:
 
 
 def spec_of(node: pytest.Item, default: str) -> Spec | None:
-    """Return the topology and arguments from a test's marker, else from the configuration file. None: there is neither.
+    """Return the topology and arguments that the marker of the test ``node`` gives.
 
-    Raises OptionError for a marker with wrong arguments.
+    Without a marker, the result has the topology ``default`` from pytest's configuration file; None if ``default`` is
+    empty. Raises OptionError for a marker with wrong arguments.
     """
     mark = node.get_closest_marker(MARK)
     if mark is None:
@@ -62,10 +63,10 @@ def _spec(
 
 
 def load(spec: str | Path | Topology, *directories: Path) -> Topology:
-    """Return the topology that ``spec`` describes. A file's path is relative to the first of ``directories`` that has
-    the file.
+    """Return the topology that ``spec`` describes: a short string, the path of a TOML file, or a model.
 
-    Raises OptionError for a file that does not exist and for a topology that is wrong.
+    A relative path belongs to the first of ``directories`` that has the file. Raises OptionError for a file that does
+    not exist and for an invalid topology.
     """
     from dumpfilter.topology import topology_from
 
@@ -79,5 +80,5 @@ def load(spec: str | Path | Topology, *directories: Path) -> Topology:
 
 
 def families_of(topology: Topology) -> list[Family]:
-    """Return the families of the real servers that a topology starts."""
+    """Return the families (``mariadb``, ``mysql``) of the real servers that a topology starts, sorted."""
     return sorted({node.server for node in topology.nodes if node.server})
