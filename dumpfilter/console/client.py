@@ -55,9 +55,7 @@ class ResultSet(NamedTuple):
 
 
 class StatementFailed(Exception):
-    """An error about a statement that the console refused. The text is the one that the ``mysql`` client would
-    print.
-    """
+    """An error about a statement that the console refused, with the text that the ``mysql`` client would print."""
 
 
 def run_statements(login: Login, statements: Sequence[ScriptStatement]) -> Iterator[ResultSet]:

@@ -150,9 +150,10 @@ class Testbed(AbstractContextManager["Testbed"]):
         return iter(self.nodes.values())
 
     def link(self, source: str, target: str = "") -> TestbedLink:
-        """Return the link from ``source`` to ``target``, or the link with the name ``SOURCE:TARGET``. Raises Unknown.
+        """Return the link (network connection) from ``source`` to ``target``. Raises Unknown.
 
-        If a master of dumpfilter stands between the two, the link from this master to ``target`` is returned.
+        Without ``target``, ``source`` is the link's name ``SOURCE:TARGET``. If a master of dumpfilter stands between
+        the two nodes, the link from this master to ``target`` is returned.
         """
         if not target:
             source, _, target = source.partition(":")
@@ -190,7 +191,7 @@ class Testbed(AbstractContextManager["Testbed"]):
             self._check_all_run()
 
     def _check_all_run(self) -> None:
-        """Raise NodeIsDown if a node does not run. Recordings and workloads may pause."""
+        """Raise NodeIsDown if a node does not run. Recordings and generated workloads are excepted, which may pause."""
         down = [node for node in self.nodes.values() if not isinstance(node, Files) and not node.is_running]
         if down:
             raise NodesAreDown({node.name: node.state for node in down})
@@ -221,7 +222,7 @@ class Testbed(AbstractContextManager["Testbed"]):
     # -- status
 
     def status(self) -> TestbedStatus:
-        """Return the status of all nodes and links."""
+        """Return the status of all nodes and links (network connections)."""
         # Nodes are asked together, so that their places are those of about one moment.
         with ThreadPoolExecutor(len(self.nodes) or 1, "status") as pool:
             nodes = dict(zip(self.nodes, pool.map(TestbedNode.status, self.nodes.values()), strict=True))
@@ -238,7 +239,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         )
 
     def report(self) -> dict[str, Any]:
-        """Return bytes by link, bytes saved, and lag over the run, as values that JSON can represent."""
+        """Return the report of the run (bytes of links, saved bytes and lag of nodes) as values for JSON."""
         return self._monitor.report(self.status())
 
     # -- the end

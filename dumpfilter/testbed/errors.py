@@ -28,7 +28,7 @@ class NodeIsDown(TestbedError, ConnectionLost):
 
 
 class NodesAreDown(NodeIsDown):
-    """An error about nodes that do not run, although the call is about all nodes."""
+    """An error about nodes that do not run, from a call that needs all nodes."""
 
     def __init__(self, states: Mapping[str, str]) -> None:
         self._states = "\n".join(

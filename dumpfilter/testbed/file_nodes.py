@@ -101,7 +101,8 @@ class Files(TestbedNode):
 def generated_set(model: Workload, directory: Path) -> GeneratedSet:
     """Write the binlog set of a generated workload into ``directory``, and return it.
 
-    The commit times are approximately those of the replay, so that a simulation of the saved files shows what ran.
+    The commit times are approximately the times at which a replay writes the transactions, so that a simulation of the
+    saved files has the same times.
     """
     span = None if model.rate is None else Span(START, max(1, model.size * 8 // model.rate))
     return generate(directory, model.size, style=model.style or DEFAULT_STYLE, seed=model.seed, span=span)

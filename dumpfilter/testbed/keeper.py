@@ -62,9 +62,9 @@ class _Keeper:
             signal.signal(number, signal.SIG_IGN)
 
     def run(self) -> Callable[[], NoReturn] | None:
-        """Serve requests until the caller has ended, then return None.
+        """Serve requests until the caller (the process that started the keeper) has ended, then return None.
 
-        In a child that is to run dumpfilter, return the function that it must call.
+        In a forked child that is to run dumpfilter, return the function that the child must call.
         """
         while True:
             for ready in wait((self._caller, self._woken)):
@@ -84,7 +84,7 @@ class _Keeper:
                     return program
 
     def close(self) -> None:
-        """Kill all children, and remove the directories that the caller named."""
+        """Kill all children, and remove the directories of :meth:`remove_at_end`."""
         for child in self._children:
             self.signal(child, signal.SIGKILL)
         for child in self._children:
@@ -94,11 +94,11 @@ class _Keeper:
             shutil.rmtree(directory, ignore_errors=True)
 
     def remove_at_end(self, directory: Path) -> None:
-        """Remove a directory when the caller has ended."""
+        """Remove a directory when the process that started the keeper has ended."""
         self._directories.append(directory)
 
     def keep(self, directory: Path) -> None:
-        """Undo :meth:`remove_at_end`."""
+        """Cancel :meth:`remove_at_end` for a directory."""
         self._directories.remove(directory)
 
     def signal(self, pid: int, number: int) -> None:
@@ -207,7 +207,7 @@ def _import_dumpfilter() -> None:
 
 
 def main() -> None:
-    """Run the keeper: ``keeper SOCKET``, with the file descriptor of a socket."""
+    """Run the keeper until its caller has ended. The command line has the descriptor of the socket to the caller."""
     with Connection(int(sys.argv[1])) as caller:
         keeper = _Keeper(caller)
         _set_name("df keeper")

@@ -24,7 +24,7 @@ _ANSWER_TIMEOUT = 1200.0
 
 
 class Program(NamedTuple):
-    """A program that the keeper starts as a child process."""
+    """A program that the keeper (the process that starts a topology's processes) starts as a child process."""
 
     name: str
     """The child's name in ``ps`` and in errors."""
@@ -113,7 +113,7 @@ class Keeper:
 
     @property
     def pid(self) -> int:
-        """The keeper's process number."""
+        """The process id of the keeper."""
         return self._process.pid
 
     @property
@@ -224,9 +224,9 @@ _sharing = threading.Lock()
 
 
 def shared_keeper() -> Keeper:
-    """Return the keeper of this process, which is started at the first call. It ends with this process.
+    """Return the process that starts topologies' processes for this process. It starts at the first call.
 
-    The first topology of a process waits for the keeper's imports, and later ones do not.
+    The keeper ends with this process. Only the first topology of a process waits for the keeper's imports.
     """
     global _shared
     with _sharing:

@@ -171,14 +171,14 @@ class ServerLaw:
             raise NotCaughtUp(f"{node.name}: cannot be compared with its reference: {error}") from None
 
     def close(self) -> None:
-        """End the references, and the masters that serve binlog files to them."""
+        """End the reference servers, and the masters that serve binlog files to them."""
         self._references.close()
         for master in self._masters.values():
             master.close()
         self._masters.clear()
 
     def _source(self, origin: TestbedNode) -> SourceAddress:
-        """Return the address at which a reference reads the whole binlog of an origin."""
+        """Return the address at which a reference server reads the whole binlog that the node ``origin`` wrote."""
         if isinstance(origin, SqlNode):
             return SourceAddress(origin.host, origin.port, origin.account.user, origin.account.password)
         master = self._masters.get(origin.name)
@@ -198,7 +198,7 @@ class UnfilteredMaster(Master):
 
     @property
     def address(self) -> SourceAddress:
-        """The address at which references read the whole binlog."""
+        """The address at which the reference servers of real replicas read the whole binlog."""
         port = self._known("--replica-port")
         return SourceAddress(HOST, port, _USER, self._ground.replication_password)
 

@@ -28,7 +28,7 @@ PAUSED = "is paused (resume() it)"
 
 @dataclass(frozen=True)
 class Goal:
-    """A position that a node is to reach: the end of an origin's binlog at one moment."""
+    """A position that a node is to reach: the end of a binlog at one moment. The origin is the node that wrote it."""
 
     origin: str
     place: Place
@@ -45,8 +45,9 @@ class Counted(NamedTuple):
 
 @dataclass
 class Feed:
-    """One source of a node: the node that is read, the link to it (None: files are read), and the channel that
-    reads.
+    """One source of a node: the node that is read, the link (network connection) to it, and the channel that reads.
+
+    ``link`` is None for a node that reads the source's files.
     """
 
     reading: Reading
@@ -58,7 +59,7 @@ class Feed:
 
     @property
     def origin(self) -> TestbedNode:
-        """The node that wrote the binlog that this feed brings."""
+        """The node that wrote the binlog that comes from this source."""
         node = self.source
         while not node.writes_binlog:
             node = node.feeds[0].source
@@ -284,8 +285,8 @@ class TestbedNode(abc.ABC):
     def wait_caught_up(self, timeout: float | None = None) -> None:
         """Wait until the node has applied everything that its origins wrote before the call.
 
-        ``timeout`` is in seconds; None for the default limit. Raises NotCaughtUp, and NodeIsDown for a node that does
-        not run.
+        The origins are the nodes that wrote its data. ``timeout`` is in seconds; None for the default limit. Raises
+        NotCaughtUp, and NodeIsDown for a node that does not run.
         """
         self.catch_up(self._ground.deadline(timeout))
 

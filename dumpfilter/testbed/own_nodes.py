@@ -194,7 +194,7 @@ class OwnNode(TestbedNode):
         return f"the process has ended with exit code {code}; see its log {self.log}"
 
     def applied_place(self, feed: Feed) -> Place:
-        """Return the position in the origin's binlog up to which a channel (``feed``) has applied the binlog."""
+        """Return the position up to which a channel (``feed``) has applied the binlog that its origin node wrote."""
         raise NotImplementedError
 
     def wait_for(self, goal: Goal, deadline: float) -> None:

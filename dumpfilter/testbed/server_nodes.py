@@ -53,7 +53,7 @@ class SqlNode(TestbedNode):
         raise NotImplementedError
 
     def address_for_master(self, port: int) -> str:
-        """Return the address at which a master of dumpfilter connects to the server, over a link's port."""
+        """Return the URL at which a master of dumpfilter connects to the server through the link's port ``port``."""
         raise NotImplementedError
 
     @property
@@ -259,9 +259,10 @@ class StartedServer(SqlNode):
         return replace(channel, bytes_received=counted.sent, bytes_dropped=counted.dropped)
 
     def _place_and_lag(self, feed: Feed, told: Place, gtids: str) -> tuple[Place, Lag]:
-        """Return the position in the origin's binlog up to which the replica has applied it, and the lag.
+        """Return the position up to which the replica has applied the binlog of its origin, and the lag.
 
-        ``told`` is the position that the replica reports. It may lie before transactions that have been applied.
+        The origin is the node that wrote the binlog. ``told`` is the position that the replica reports, which may lie
+        before transactions that have been applied.
         """
         origin = feed.origin.watched
         files = origin.note()

@@ -15,7 +15,7 @@ State = Literal["starting", "running", "stopped", "failed"]
 
 
 class Place(NamedTuple):
-    """A position in an origin's binlog set: a file and a byte offset. Positions of one origin compare in binlog order.
+    """A position in a node's binlog set: a file and a byte offset. Positions of one set compare in binlog order.
 
     >>> Place("bin.999999", 900) < Place("bin.1000000", 4)
     True

@@ -228,7 +228,7 @@ class LinkTable(Model):
 
     @classmethod
     def of(cls, shape: LinkShape) -> dict[str, Any]:
-        """Return the table of a link's shape, without keys that have their default values."""
+        """Return the table of a link's shape (rate, delay, jitter, outages), without keys that have default values."""
         table = cls(rate=shape.rate, delay=shape.delay, jitter=shape.jitter, down=shape.outages)
         return table.model_dump(exclude_defaults=True)
 

@@ -37,9 +37,7 @@ class JobReadOptions(Settings):
 
 
 class EngineOptions(Settings, panel=PANEL):
-    """The options of the engine that runs a job: local threads or Spark, and for Spark its master, memory and workers'
-    archive.
-    """
+    """The options of the engine that runs a job: local threads, or Spark with its settings."""
 
     engine: Engine | None = setting(None, show_default="spark", rich_help_panel=None)
     """The place of the work: local is threads of this process, spark is Apache Spark, which needs Java 17 or newer."""

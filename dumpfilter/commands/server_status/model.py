@@ -108,8 +108,9 @@ def master_record(**known: Any) -> Record:
 
 
 def with_files(status: Record, files: Sequence[tuple[str, int]]) -> None:
-    """Add the number and total size of a binlog set's files, and the name and size of the last file, to a master's
-    record.
+    """Add a binlog set's files to the status record of a master.
+
+    The record gets the number and total size of ``files``, and the name and size of the last file.
     """
     status |= {"files": len(files), "bytes": sum(size for _, size in files)}
     if files:
@@ -121,11 +122,11 @@ _COUNTS = ("events_", "bytes_", "transactions_")
 
 
 def slave_of_master(facts: Mapping[str, Any], filter_warnings: Sequence[str] = ()) -> Record:
-    """Return the record of a slave from its row of the master's table ``dumpfilter.slaves``.
+    """Return the status record of a slave from its row of the master's table ``dumpfilter.slaves``.
 
-    ``facts`` has the row's values by column. ``saved`` in the record is a fraction of the bytes that the master read
-    for the slave: dropped bytes, minus the bytes of empty transactions that are sent to keep GTIDs. ``saved`` is None
-    if the master has read nothing for the slave.
+    ``facts`` has the row's values by column. ``saved`` in the record is the saved fraction of the bytes that the master
+    read for the slave; None if it read nothing. Saved bytes are dropped bytes, minus the bytes of empty transactions
+    that are sent to keep GTIDs.
     """
     counts = {name: value or 0 for name, value in facts.items() if name.startswith(_COUNTS)}
     dropped = counts.get("bytes_dropped", 0)
@@ -145,7 +146,7 @@ def slave_of_master(facts: Mapping[str, Any], filter_warnings: Sequence[str] = (
 
 
 def slave_record(**known: Any) -> Record:
-    """Return the record of a slave from the known values. Other values are None or empty.
+    """Return the status record of a slave from the known values. Other values are None or empty.
 
     ``running`` tells whether a slave answers at the console, or has locked the relay directory. ``process`` is the id
     of the process that has locked the directory.
@@ -162,7 +163,7 @@ def slave_record(**known: Any) -> Record:
 
 
 def channel_record(**known: Any) -> Record:
-    """Return the record of a slave's channel from the known values. Other values are None, zero or empty.
+    """Return the status record of a slave's channel from the known values. Other values are None, zero or empty.
 
     ``io_running`` and ``sql_running`` have the values of SHOW REPLICA STATUS. ``last_io_error`` and ``last_sql_error``
     are the newest errors, even if the thread runs again; they are known only from the files of the relay directory.
@@ -185,8 +186,9 @@ def channel_record(**known: Any) -> Record:
 
 
 def judge(status: Record, most: MaxLag) -> list[str]:
-    """Return the problems of a master or slave as sentences, and store them in its record. ``most`` is the limit of a
-    lag.
+    """Return the problems of a master or slave as sentences, and store them in its status record.
+
+    ``most`` is the largest lag that is not a problem.
     """
     problems = _problems_of_master if status["role"] == "master" else _problems_of_slave
     status["problems"] = list(problems(status, most))

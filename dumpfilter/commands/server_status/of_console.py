@@ -127,7 +127,7 @@ def slave_status(login: Login) -> Record:
 
 
 def _channel(row: Mapping[str, Any], more: Mapping[str, Any], hits: Iterable[Mapping[str, Any]]) -> Record:
-    """Return a channel's record from its rows of SHOW REPLICA STATUS and of ``dumpfilter.channels``."""
+    """Return a channel's status record from its rows of SHOW REPLICA STATUS and of ``dumpfilter.channels``."""
     facts = {name.lower(): value for name, value in more.items() if name != "CHANNEL_NAME"}
     counters = {
         name: value for name, value in facts.items() if isinstance(value, int) and name not in _NO_COUNTERS

@@ -31,7 +31,7 @@ _LOGIN_OR_CONSOLE = (
 
 
 def ask_port(status: Record, source: Source, *, whole: bool) -> None:
-    """Add the master's health to its record and, with ``whole``, the status that the replication user may read.
+    """Add the master's health to its status record and, with ``whole``, all that the replication user may read.
 
     ``source`` is the connection to the master's port for slaves. Raises ConnectionLost when nothing answers, TlsError
     when TLS is missing, and StatusRefused for a wrong password.

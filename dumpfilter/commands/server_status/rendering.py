@@ -86,7 +86,7 @@ def _place(record: Record, prefix: str = "") -> str:
 
 
 def _shown(name: str, value: Any) -> str:
-    """Return the text for a value of a record. The suffix of the value's ``name``, such as ``_at``, tells the unit."""
+    """Return the text for a value of a status record. The suffix of ``name``, such as ``_at``, tells its unit."""
     match value:
         case None | "":
             return ""

@@ -61,7 +61,7 @@ class Fact(NamedTuple):
 
     @property
     def reader(self) -> Callable[[Any], Any]:
-        """The function that returns the value of the fact for an object."""
+        """The function that reads the value of this fact (column or metric) from an object."""
         return self.read if callable(self.read) else attrgetter(self.read or self.name)
 
 
@@ -74,8 +74,8 @@ def column(
 ) -> Fact:
     """Declare a column. It has the name of the class attribute to which the result is assigned.
 
-    ``read`` is :attr:`Fact.read`. With ``metric`` the fact is also a metric of that name; ``*`` is the attribute's
-    name.
+    ``read`` returns the value for an object, or is the path of an attribute of the object. With ``metric`` the column
+    is also a metric of that name; ``*`` in the name stands for the class attribute's name.
     """
     return Fact(_ATTRIBUTE, type, read, metric)
 
@@ -85,16 +85,16 @@ def metric(
 ) -> Fact:
     """Declare a metric without a column. It has the name of the class attribute to which the result is assigned.
 
-    ``read`` is :attr:`Fact.read`.
+    ``read`` returns the value for an object, or is the path of an attribute of the object.
     """
     return Fact("", type, read, _ATTRIBUTE)
 
 
 def declared(body: type, prefix: str) -> tuple[Fact, ...]:
-    """Return the facts that the attributes of the class ``body`` declare. The string literal after an attribute is the
-    help.
+    """Return the facts (columns and metrics) that the attributes of the class ``body`` declare.
 
-    ``prefix`` is put before the name of each metric.
+    The string literal after an attribute is the help text of its metric. ``prefix`` is put before the name of each
+    metric.
     """
     texts = attribute_texts(body)
     return tuple(
@@ -112,7 +112,7 @@ def declared(body: type, prefix: str) -> tuple[Fact, ...]:
 
 @dataclass(frozen=True)
 class Facts(Generic[T]):
-    """All facts about objects of one type, for example slaves, in the order of the table's columns."""
+    """All facts (columns and metrics) about objects of one type, such as slaves, in the order of the columns."""
 
     facts: tuple[Fact, ...]
     labels: Mapping[str, Callable[[T], str]] = field(default_factory=dict)
@@ -120,12 +120,12 @@ class Facts(Generic[T]):
 
     @cached_property
     def metrics(self) -> tuple[Fact, ...]:
-        """The facts that are metrics, in the order of docs/metrics.md."""
+        """The facts that are Prometheus metrics, in the order of docs/metrics.md."""
         return tuple(fact for fact in self.facts if fact.metric)
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the table, from the facts that have a name."""
+        """The columns of the table, one for each fact that has a name."""
         return tuple(Column(fact.name, ColumnType(fact.type)) for fact in self.facts if fact.name)
 
     @cached_property

@@ -68,7 +68,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A topology, the phases and statements that are run on it, and the variants that are compared."""
+    """A topology, its phases and statements, and the compared variants (ways to bring the binlog to the slaves)."""
 
     name: str
     topology: Topology

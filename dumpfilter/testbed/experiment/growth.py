@@ -126,7 +126,7 @@ class Recorder:
         self._changed = threading.Lock()
 
     def watch(self, name: LogName, watched: Watched) -> None:
-        """Record the growth of a log from now on."""
+        """Record the file sizes of a binlog or relay log from now on, under the key ``name``."""
         with self._changed:
             self._logs[name] = _Log(watched)
 

@@ -49,7 +49,7 @@ def _tell_with(tell: Tell, title: str, text: str) -> None:
 
 
 def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Results:
-    """Run each variant of an experiment as often as it demands, simulate each run, and return all results.
+    """Run and simulate each variant of an experiment (way to bring the binlog to the slaves), and return all results.
 
     A run with faults that cannot be simulated is not simulated, with a warning in the results. ``tell`` is called with
     messages about the progress. Raises DumpfilterError. All processes have ended in any case.
@@ -247,7 +247,7 @@ def _committed(node: TestbedNode, plan: Plan, grown: Mapping[Path, Growth], begi
 
 
 def _since(traffic: SetTraffic, first: int) -> SetTraffic:
-    """Return the traffic of the transactions from number ``first`` on, renumbered from 0."""
+    """Return the traffic (bytes of each transaction) from the transaction ``first`` on, renumbered from 0."""
     if not first:
         return traffic
 

@@ -23,7 +23,7 @@ FILTER_ON_SLAVE = "--filter-on=slave"
 
 
 def topology_for(topology: Topology, variant: Variant) -> Topology:
-    """Return the topology with which a variant is run.
+    """Return the topology with which a variant (way to bring the binlog to the slaves) is run.
 
     Raises OptionError for a variant that the topology does not support.
     """
@@ -37,7 +37,7 @@ def topology_for(topology: Topology, variant: Variant) -> Topology:
 
 
 def planned(topology: Topology, variant: Variant) -> Topology:
-    """Return the topology from which a variant is simulated.
+    """Return the topology from which a variant (way to bring the binlog to the slaves) is simulated.
 
     In most variants that is the original topology. The variants that replace slaves by real servers are simulated from
     the changed topology, because such a server sends its own readers what it has applied.

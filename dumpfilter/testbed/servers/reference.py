@@ -52,7 +52,7 @@ def _rewrites(rules: Sequence[str]) -> bool:
 
 
 def _once(routes: Mapping[str, Route]) -> dict[str, Route]:
-    """Return the routes by channel, with one route for each source and filters.
+    """Return ``routes`` without channels that read the same source through the same filters as an earlier channel.
 
     MariaDB refuses two channels that read the same server.
     """
@@ -119,7 +119,7 @@ def _left(deadline: float) -> float:
 
 
 class References:
-    """The references of a topology's real replicas. They are started at the first check, and run until the end."""
+    """The reference servers of a topology's real replicas, which read the unfiltered sources. A check starts them."""
 
     def __init__(self, directory: Path, spawn: Spawn = spawn_here) -> None:
         self._directory = directory
@@ -134,11 +134,13 @@ class References:
         timeout: float,
         options: Sequence[str] = (),
     ) -> tuple[Difference, ...]:
-        """Return the differences between a replica and its reference; empty if there are none.
+        """Return the differences between a replica and its reference, a server that reads the unfiltered source.
 
-        ``routes`` has the route of each channel, and ``options`` the replica's own options. The replica and the
-        reference are compared when both have the same GTID set and neither advances. Raises ReplicaBehind if the
-        replica has not reached the reference's GTID set within ``timeout`` seconds, and ServerError.
+        ``routes`` has the route of each channel, and ``options`` the replica's own options. Both servers are compared
+        when they have the same GTID set, or after ``timeout`` seconds. Without differences the result is empty.
+
+        Raises ReplicaBehind if the reference does not reach the replica's GTID set in time, or if a server still
+        applies transactions then. Raises ServerError, also for routes that no reference can have.
         """
         reference = self._reference(replica, routes, options)
         deadline = time.monotonic() + timeout
@@ -158,7 +160,7 @@ class References:
                 )
 
     def close(self) -> None:
-        """End the references, and remove their files."""
+        """End the reference servers, and remove their files."""
         end_servers(tuple(self._servers.values()))
         for server in self._servers.values():
             server.remove()

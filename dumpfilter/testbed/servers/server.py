@@ -384,7 +384,7 @@ class Server(SqlServer):
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def _told(self) -> str:
-        """Return the part of the error log since the last start."""
+        """Return the part of the error log that was written since the last start."""
         return self.log.read_bytes()[self._log_start :].decode(errors="replace") if self.log.exists() else ""
 
     def channel(self, name: str = "") -> Channel:

@@ -89,7 +89,7 @@ def _name(option: str) -> str:
 
 @contextlib.contextmanager
 def _template(program: Program, fixed: Sequence[str]) -> Iterator[Path]:
-    """Yield the template's data directory, which is made if it is missing. No other process removes it meanwhile."""
+    """Yield a data directory to copy for a new server, made if missing. No other process removes it meanwhile."""
     cache = cache_directory() / "servers"
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
     home = cache / _key(program, fixed)
@@ -112,7 +112,7 @@ def _template(program: Program, fixed: Sequence[str]) -> Iterator[Path]:
 
 
 def _key(program: Program, fixed: Sequence[str]) -> str:
-    """Return a name for a template that changes with the program, its options, and the version of templates."""
+    """Return the name of a template (a data directory to copy), which changes with the program and its options."""
     status = os.stat(program.path)
     parts = [
         _FORM,

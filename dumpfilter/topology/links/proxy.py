@@ -27,7 +27,7 @@ seconds.
 
 
 class _Timer:
-    """At most one call that the event loop is to make at a later time."""
+    """A timer of the event loop, which makes at most one call at a later time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -118,7 +118,7 @@ class Link:
     """A link between two nodes: its port, its connections, its shape (rate, delay, outages) and its faults."""
 
     def __init__(self, name: str, address: tuple[str, int], shape: LinkShape, *, port: int = 0) -> None:
-        """Open a link in the running event loop. Raises LinkError for a wrong shape, and when the port is taken."""
+        """Open a link in the running event loop. Raises LinkError for an invalid shape and for a port that is taken."""
         _check(shape)
         self.name = name
         self.loop = asyncio.get_running_loop()
