@@ -1,5 +1,5 @@
-"""The check of a slave's user and password against the master's configuration, with waiting times after wrong
-passwords.
+"""The check of a slave's user and password against the master's configuration. Clients that gave wrong passwords must
+wait.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class AccessDenied(DumpfilterError):
 
 
 class TryLater(DumpfilterError):
-    """The error for a password that the master does not check now, because of earlier wrong ones or too many at the
-    same time.
+    """The error for a password that the master does not check now. The client has given wrong passwords, or the master
+    is checking too many at once.
 
     ``quiet`` says that the caller need not log the error.
     """
@@ -72,7 +72,7 @@ class TryLater(DumpfilterError):
 
 @dataclass(frozen=True)
 class _Guesser:
-    """The identities of a client by which wrong passwords are counted: network address, user and device."""
+    """The identities of a client under which its wrong passwords are counted: network address, user and device."""
 
     address: Hashable
     user: str
@@ -85,10 +85,10 @@ class _Guesser:
 class Access:
     """The users that slaves may connect as, and the check of their passwords. Thread-safe.
 
-    Without users every slave is accepted. A wrong password makes the client's network address wait, longer each time,
-    before its next password is checked. So do many wrong passwords for one user. A slave that has proved its password
-    before is recognized by its registration secret, and never waits because of other clients' wrong passwords. A
-    slave's right password is hashed once; later checks compare a digest that the master keeps in memory.
+    Without users every slave is accepted. After a wrong password, the client's network address must wait before its
+    next password is checked, longer each time. Many wrong passwords for one user also cause waits. A slave that has
+    proved its password before is recognized by its registration secret. Wrong passwords of other clients never make it
+    wait. A correct password is hashed once; later checks compare a digest that the master keeps in memory.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Access:
         self.change(users)
 
     def change(self, users: Mapping[str, StoredPassword]) -> None:
-        """Replace the users by those of the configuration that was read again."""
+        """Replace the users and their passwords, after the configuration was read again."""
         with self._lock:
             self._users = dict(users)
             self._right: dict[str, bytes] = {}
@@ -117,11 +117,11 @@ class Access:
         return not self._users
 
     def check(self, user: str, password: str, *, peer: str, secret: bytes = b"") -> StoredPassword | None:
-        """Check the user name and password of a slave from the address ``peer``, in gRPC's notation.
+        """Check the user name and password of a slave. Return the stored password that matched, or None if the master
+        has no users.
 
-        ``secret`` is the slave's registration secret, empty for none. Return the stored password that was right, or
-        None if the master has no users. Raises AccessDenied when name or password are wrong, and TryLater when the
-        client must wait.
+        ``peer`` is the slave's address in gRPC's notation. ``secret`` is the slave's registration secret, empty for
+        none. Raises AccessDenied when the name or the password is wrong, and TryLater when the client must wait.
         """
         users = self._users
         if not users:
@@ -152,9 +152,9 @@ class Access:
         return kept
 
     def _stand_in(self, user: str) -> StoredPassword:
-        """Return a password that is checked in place of an unknown user's, the same for each check of this user.
+        """Return a password to check for a user name that does not exist. One name always gets the same password.
 
-        Its check takes as long as that of an existing user, so that the time does not tell which users exist.
+        The check takes as long as for an existing user, so that the time does not tell which users exist.
         """
         absent = self._absent
         return absent[int.from_bytes(self._digest(b"absent", user, b"")) % len(absent)]
@@ -183,7 +183,9 @@ class Access:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Wait until a password may be hashed. Raises TryLater when too many calls wait, or when the wait is long."""
+        """Hold one of the few slots for hashing a password while the ``with`` block runs. Raises TryLater when too many
+        calls wait for a slot, or when the wait is too long.
+        """
         with self._lock:
             if self.waiting >= MOST_WAITING:
                 raise TryLater("the master is checking many passwords: try again", quiet=True)
@@ -202,15 +204,17 @@ class Access:
 
 
 def _absent(kept: StoredPassword) -> StoredPassword:
-    """Return a password that nobody knows, and whose check takes as long as the check of ``kept``."""
+    """Return a password that nobody knows. Its check takes as long as the check of ``kept``."""
     if isinstance(kept, ScryptHash):
         return ScryptHash(kept.n, kept.r, kept.p, secrets.token_bytes(16), secrets.token_bytes(32))
     return PlainPassword(secrets.token_hex(16))
 
 
 def _address(peer: str) -> Hashable:
-    """Return the network address of a client (gRPC notation) as a key for counting wrong passwords. All addresses of
-    an IPv6 network of /64 share a key.
+    """Return the key under which wrong passwords of a client's network address are counted. ``peer`` is the address in
+    gRPC's notation.
+
+    All addresses of an IPv6 network of /64 share a key. The key is None for a client without an address.
     """
     address = peer_address(peer)
     if isinstance(address, ipaddress.IPv6Address):

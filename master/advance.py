@@ -1,4 +1,4 @@
-"""The next step of a dump: the chunks (messages) that a slave gets from the position that its dump has reached.
+"""The next step of a dump: the next chunks (messages) for a slave, computed from the place that its dump has reached.
 
 A :class:`DumpPlace` is a binlog position together with everything else that decides the next chunks, such as the
 filter. Slaves whose dumps have equal places get equal chunks. Therefore a step is a function of the place, and its
@@ -25,7 +25,9 @@ from dumpfilter.master.store import BinlogStore
 
 @dataclass(frozen=True, eq=False)
 class DumpPlace:
-    """A binlog position that dumps have reached, with everything else that decides the next chunks. Immutable."""
+    """A binlog position that a dump has reached, with everything else that decides the next chunks, such as filter and
+    encoding. Immutable.
+    """
 
     source: IndexedFile
     """The open binlog file. Another file may take its name in the meantime."""
@@ -53,19 +55,23 @@ class DumpPlace:
 
     @property
     def position(self) -> int:
-        """The byte offset in the file of the next event to be decided."""
+        """The byte offset in the file of the next event that the dump decides about."""
         position = self.thread.position
         assert position is not None
         return position
 
     @property
     def told(self) -> tuple[str, int]:
-        """The writer's binlog file and the position in it, as slaves know the position of the dump."""
+        """The writer's binlog file and the position in it that the dump has reached, as slaves know them. The writer is
+        the server that wrote the events.
+        """
         return self.source.file.begin.file, self.end
 
     def positions(self, segment: Segment, plans: Sequence[ChunkPlan]) -> list[ToldPositions]:
-        """Return the writer's positions before and after each of the plans, which were made from this place in
-        ``segment``.
+        """Return the positions before and after each of ``plans`` (chunks), in the binlog of the server that wrote the
+        events.
+
+        The plans were made one after another, from this place on, in ``segment`` (scanned events).
         """
         file, end, resume, last = self.source.file.begin.file, self.end, self.resume, self.thread.resume
         out = []
@@ -79,9 +85,9 @@ class DumpPlace:
 
     @property
     def key(self) -> Hashable:
-        """The key under which dumps share steps. Dumps with equal keys get the same messages from here on.
+        """The key under which dumps share chunks. Dumps with equal keys get equal messages from here on.
 
-        It is None inside a transaction, where no dumps share.
+        The key is None inside a transaction, where no dumps share.
         """
         thread = self.thread.key
         if thread is None:
@@ -90,40 +96,46 @@ class DumpPlace:
 
 
 class Encoding(ABC):
-    """The message format in which one kind of slave gets the chunks of a dump. Equal encodings write equal messages."""
+    """The message format in which one kind of slave gets the chunks of a dump. Encodings that compare equal write equal
+    messages.
+    """
 
     @abstractmethod
     def pieces(self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan]) -> Sequence[PlacedPlan]:
-        """Return the plans of one segment, which were made from ``place``, as objects that make messages of this
-        format.
+        """Return objects that make messages of this format, one or more for each of ``plans``.
+
+        The plans are the chunks that the dump thread has planned in ``segment`` (scanned events), from the place
+        ``place`` on.
         """
 
     @abstractmethod
     def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
-        """Return the message with which a dump, or a further file of it, begins: the format description event, and the
-        position.
+        """Return the message with which a dump, or a further file of it, begins. It has the format description event
+        and the position.
 
-        ``previous`` is the binlog file that the dump has just left, None at the beginning of the dump.
+        ``previous`` is the binlog file that the dump has just left, or None at the beginning of the dump.
         """
 
     def end_of_file(self, place: DumpPlace) -> Sequence[bytes]:
-        """Return the messages which tell a slave that the binlog file ends here."""
+        """Return the messages that tell a slave that a binlog file has ended. ``place`` is the end of the file."""
         return ()
 
     def heartbeat(self, place: DumpPlace) -> bytes:
-        """Return the message that tells a slave that the master is alive. ``place`` is the position of its dump."""
+        """Return the message that tells a slave that the master is alive. ``place`` is the position that the dump has
+        reached.
+        """
         return b""
 
     def end_of_log(self, place: DumpPlace) -> bytes:
         """Return the last message of a dump that ends at the end of the binlog instead of waiting. ``place`` is the
-        position there.
+        position of that end.
         """
         return b""
 
 
 @dataclass(eq=False)
 class Step:
-    """The chunks between two places of a dump (position, filter and state)."""
+    """The chunks that lead a dump from one place (position, filter and state) to the next."""
 
     pieces: Sequence[bytes | PlacedPlan]
     """The chunks, each as a finished message or as a plan from which messages can be made."""
@@ -134,7 +146,7 @@ class Step:
 
 
 class First(NamedTuple):
-    """The segment at a dump's position, and the plans that the dump's thread has made for it."""
+    """The segment (scanned events) at a dump's position, and the chunks that the dump thread has planned for it."""
 
     segment: Segment
     thread: DumpThread
@@ -145,8 +157,8 @@ class First(NamedTuple):
 
 @dataclass(eq=False)
 class Shared:
-    """Results for one segment that are shared by dumps whose steps begin at different positions or with different
-    filters.
+    """A cache of results for one segment (scanned events): the GTID ranges of its transactions, and its chunks. Dumps
+    whose steps begin at different positions or with different filters share it.
     """
 
     reaches: dict[int, Reach] = field(default_factory=dict)
@@ -158,8 +170,8 @@ class Shared:
 def step_from(store: BinlogStore, place: DumpPlace, first: First | None = None) -> Step | None:
     """Return the step (the next chunks) of a dump at ``place``, or None when the binlog has no more events at present.
 
-    A step covers one segment, a scanned part of the file of up to 4 MiB, or leads to the next file. A step has at
-    least one chunk, which has no events if the filter drops the whole segment.
+    A step covers one segment, a scanned part of the file of up to 4 MiB, or leads to the next file. A step has at least
+    one chunk, which has no events if the filter drops the whole segment.
 
     Parameters:
         first: the segment and its plans, when they are known already.
@@ -215,7 +227,9 @@ def _placed(store: BinlogStore, place: DumpPlace, first: First, plans: Sequence[
 
 
 def place_after(store: BinlogStore, step: Step, piece: PlacedPlan) -> DumpPlace | None:
-    """Return the place of a dump after one chunk of a step. None if the chunk does not end between two transactions."""
+    """Return the place (position, filter and state) of a dump after the chunk ``piece`` of a step. Return None if the
+    chunk does not end at a transaction boundary.
+    """
     place, plan = step.before, piece.plan
     segment = store.segment_of(place.source, place.position)
     number = None if segment is None or plan.end != plan.resume else segment.transaction_at(plan.end)
@@ -227,7 +241,7 @@ def place_after(store: BinlogStore, step: Step, piece: PlacedPlan) -> DumpPlace 
 
 
 def step_to_file(place: DumpPlace, source: IndexedFile) -> Step:
-    """Return the step from the end of one file to the beginning of the file ``source``."""
+    """Return the step that leads a dump from the end of a file (``place``) to the beginning of the file ``source``."""
     after = place_in(source, place.thread.fork(), encoding=place.encoding)
     pieces = [*place.encoding.end_of_file(place), place.encoding.announcement(after, place.source)]
     return Step(pieces, after, Reach(), place)
@@ -241,10 +255,12 @@ def place_in(
     encoding: Encoding,
     told: int | None = None,
 ) -> DumpPlace:
-    """Return the place of a dump thread at a position in a binlog file. The thread must not be in use elsewhere.
+    """Return the place of a dump at a position in a binlog file. ``thread`` is the dump thread (the filter and its
+    state), which must not be in use elsewhere.
 
-    ``position`` is a byte offset in the file; None is the file's first event. ``told`` is the writer's position that a
-    slave has named, if it lies inside a Gap event that begins at ``position``; None otherwise.
+    ``position`` is a byte offset in the file; None is the file's first event. ``told`` is the position in the writer's
+    binlog that a slave has named, if that lies inside a Gap event (dropped transactions) at ``position``. Otherwise it
+    is None.
     """
     file = source.file
     relay_rotate = file.first_event if file.is_relay_log else None

@@ -1,8 +1,9 @@
-"""The refusal of replicas and slaves with GTIDs that their source does not have, as MySQL and MariaDB servers refuse
-them.
+"""The refusal of replicas and slaves that have GTIDs which their source lacks. MySQL and MariaDB servers refuse them
+alike.
 
 MySQL refuses GTIDs with its own UUID that it has not executed. MariaDB refuses a GTID whose number its binlog has not
-reached for that server, in a domain that it knows. GTIDs of unknown UUIDs and domains are those of other servers.
+reached for that server, in a domain that it knows. GTIDs of unknown UUIDs and domains count as those of other servers,
+and are accepted.
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ _HOLE = (
 
 
 class ReplicaAhead(PositionError):
-    """The error for a replica or slave with GTIDs that its source does not have, or with a position after the end of
-    its binlog.
+    """The error for a replica or slave with GTIDs that its source lacks, or with a position after the end of the
+    source's binlog.
 
-    ``told`` is the text that a server of this family sends for it. ``is_diverged`` says that the source has logged
-    higher sequence numbers in the same domain.
+    ``told`` is the error text that a server of this family sends. ``is_diverged`` says that the source has logged
+    higher sequence numbers in the GTID's domain.
     """
 
     def __init__(self, told: str, *, gtids: str = "", is_diverged: bool = False) -> None:
@@ -72,7 +73,7 @@ class ReplicaAhead(PositionError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """The start that a replica or slave asks for: the GTIDs that it has, or a binlog file and a position."""
+    """The start of a dump that a replica or slave asks for: the GTIDs that it has, or a binlog file and a position."""
 
     gtids: GtidSet | None = None
     file: str = ""
@@ -83,8 +84,8 @@ class Wanted:
 
 
 def ahead_of(wanted: Wanted, logged: Logged, server_uuid: str) -> ReplicaAhead | None:
-    """Return the error for a start that a server with these logged transactions refuses, or None for an acceptable
-    start.
+    """Return the error for a start that a server with the logged transactions ``logged`` refuses. Return None for an
+    acceptable start.
 
     ``server_uuid`` is the UUID of the MySQL server that wrote the binlog.
     """
@@ -123,7 +124,8 @@ def _mariadb_ahead(have: MariadbGtidSet, logged: Logged, *, ignores_duplicates: 
 
 
 def unknown_domains(have: GtidSet, store: BinlogStore) -> frozenset[int]:
-    """Return the domains of a MariaDB replica's GTIDs of which the binlog has no transaction yet.
+    """Return the MariaDB domains of a replica's GTIDs in which the binlog has no transaction yet. Return an empty set
+    for MySQL.
 
     The dump checks the replica's GTID again when such a domain appears in the binlog.
     """
@@ -136,11 +138,11 @@ def unknown_domains(have: GtidSet, store: BinlogStore) -> frozenset[int]:
 
 
 async def check_place(wanted: Wanted, reader: SharedReader, server_uuid: str) -> None:
-    """Refuse a replica that is ahead of its source. If only the received store lags behind its source, wait for the
-    store.
+    """Raise ReplicaAhead for a start that lies after the end of the source's binlog. If only the received store lags
+    behind its source, wait until the store has the start.
 
-    A file that the source does not have is not judged here, but when the dump's start is looked up. Raises
-    ReplicaAhead, and BinlogUnreadable (momentary) for a store that still lags, or whose source cannot be asked.
+    A file that the source does not have is accepted here, and refused when the dump's start is looked up. Raises
+    BinlogUnreadable (momentary) for a store that still lags after LONGEST_WAIT, or whose source cannot be asked.
     """
     store = reader.store
     ahead = await reader.serve(lambda: _ahead(wanted, store, server_uuid))
@@ -176,9 +178,9 @@ async def check_place(wanted: Wanted, reader: SharedReader, server_uuid: str) ->
 def _ahead(
     wanted: Wanted, store: BinlogStore, server_uuid: str, source: Logged | None = None
 ) -> ReplicaAhead | None:
-    """Return the error for a start after the end of a store, or None.
+    """Return the error for a start after the end of a store. Return None for an acceptable start.
 
-    ``source`` has the GTIDs of the server that the store is received from, or None if the server was not asked.
+    ``source`` has the GTIDs of the server from which the store is received; None if the server was not asked.
     """
     store.refresh()
     if wanted.gtids is None:
@@ -200,7 +202,7 @@ def _ahead(
 
 
 def _before_first(have: MariadbGtidSet, store: BinlogStore) -> frozenset[MariadbGtid]:
-    """Return a replica's GTIDs directly before the first transaction of their domain in the binlog.
+    """Return the GTIDs of a replica that come directly before the first transaction of their domain in the binlog.
 
     A server that was a replica without log_slave_updates has such GTIDs in gtid_slave_pos, and not in its binlog.
     """
@@ -208,8 +210,8 @@ def _before_first(have: MariadbGtidSet, store: BinlogStore) -> frozenset[Mariadb
 
 
 def _first_number(domain: int, store: BinlogStore) -> int | None:
-    """Return the sequence number of a domain's first transaction in the binlog. None if it was purged or is not
-    written yet.
+    """Return the sequence number of a domain's first transaction in the binlog. Return None if that transaction was
+    purged, or is not written yet.
     """
     names = store.binlogs.names
 
@@ -227,8 +229,10 @@ def _first_number(domain: int, store: BinlogStore) -> int | None:
 
 
 def is_later(place: tuple[str, int], end: tuple[str, int]) -> bool:
-    """Tell whether a binlog position (file, offset) comes after the end ``end`` of a binlog, in the newest file or in
-    a later one.
+    """Tell whether the binlog position ``place`` (file, offset) comes after the position ``end`` of the same binlog, in
+    its file or in a later one.
+
+    Return False for names of different binlogs.
     """
     base, _, number = place[0].rpartition(".")
     newest_base, _, newest = end[0].rpartition(".")
@@ -238,7 +242,9 @@ def is_later(place: tuple[str, int], end: tuple[str, int]) -> bool:
 
 
 def _logged(store: BinlogStore) -> Logged | None:
-    """Return the GTIDs that a store has logged, or None if its newest file is damaged or does not tell them."""
+    """Return the GTIDs that a store has logged. Return None if its newest file is damaged, or does not begin with a
+    GTID set.
+    """
     try:
         return store.logged()
     except BinlogError:
@@ -247,10 +253,10 @@ def _logged(store: BinlogStore) -> Logged | None:
 
 
 def check_no_hole(have: GtidSet, file: str, store: BinlogStore) -> None:
-    """Check that each GTID of a MariaDB replica in strict mode is in the binlog itself. Raises ReplicaAhead.
+    """Check that each GTID of a MariaDB replica in strict mode is in the binlog. Raises ReplicaAhead.
 
-    MariaDB refuses a GTID that is missing between two logged sequence numbers of the same server. ``file`` is the
-    binlog file in which the replica's dump begins.
+    MariaDB refuses a GTID that is missing between two logged sequence numbers of one server. ``file`` is the binlog
+    file in which the replica's dump begins.
     """
     logged = _logged(store)
     if logged is None or not isinstance(have, MariadbGtidSet):

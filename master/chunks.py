@@ -1,4 +1,4 @@
-"""The gRPC messages of a dump (chunks), with events, positions, GTIDs and counts of events and bytes."""
+"""The gRPC messages of a dump (chunks), with events, positions, GTIDs, and counts of events and bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def position_chunk(
     announce: bool = False,
     why: Literal["end_of_file", "end_of_log", "heartbeat"] | None = None,
 ) -> bytes:
-    """Return a chunk without events, which tells the slave the position that the dump has reached.
+    """Return a serialized chunk without events, which tells the slave the position that the dump has reached.
 
     Parameters:
         previous: the file of the chunk before, if the chunk is the first of another file.
@@ -60,11 +60,10 @@ def position_chunk(
 
 
 def kept_chunk(announcement: bytes, position: int, kept: int) -> bytes:
-    """Return the first message of a dump, changed to say that its first ``kept`` bytes are left out, because the slave
-    has them.
+    """Return a copy of ``announcement``, the first message of a dump, with the note that ``kept`` bytes of events are
+    left out. The slave has these bytes already.
 
-    ``announcement`` is the message without the change. ``position`` is the begin of the chunk with which the dump
-    continues.
+    ``position`` is the position at which the next chunk of the dump begins.
     """
     chunk = pb.Chunk.FromString(announcement)
     chunk.end_position = position
@@ -74,7 +73,7 @@ def kept_chunk(announcement: bytes, position: int, kept: int) -> bytes:
 
 @dataclass(eq=False, slots=True)
 class GrpcPlan(PlacedPlan):
-    """A chunk's plan from which gRPC messages are made."""
+    """The plan of a chunk, from which gRPC messages for dumpfilter's own slaves are made."""
 
     gaps: Gaps
     """The gaps (dropped transactions) of the plan, with positions in the writer's binlog file."""
@@ -84,9 +83,10 @@ class GrpcPlan(PlacedPlan):
     """
 
     def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
-        """Yield the chunk as a message, or as several messages if the plan has far more bytes than ``chunk_size``.
+        """Yield the chunk as one serialized message, or as several if the chunk has more than twice ``chunk_size``
+        bytes of events.
 
-        ``window`` holds bytes of the file that are in memory already; None for none.
+        ``window`` holds bytes of the file that are in memory already; None for none. Raises BinlogError.
         """
         plan, key_of, skipped = self.plan, self.source.gtid_source, self.skipped
         told, gaps = self.positions, self.gaps
@@ -131,7 +131,9 @@ class GrpcEncoding(Encoding):
     """The encoding of dumps for dumpfilter's own slaves: serialized chunks of ``dumpfilter.proto``."""
 
     def pieces(self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan]) -> list[PlacedPlan]:
-        """Return the plans of one segment with the positions that the slave knows before and after each."""
+        """Return the plans (chunks) of one segment, each with the positions before and after it and the gaps (dropped
+        transactions) in it.
+        """
         return [
             GrpcPlan(plan, place.source, told, plan.gaps.of_writer(segment))
             for plan, told in zip(plans, place.positions(segment, plans), strict=True)
@@ -152,12 +154,11 @@ class GrpcEncoding(Encoding):
 
 
 def counts_to_proto(counts: Counts) -> pb.Counts:
-    """Return the gRPC message with a dump's counts of events, bytes and transactions.
+    """Return the gRPC message with a chunk's or dump's counts of events, bytes and transactions.
 
-    A compressed transaction without its forbidden part may need more bytes than the whole one, so that the count of
-    dropped bytes would be negative. The message then has 0.
-
-    The message has no ``bytes_gtid``, because a chunk holds no events in place of dropped transactions.
+    A compressed transaction of which a part was dropped may need more bytes than the whole one. A negative number of
+    dropped bytes becomes 0 in the message. The message has no ``bytes_gtid``, because a chunk holds no events in place
+    of dropped transactions.
     """
     return pb.Counts(
         **{name: max(value, 0) for name, value in zip(_COUNT_NAMES, _COUNTS(counts), strict=True)}
@@ -167,9 +168,9 @@ def counts_to_proto(counts: Counts) -> pb.Counts:
 def runs_to_proto(runs: GtidRuns, key_of: Callable[[int], SourceKey]) -> pb.GtidRunsSet:
     """Return the gRPC message for ``runs``, the GTIDs of the transactions that end in a chunk.
 
-    The message groups the runs by GTID source (server UUID, or domain and server id). In each group they ascend. Each
-    run is stored as its distance from the run before and its length. ``key_of`` returns the GTID source for a source's
-    number.
+    ``runs`` has rows of a source's number, first and last transaction number. The message groups them by GTID source:
+    server UUID and tag, or domain and server id. In each group the runs ascend. Each run is stored as its distance from
+    the run before and its length. ``key_of`` returns the GTID source for a source's number.
     """
     members = []
     for source, group in groupby(sorted(runs.tolist()), key=itemgetter(0)):

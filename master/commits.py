@@ -1,9 +1,9 @@
-"""Commits that this process has just received: cut into events, and decided by their shape.
+"""The commits that this process has just received: their events, and filter decisions that are cached by shape.
 
-The shape of a transaction is all that a scan and a filter ask about it. It has the types and flags of the transaction's
-events, and the tables that its rows events name. Row data, lengths and GTIDs are no part of a shape. The dump thread
-decides the first transaction of each shape for a filter. Its decision holds for all later transactions of the same
-shape.
+The shape of a transaction has everything that a scan and a filter ask about the transaction. It has the types and flags
+of the transaction's events, and the tables that its rows events name. Row data, lengths and GTIDs are no part of a
+shape. The dump thread decides the first transaction of each shape for a filter. Its decision holds for all later
+transactions of equal shape.
 
 Only transactions of plain row changes have a shape here. All others are decided by the dump thread one by one: DDL and
 other statements, XA transactions, and compressed transactions.
@@ -65,11 +65,15 @@ _MOST_DECISIONS = 10_000
 
 
 class OtherEvents(Exception):
-    """The signal that received events have no shape (see the module), so that the dump thread must decide them."""
+    """The exception for received events that are no plain row changes, so that their decision cannot be cached and the
+    dump thread must decide them.
+    """
 
 
 class Decision(NamedTuple):
-    """The decision of one filter about all transactions of one shape."""
+    """The decision of one filter about all transactions of one shape (the types, flags and tables of a transaction's
+    events).
+    """
 
     sent: Sequence[int]
     """The indexes of the events that are sent."""
@@ -83,7 +87,9 @@ class Decision(NamedTuple):
 
 @dataclass(eq=False)
 class Commit:
-    """One received transaction of plain row changes."""
+    """One received transaction of plain row changes: its events, its GTID and its shape (the events' types, flags and
+    tables).
+    """
 
     offset: int
     data: bytes
@@ -100,7 +106,10 @@ class Commit:
 
     @property
     def gtid(self) -> tuple[SourceKey, int]:
-        """The GTID: its source (server UUID, or domain and server id) and its transaction number."""
+        """The GTID of the transaction as a pair: its source, and its transaction number.
+
+        The source is (server UUID, tag) for MySQL, and (domain id, server id) for MariaDB.
+        """
         event = self.events[0]
         if event[4] == _GTID:
             uuid, number = struct.unpack_from("<16sq", event, HEADER_LENGTH + 1)
@@ -115,12 +124,14 @@ class Commit:
 
     @cached_property
     def stand_in(self) -> list[bytes]:
-        """The events that a replica gets in place of the dropped transaction, so that it has the GTID."""
+        """The events of an empty transaction with this GTID. A replica gets them in place of the dropped transaction,
+        so that it has the GTID.
+        """
         return stand_in_of(self.events[0], self.end, checksum=self.description.checksum)
 
 
 class Tail:
-    """Collects the newest events of a binlog file from a receiver, and cuts them into whole transactions."""
+    """Collects the newest events of a binlog file from a receiver, and splits them into complete transactions."""
 
     def __init__(self) -> None:
         self._file = ""
@@ -129,10 +140,11 @@ class Tail:
         """The events received so far of a transaction that is not complete yet."""
 
     def add(self, file: str, offset: int, data: bytes, description: FormatDescription) -> list[Commit] | None:
-        """Return the transactions that ``data`` completes. ``data`` are events of a binlog file from the byte offset
-        ``offset`` on.
+        """Return the transactions that ``data`` completes. ``data`` are whole events of a binlog file from the byte
+        offset ``offset`` on.
 
-        Return None if the dump thread must decide the events, for example if the begin of a transaction is unknown.
+        Return an empty list if ``data`` completes none. Return None if the dump thread must decide the events, for
+        example if the beginning of a transaction is unknown.
         """
         if self._open and (file, offset) == (self._file, self._end):
             offset, data = offset - len(self._open), self._open + data
@@ -153,10 +165,11 @@ def _no_file(offset: int, length: int) -> bytes:
 
 
 def cut_commits(data: bytes, offset: int, description: FormatDescription) -> list[Commit]:
-    """Return the complete transactions in ``data``, whole events that begin between two transactions.
+    """Split ``data`` into transactions, and return the complete ones. ``data`` are whole events from a transaction
+    boundary on.
 
-    ``offset`` is the byte offset of ``data`` in the binlog file. A last transaction that is incomplete is left out.
-    Raises OtherEvents at an event that no transaction of plain row changes has.
+    ``offset`` is the byte offset of ``data`` in the binlog file. An incomplete last transaction is left out. Raises
+    OtherEvents at an event that no transaction of plain row changes has.
     """
     if (
         description.post_header_length(EventType.TABLE_MAP) != _TABLE_MAP_HEADER
@@ -206,8 +219,9 @@ def cut_commits(data: bytes, offset: int, description: FormatDescription) -> lis
 
 
 def _opening(event: bytes, kind: int, checksum: int) -> int:
-    """Return the flags of a Gtid event that belong to the transaction's shape. Raises OtherEvents for another event,
-    and for flags of DDL or XA.
+    """Return the flags of a Gtid event that distinguish transactions with different decisions; 0 for MySQL.
+
+    Raises OtherEvents for another event, and for flags of DDL or XA.
     """
     if len(event) - checksum < _SHORTEST_GTID and kind == _GTID:
         raise OtherEvents
@@ -222,8 +236,10 @@ def _opening(event: bytes, kind: int, checksum: int) -> int:
 
 
 def _names(event: bytes, end: int) -> bytes:
-    """Return the bytes of database and table name in a Table_map event, with their lengths. ``end`` is the event's
-    length without checksum.
+    """Return the part of a Table_map event that has the database and table name, with their lengths. Raises OtherEvents
+    for a malformed event.
+
+    ``end`` is the event's length without checksum.
     """
     if end < _NAMES_AT + 4:
         raise OtherEvents
@@ -245,8 +261,9 @@ def _is_begin(event: bytes, checksum: int) -> bool:
 
 @dataclass(eq=False, slots=True)
 class CommitStep:
-    """The received commits as one dump gets them: the events to send, the counts, and the dump's place (position,
-    filter and state) after them.
+    """The received commits as one dump gets them: the events to send, the counts, and the dump's place after them.
+
+    A place is a position with filter and state.
     """
 
     events: list[bytes]
@@ -259,7 +276,9 @@ class CommitStep:
 
 
 class Decider:
-    """Decides commits by shape for all filters of a binlog set, and caches the decisions."""
+    """Decides received commits for all filters of a binlog set. Decisions are cached by the shape of the transaction
+    (the types, flags and tables of its events).
+    """
 
     def __init__(self, subjects: Subjects, sources: SourceNumbers) -> None:
         self._subjects = subjects
@@ -269,7 +288,7 @@ class Decider:
         self._description: FormatDescription | None = None
 
     def reach(self, commits: Sequence[Commit]) -> Reach:
-        """Return the GTID ranges and the server ids of commits."""
+        """Return the ranges of GTIDs and the server ids of commits."""
         reach = Reach()
         for commit in commits:
             reach.server_ids.add(commit.server_id)
@@ -285,8 +304,8 @@ class Decider:
         """Return the events that a dump at ``place`` (position, filter and state) sends for these commits, decided in
         memory.
 
-        ``reach`` has the commits' GTID ranges and server ids. Return None if the commits need the full dump thread,
-        for example because more than the filter's rules decides.
+        ``reach`` has the commits' GTID ranges and server ids. Return None if the commits need the dump thread, for
+        example because more than the filter's rules decides. Also return None for dumps of dumpfilter's own slaves.
         """
         encoding, thread = place.encoding, place.thread
         if not isinstance(encoding, ReplicaEncoding) or not thread.decides_by_flags:
@@ -350,8 +369,8 @@ class Decider:
         return decision
 
     def _decide(self, flags: TableFlags, commit: Commit) -> Decision | None:
-        """Decide a commit with a dump thread. Return None if the decision would not hold for all transactions of the
-        shape.
+        """Decide a commit with a new dump thread. Return None if the decision would not hold for all transactions with
+        the commit's shape.
         """
         fd = commit.description
         scanner = FileScanner("", fd, self._subjects, self._sources, verify=False, prepared=NONE_PREPARED)

@@ -36,7 +36,9 @@ class _Account(Model):
 
     @property
     def stored(self) -> StoredPassword | ConsolePassword:
-        """The password as the master stores it. Raises an error about ``password_hash``."""
+        """The user's password in the form that the master stores. Raises a validation error about ``password_hash`` if
+        the hash cannot be parsed.
+        """
         raise NotImplementedError
 
 
@@ -66,7 +68,7 @@ class _ConsoleUser(_Account):
 
 
 class _File(Model):
-    """The whole configuration file, as pydantic checks it."""
+    """The contents of the configuration file, as pydantic parses and checks them."""
 
     user: tuple[_User, ...] = ()
     console_user: tuple[_ConsoleUser, ...] = ()
@@ -131,11 +133,11 @@ class MasterConfig:
 
 
 def load_config(path: Path, *, names: NameRules = DEFAULT_NAMES) -> MasterConfig:
-    """Read and check the master's configuration file.
+    """Read and check the master's configuration file, a TOML file.
 
-    ``names`` tells how rules compare database and table names. It describes the server that wrote
-    the binlog. Raises OptionError, whose text names the file and the key but no value, which may be a password. A file
-    with a password in the clear is refused unless only its owner can read the file.
+    ``names`` says how the server that wrote the binlog compares database and table names; the rules compare alike.
+    Raises OptionError, whose text names the file and the key but no value, which may be a password. A file with a
+    plain-text password is refused unless only its owner can read the file.
     """
     file = load_toml(path, _File, {"names": names})
     plain = tuple(file.plain)

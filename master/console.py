@@ -77,7 +77,7 @@ C.GRAMMAR.readers.update(slave=_slave, slaves=_slaves)
 class UnregisterReplica(C.Command):
     """The statement ``UNREGISTER REPLICA {server_id | 'uuid'} [FOR CHANNEL 'name']``.
 
-    It ends the registrations of a slave with a master.
+    The master ends the slave's registration and dump, and no longer expects the slave.
     """
 
     who: Who
@@ -96,13 +96,15 @@ class DrainReplicas(C.Command):
 
 @C.statement("UNDRAIN", Role.ALL, "UNDRAIN who:slaves", changes=True)
 class UndrainReplicas(C.Command):
-    """The statement ``UNDRAIN {REPLICA … | ALL REPLICAS} [FOR CHANNEL 'name']``."""
+    """The statement ``UNDRAIN {REPLICA … | ALL REPLICAS} [FOR CHANNEL 'name']``, which ends a drain. The master serves
+    the replicas again.
+    """
 
     who: Who
 
 
 class MasterConsole:
-    """The object that executes a master's console statements, an :class:`~dumpfilter.console.executor.Executor`.
+    """The executor of a master's console statements, an :class:`~dumpfilter.console.executor.Executor`.
 
     Results have the columns of the server family (MySQL or MariaDB) that wrote the binlog. Errors have the numbers and
     texts of that family.
@@ -166,7 +168,7 @@ class MasterConsole:
         raise SqlError(1235, "42000", f"This master doesn't support '{type(command).__name__}'")
 
     def table(self, schema: str, name: str) -> Table | None:
-        """Return a table of the console with its present rows, or None when there is no such table."""
+        """Return a table of the console with its present rows, or None when there is no table with these names."""
         if schema == "performance_schema" and name in PERFORMANCE_SCHEMA:
             # performance_schema describes replication channels, which a master does not have.
             return Table(PERFORMANCE_SCHEMA[name], ())
@@ -192,9 +194,10 @@ class MasterConsole:
         return ours + [("performance_schema", name) for name in PERFORMANCE_SCHEMA]
 
     def variables(self) -> Mapping[str, str | int]:
-        """Return the system variables that clients of the console see.
+        """Return the system variables that clients of the console see, by name.
 
-        Server id and version are of the server that wrote the binlog. Host name and port are of the master process.
+        Server id and version are those of the server that wrote the binlog. Host name and port are those of the master
+        process.
         """
         fd = self._store.format_description
         newest = self._store.binlogs.path(self._store.binlogs.names[-1])
@@ -214,7 +217,7 @@ class MasterConsole:
 
     @property
     def _base(self) -> str:
-        """The base name of the binlog files, without the number, as the server's option --log-bin gives it."""
+        """The base name of the binlog files, such as ``binlog`` for ``binlog.000007``."""
         return Path(self._store.binlogs.names[-1]).stem
 
     @execute.register
@@ -376,7 +379,7 @@ class MasterConsole:
         return Result(affected=ended)
 
     def _concerned(self, drain: Drain) -> list[RegisteredSlave]:
-        """Return the registered slaves that a drain (the operator's order to send slaves away) concerns."""
+        """Return the registered slaves that the conditions of ``drain`` select."""
         return [slave for slave in self._register.all() if drain.who.fits(slave.peer)]
 
     @execute.register
@@ -459,9 +462,10 @@ class MasterConsole:
 
 
 def _lost(old: ReplicationFilter | None) -> list[Note]:
-    """Return a warning when CHANGE BINLOG replaces rules such as ``--binlog-do-db`` by its effective rules.
+    """Return a warning when CHANGE BINLOG replaces ``old``, rules such as ``--binlog-do-db``, by effective rules.
+    Otherwise return an empty list.
 
-    Effective rules look at the tables that a statement changes, and never at the current database.
+    Effective rules (WL#2516) consider the tables that a statement changes, and never the current database.
     """
     if old is None or isinstance(old, EffectiveFilter) or not old.rules:
         return []

@@ -1,7 +1,7 @@
-"""The statistics of each slave that the master has served: events read, sent and dropped, and the position reached.
+"""The statistics of each slave that the master has served: counts of events and bytes, and the position reached.
 
-A record belongs to a slave, identified by its user, channel and server UUID. A slave that registers again continues
-its record, and a master with a state directory continues all records after a restart.
+A record belongs to a slave, identified by its user, channel and server UUID. A slave that registers again continues its
+record, and a master with a state directory continues all records after a restart.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SAVED_SECONDS = 60.0
 
 
 class SlaveKey(NamedTuple):
-    """The key of a slave's counts. A slave that returns with the same key continues its counts."""
+    """The key of a slave's statistics. A slave that returns with an equal key continues its old counts."""
 
     user: str
     channel: str
@@ -36,7 +36,7 @@ class SlaveKey(NamedTuple):
 
 @dataclass
 class SlaveCounts:
-    """The counts of one slave, with its identity for display. Times are Unix times, seconds."""
+    """The statistics of one slave, with its identity for display. Times are Unix times, seconds."""
 
     key: SlaveKey
     server_id: NonNegativeInt = 0
@@ -56,15 +56,15 @@ class SlaveCounts:
 
     @property
     def as_peer(self) -> Peer:
-        """The slave's identity in the form by which tables and statements select slaves."""
+        """The slave's identity as a :class:`Peer`, which conditions on slaves are compared with."""
         user, channel, uuid = self.key
         return Peer(user, channel, self.server_id, self.peer, uuid, self.host)
 
 
 class CounterBook:
-    """The counts of all slaves that the master remembers. Thread-safe.
+    """The statistics of all slaves that the master remembers, at most ``most``. Thread-safe.
 
-    A slave is added at its first dump, so a client that only registers cannot displace other slaves.
+    A slave is added at its first dump, so that clients that only register cannot displace other slaves.
     """
 
     def __init__(self, records: Iterable[SlaveCounts] = (), *, most: int = MOST_REMEMBERED) -> None:
@@ -78,12 +78,16 @@ class CounterBook:
         """The time at which a slave's activity last increased ``generation``, Unix time, seconds."""
 
     def record(self, key: SlaveKey) -> SlaveCounts:
-        """Return the counts with which a registering slave continues. They are zero for a new slave."""
+        """Return the statistics with which a registering slave continues. For a new slave they are zero, and not stored
+        yet.
+        """
         with self._lock:
             return self._records.get(key) or SlaveCounts(key)
 
     def begin_dump(self, record: SlaveCounts, peer: Peer) -> SlaveCounts:
-        """Record that a dump for a slave begins, and return the slave's stored counts."""
+        """Record that a dump for a slave begins. Return the slave's stored statistics, which may be another object than
+        ``record``.
+        """
         with self._lock:
             record = self._entered(record)
             record.dumps += 1
@@ -93,16 +97,19 @@ class CounterBook:
             return record
 
     def note(self, record: SlaveCounts) -> SlaveCounts:
-        """Record that a slave was seen, for example at the end of its dump, and return the slave's stored counts."""
+        """Record that a slave was seen, for example at the end of its dump. Return the slave's stored statistics, which
+        may be another object than ``record``.
+        """
         with self._lock:
             record = self._entered(record)
             self._note_seen(record, is_news=True)
             return record
 
     def finish(self, slaves: Callable[[SlaveCounts], bool]) -> list[SlaveCounts]:
-        """Mark the slaves that ``slaves`` selects as not expected back. Return their counts.
+        """Mark the slaves for which ``slaves`` returns true as not expected back. Return the statistics of the newly
+        marked ones.
 
-        Slaves that were marked before are left out. A new dump of a slave removes the mark.
+        A new dump of a slave removes the mark.
         """
         with self._lock:
             found = [one for one in self._records.values() if not one.is_done and slaves(one)]
@@ -112,10 +119,11 @@ class CounterBook:
             return found
 
     def add(self, record: SlaveCounts, file: str, position: int, counts: Counts | None) -> SlaveCounts:
-        """Record the binlog position that a slave's dump has reached, and add the counts of its last chunk.
+        """Record the binlog position that a slave's dump has reached, and add the counts of its last chunk. Return the
+        slave's stored statistics.
 
-        ``counts`` is None for a message without counts, such as a heartbeat. Events that the dump thread has buffered
-        do not count. Return the slave's stored counts.
+        ``counts`` is None for a message without counts, such as a heartbeat. Events that the dump thread has buffered,
+        and neither sent nor dropped yet, do not count as read.
         """
         with self._lock:
             record = self._entered(record)
@@ -137,16 +145,14 @@ class CounterBook:
             self.generation += 1
 
     def records(self) -> list[SlaveCounts]:
-        """Return a copy of the counts of all slaves, ordered by the time when each was last seen, oldest first."""
+        """Return a copy of the statistics of all slaves, ordered by the time when each was last seen, oldest first."""
         with self._lock:
             copies = [replace(record, counts=replace(record.counts)) for record in self._records.values()]
         return sorted(copies, key=_last_seen)
 
     def _entered(self, record: SlaveCounts) -> SlaveCounts:
-        """Return the slave's stored counts. A new or forgotten slave is added, if necessary in place of the one that
-        was not seen for the longest time.
-
-        Another registration of the same slave may have added it before.
+        """Return the slave's stored statistics. Store ``record`` for a new slave, if necessary in place of the slave
+        that was not seen for the longest time.
         """
         found = self._records.get(record.key)
         if found is None:

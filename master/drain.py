@@ -1,8 +1,8 @@
-"""The drains of a master: the slaves that the operator has sent away for a while, with the reason and the time.
+"""The drains of a master. A drain is the operator's order to send some slaves away for a while, with a reason.
 
 A drained slave's dump ends between two transactions, and the master refuses the slave until the operator ends the
-drain. The slave keeps trying, as after any lost connection, and later resumes where it was. This module only stores
-which slaves are drained. The dumps and the registrations read it.
+drain. The slave keeps trying, as after any lost connection, and later resumes where it was. This module only stores the
+drains. The dumps and the registrations check them.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Drained(DumpfilterError):
 
 @dataclass(frozen=True)
 class Drain:
-    """One drain: the condition that selects its slaves, the operator's reason, and the Unix time of its beginning,
-    seconds.
+    """One drain (the operator's order to send slaves away): the condition on slaves, the operator's reason, and the
+    Unix time of its beginning, seconds.
     """
 
     who: Who
@@ -62,7 +62,7 @@ class Drain:
 
 
 class Drains:
-    """The drains in force. Thread-safe.
+    """The drains (the operator's orders to send slaves away) in force. Thread-safe.
 
     Each function of ``on_change`` is called after every change, without the lock. A look-up is cheap, because a dump
     does one after every message.
@@ -82,8 +82,8 @@ class Drains:
     def drain(self, who: Who, reason: str = "") -> Drain:
         """Drain the slaves that ``who`` selects from now on, and return the drain.
 
-        A second drain with an equal ``who`` changes the reason. Raises OptionError when there are too many drains, but
-        never for all slaves.
+        A second drain with an equal ``who`` replaces only the reason. Raises OptionError when MOST_DRAINS drains are in
+        force; a drain of all slaves is always possible.
         """
         with self._lock:
             old = self._drains.get(who)
@@ -96,14 +96,14 @@ class Drains:
         return new
 
     def restore(self, drains: Iterable[Drain]) -> None:
-        """Take over the drains of an earlier run of the master."""
+        """Put the drains that an earlier run of the master saved into force."""
         with self._lock:
             self._set({**self._drains, **{drain.who: drain for drain in drains}})
         self._changed()
 
     def undrain(self, who: Who) -> int:
-        """End the drain with exactly this condition. The condition for all slaves ends every drain. Return the number
-        of ended drains.
+        """End the drain with exactly the condition ``who``. The condition for all slaves ends every drain. Return the
+        number of ended drains.
         """
         with self._lock:
             kept = {other: drain for other, drain in self._drains.items() if who not in (other, Who())}
@@ -114,7 +114,7 @@ class Drains:
         return ended
 
     def of(self, peer: Peer) -> Drain | None:
-        """Return a drain that concerns the slave, or None if it is not drained."""
+        """Return a drain whose condition the slave ``peer`` meets, or None if the slave is not drained."""
         # In this order, since a result for old drains must not be remembered for new ones.
         found = self._found
         drains = self._drains

@@ -1,4 +1,6 @@
-"""One binlog dump to one slave. It yields the slave's messages, and takes up changes of the slave's filter."""
+"""The binlog dump of one slave. A coroutine yields the messages for the slave, and applies changes of the slave's
+filter.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +66,8 @@ class DumpOptions:
 
 
 class Reached(NamedTuple):
-    """The binlog position up to which a dump has yielded messages: the writer's file and position, as the slave knows
-    them.
+    """The binlog position up to which a dump has yielded messages. File and position belong to the binlog of the server
+    that wrote the events, even if the master serves a relay log.
     """
 
     file: str
@@ -78,10 +80,11 @@ class Reached(NamedTuple):
 
 
 class OwnExclusion:
-    """The transactions that one slave leaves out, although other slaves with an equal filter get them.
+    """The transactions that the master leaves out for one slave, although it sends them to other slaves with an equal
+    filter.
 
-    They are the transactions that the slave has already, and those that it wrote itself in circular replication. Most
-    parts of a binlog have none of them. There the slave shares its chunks with other slaves.
+    They are the transactions that the slave has already, and those that the slave wrote itself in circular replication.
+    In parts of the binlog without such transactions, the slave shares its messages with other slaves.
     """
 
     def __init__(self, reader: SharedReader, start: DumpStart, origin: OriginFilter | None) -> None:
@@ -96,29 +99,32 @@ class OwnExclusion:
         """
 
     def touches(self, reach: Reach) -> bool:
-        """Tell whether transactions with these GTID ranges and server ids may include one that this slave leaves
-        out.
+        """Tell whether ``reach``, the GTID ranges and server ids of some transactions, may include a transaction that
+        this slave leaves out.
         """
         if self.origin is not None and self.origin.own_server_id in reach.server_ids:
             return True
         return self._exclusion.overlaps(reach)
 
     def own(self, place: DumpPlace) -> DumpPlace:
-        """Return a copy of a dump's place (position, filter and state) from which this slave's transactions are left
-        out.
+        """Return a copy of ``place`` (position, filter and state of a dump) with which a dump leaves out the
+        transactions that this slave must not get.
         """
         return replace(place, thread=place.thread.leaving_out(self._exclusion, self.origin))
 
     def shared(self, place: DumpPlace) -> DumpPlace:
-        """Return a copy of a dump's place (position, filter and state) that other slaves with an equal filter share.
+        """Return a copy of ``place`` (position, filter and state of a dump) with which slaves with an equal filter can
+        share messages.
 
-        From there only transactions are left out that those slaves leave out, too.
+        A dump from there leaves out only transactions that all these slaves leave out.
         """
         return replace(place, thread=place.thread.leaving_out(None, self.shared_origin))
 
 
 class Dump:
-    """One binlog dump for one slave, from creation to end. :meth:`messages` yields the messages for the slave."""
+    """One binlog dump for one slave. :meth:`messages` yields the messages for the slave. The register counts the dump
+    as running from its creation until :meth:`close`.
+    """
 
     def __init__(
         self,
@@ -179,7 +185,9 @@ class Dump:
 
     @property
     def _is_drained(self) -> bool:
-        """Whether the master's operator has drained this slave. The dump then ends between two transactions."""
+        """Whether the operator has drained this slave (sent it away for a while). The dump then ends between two
+        transactions.
+        """
         return self._drains.of(self._slave.peer) is not None
 
     @property
@@ -190,8 +198,9 @@ class Dump:
     async def messages(self) -> AsyncGenerator[bytes]:
         """Yield the slave's chunks (messages with events and positions) until the dump ends.
 
-        With the option ``once`` the dump ends at the end of the binlog. Otherwise the dump waits for
-        new events, and ends when the slave begins a newer dump. Raises BinlogError where the binlog is damaged.
+        With the option ``once`` the dump ends at the end of the binlog. Otherwise the dump waits for new events, and
+        ends when the slave begins a newer dump. Raises BinlogError where the binlog is damaged, and Drained when the
+        operator has drained the slave.
         """
         try:
             async for message in self._messages():
@@ -201,7 +210,9 @@ class Dump:
             self.close()
 
     def close(self) -> None:
-        """Mark the dump as ended. Only the owner of a dump whose :meth:`messages` never ran must call this."""
+        """Mark the dump as ended in the register. :meth:`messages` does this itself; a caller that never ran
+        :meth:`messages` must do it.
+        """
         self._register.end_dump(self._slave, self._number)
 
     async def _messages(self) -> AsyncIterator[bytes]:
@@ -243,13 +254,16 @@ class Dump:
                 yield b""
 
     def _due_in(self, seconds: float) -> float:
-        """Return the time until the last message will be ``seconds`` old; negative if it is older."""
+        """Return the number of seconds until the last message is ``seconds`` old. The number is negative if the message
+        is older.
+        """
         return self._sent_at + seconds - time.monotonic()
 
     async def _enter(self) -> DumpPlace:
-        """Return the place (position, filter and state) at which the dump begins to read a binlog file.
+        """Return the place (position, filter and state) at which the dump begins to read its first binlog file.
 
-        The dump reads this open file to its end, even if another file takes the name in the meantime.
+        The dump reads this open file to its end, even if another file takes the name in the meantime. Raises
+        BinlogError.
         """
         start, change = self._start, self._change
         thread = DumpThread(
@@ -277,8 +291,10 @@ class Dump:
         return self._encoding.announcement(place, None)
 
     async def _next_step(self) -> Step | None:
-        """Return the next step (the next chunks), or None when a heartbeat is due, the filter has changed, or the dump
-        is over.
+        """Return the next chunks of the dump as a step. Return None when a heartbeat is due, the filter has changed, or
+        the dump is over.
+
+        Raises Drained between two transactions when the operator has drained the slave.
         """
         place = self._place
         if not place.thread.in_transaction:
@@ -303,16 +319,18 @@ class Dump:
         return await self._without_own(self._place, step)
 
     def patience(self) -> float:
-        """Return the time until a heartbeat or an empty message is due, seconds; 0 if one is due now."""
+        """Return the time until a heartbeat or an empty message is due, seconds. Return 0 if one is due now."""
         silence = self._heartbeat_period
         if self.quiet_seconds is not None:
             silence = min(silence, self.quiet_seconds)
         return max(self._due_in(silence), 0)
 
     def take(self, step: CommitStep) -> bool:
-        """Send received commits with ``sink``, without waiting.
+        """Send commits that the master has just received, with ``sink`` and without waiting. Return whether they were
+        sent.
 
-        Return False, and do nothing, if the dump must read them from the binlog. Raises the errors of the sink.
+        The method sends nothing if the dump must read these commits from the binlog, for example because the filter has
+        changed. Raises the errors of the sink.
         """
         if (
             self.sink is None
@@ -335,8 +353,8 @@ class Dump:
         return True
 
     async def _without_own(self, place: DumpPlace, step: Step | None) -> Step | None:
-        """Return ``step`` (the next chunks), or the step from ``place`` without the transactions that this slave alone
-        leaves out. None if there is none.
+        """Return ``step`` (the next chunks), or the step from ``place`` without the transactions that only this slave
+        leaves out. Return None if there are no chunks.
         """
         if step is None or not self._own.touches(step.reach):
             return step
@@ -347,11 +365,12 @@ class Dump:
         return step
 
     async def _find_kept(self, place: DumpPlace) -> tuple[Step, int] | None:
-        """Return the step after the bytes that the slave has already, and the position at which its first chunk
-        begins.
+        """Find where the dump continues after the bytes that the slave has kept from an earlier dump
+        (``DumpOptions.kept``).
 
-        Return None if the dump would send other bytes than these, or if transactions end among them, since the slave
-        would miss their GTIDs. The dump then sends everything.
+        Return the remaining chunks as a step, and the position at which the first of them begins. Return None if the
+        kept bytes differ from those that the dump would send. Also return None if a transaction ends in them, because
+        the slave would miss its GTID. After None the dump sends everything.
         """
         kept = self._options.kept
         left, crc = kept.size, 0
@@ -376,14 +395,16 @@ class Dump:
             place = step.after
 
     async def _check_goes_on(self, place: DumpPlace) -> None:
-        """Raise the store's error if the dump is at the end of a binlog that will never grow again."""
+        """Raise the error with which the source of the binlog has ended, if the dump has reached the end of the binlog.
+        Otherwise return.
+        """
         ended = self._store.ended()
         if ended is not None and await self._reader.call(lambda: step_from(self._store, place)) is None:
             raise ended
 
     async def _check_new_domains(self, step: Step) -> None:
-        """Check a MariaDB slave's GTIDs again when a domain appears that the binlog did not have before. Raises
-        ReplicaAhead.
+        """Check a MariaDB slave's GTIDs again when ``step`` brings a domain that was new to the binlog. Raises
+        ReplicaAhead when the slave has GTIDs of the domain that the binlog lacks.
         """
         gtids = self._start.gtid_set
         if not self._unknown_domains or gtids is None:
@@ -400,7 +421,8 @@ class Dump:
     async def _of_step(self, step: Step) -> AsyncIterator[bytes]:
         """Yield the messages of a step (the next chunks), and move the dump to the end of the step.
 
-        When the measured rate of the connection changes, the dump leaves the step at the next transaction boundary.
+        When the measured rate of the connection requires another chunk size, the dump leaves the step at the next
+        transaction boundary.
         """
         chunk_size = step.before.thread.chunk_size
         for number, piece in enumerate(step.pieces, 1):
@@ -439,7 +461,7 @@ class Dump:
     def _take_up_change(self, place: DumpPlace) -> DumpPlace:
         """Return the place (position, filter and state) from which the dump continues with the slave's new filter.
 
-        The new filter takes effect at the next transaction boundary.
+        The old filter stays in force until the open transaction ends.
         """
         change = self._slave.change
         self._change = change
@@ -452,13 +474,15 @@ class Dump:
 
 
 def ends_transaction(plan: ChunkPlan) -> bool:
-    """Tell whether a transaction ends in the chunk, so that the slave can resume at a later position after it."""
+    """Tell whether a transaction ends in the chunk of ``plan``. After such a chunk a slave can resume at a later
+    position than before it.
+    """
     return bool(plan.resume_bytes) or plan.end == plan.resume
 
 
 def _without_own_id(origin: OriginFilter | None) -> OriginFilter | None:
-    """Return an origin filter (unwanted servers and domains) without the slave's own server id; None if nothing is
-    left.
+    """Return a copy of ``origin`` (the servers and domains that a slave does not want) without the slave's own server
+    id. Return None if nothing is left.
     """
     if origin is None:
         return None

@@ -1,7 +1,7 @@
-"""The transaction boundary at which a dump begins, found by the GTIDs or the position that a slave or replica names.
+"""The transaction boundary at which a dump begins, found from the GTIDs or the position that a slave or replica names.
 
-Slaves and replicas name files and positions of the writer, the server that wrote the events. A relay log has other
-offsets, and may have several files for one of the writer's.
+Slaves and replicas name files and positions of the writer, the server that wrote the events. A slave's relay log has
+other byte offsets, and may have several files for one of the writer's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _UNKNOWN_END = -1
 
 @dataclass(frozen=True)
 class DumpStart:
-    """The transaction boundary at which a dump begins to read."""
+    """The transaction boundary at which a dump begins to read, and the data of the request that the dump needs."""
 
     file: str = ""
     """The name of the binlog file on this master."""
@@ -60,10 +60,10 @@ class DumpStart:
 
 
 def start_of(request: pb.DumpRequest, wanted: Wanted, store: BinlogStore) -> DumpStart:
-    """Return the binlog file and position at which the dump for a slave's request begins.
+    """Return the transaction boundary at which the dump for a slave's request begins.
 
-    ``wanted`` is the place that the request names. Raises GtidError, BinlogMissing, PositionError, or BinlogUnreadable
-    for a position that a slave in a chain of slaves has not received yet.
+    ``wanted`` has the GTIDs or the position of the request. Raises GtidError, BinlogMissing and PositionError. In a
+    chain of slaves, a position that the serving slave has not received yet raises BinlogUnreadable.
     """
     if wanted.gtids is not None:
         return start_after(wanted.gtids, store)
@@ -86,7 +86,7 @@ def start_of(request: pb.DumpRequest, wanted: Wanted, store: BinlogStore) -> Dum
 
 
 def wanted_by(request: pb.DumpRequest, store: BinlogStore) -> Wanted:
-    """Return the start that a slave's request asks for, as GTIDs or as a position. Raises GtidError."""
+    """Return the start that a slave's request asks for, as GTIDs or as a file and position. Raises GtidError."""
     if request.WhichOneof("start") == "gtid_set":
         return Wanted(parse_gtid_set(request.gtid_set, family=store.family))
     place = getattr(request, "from")
@@ -94,7 +94,7 @@ def wanted_by(request: pb.DumpRequest, store: BinlogStore) -> Wanted:
 
 
 def start_after(have: GtidSet, store: BinlogStore) -> DumpStart:
-    """Return the start of a dump for a slave that has the transactions with these GTIDs.
+    """Return the start of a dump for a slave that has the transactions in ``have``: the beginning of a binlog file.
 
     Raises PositionError when the slave lacks GTIDs that the master has purged.
     """
@@ -104,11 +104,12 @@ def start_after(have: GtidSet, store: BinlogStore) -> DumpStart:
 
 
 def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
-    """Return the start of a dump at a file and a position in the writer's binlog, which a slave has named.
+    """Return the start of a dump at a file and a position in the writer's binlog, which a slave has named. The writer
+    is the server that wrote the events.
 
-    An empty file name stands for the first file, and position 0 for the beginning of the file. Raises BinlogMissing
-    for a file that the set does not have, and PositionError for a position at which no dump can begin. A position that
-    the slave of a chain has not received yet raises BinlogUnreadable (momentary).
+    An empty file name stands for the first file, and position 0 for the beginning of the file. Raises BinlogMissing for
+    a file that the set does not have, and PositionError for a position at which no dump can begin. In a chain of
+    slaves, a position that the serving slave has not received yet raises BinlogUnreadable (momentary).
     """
     # Another process may have purged binlog files since the store read the index file.
     store.refresh()
@@ -136,10 +137,10 @@ def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
 
 
 def _check_has_earlier(request: pb.DumpRequest, store: BinlogStore) -> None:
-    """Check that a slave has the transactions that the relay log lacks although their positions lie in its range.
+    """Check that a slave has the transactions that the served relay log lacks although it spans their positions. Raises
+    PositionError otherwise.
 
-    Such a relay log belongs to a slave that asked its master by GTID while it had some transactions already. Raises
-    PositionError.
+    The relay log's own slave had these transactions already when it asked its master by GTID.
     """
     first = store.binlogs.names[0]
     logged, received, _ = gtids_before(store.open_file(first).file)
@@ -162,7 +163,8 @@ def _check_has_earlier(request: pb.DumpRequest, store: BinlogStore) -> None:
 
 
 def _file_for(have: GtidSet, store: BinlogStore) -> str:
-    """Return the newest binlog file such that the slave has all GTIDs of the earlier files.
+    """Return the newest binlog file at which the dump can begin, because ``have`` contains all GTIDs of the earlier
+    files.
 
     Raises PositionError when the slave lacks GTIDs that the master has purged.
     """
@@ -180,12 +182,15 @@ def _file_for(have: GtidSet, store: BinlogStore) -> str:
 
 
 def find_position(file: str, position: int, store: BinlogStore, *, has_earlier: bool = False) -> DumpStart:
-    """Return the newest transaction boundary at or before a position in the writer's binlog.
+    """Return the newest transaction boundary at or before ``position`` in the binlog file ``file``.
 
-    An empty ``file`` stands for the first one. If several relay log files belong to one file of the writer, the newest
-    that begins before the position is used. A relay log may lack transactions that the slave had before it asked its
-    master by GTID. ``has_earlier`` says that the reader has them. Raises BinlogMissing, PositionError for a position
-    that the set lacks, and BinlogUnreadable (momentary) for one that the slave will receive.
+    Both belong to the writer, the server that wrote the events. An empty ``file`` stands for the first one. If several
+    relay log files belong to one file of the writer, the newest that begins before the position is used. A relay log
+    may lack transactions that its slave had before it asked its master by GTID. ``has_earlier`` says that the reader
+    has them.
+
+    Raises BinlogMissing, PositionError for a position that the set lacks, and BinlogUnreadable (momentary) for one that
+    the serving slave has not received yet.
     """
     names = store.binlogs.names
     if not file and store.is_relay_log:
@@ -211,8 +216,11 @@ def find_position(file: str, position: int, store: BinlogStore, *, has_earlier: 
 
 
 def _holding(file: str, position: int, store: BinlogStore) -> IndexedFile:
-    """Return the newest relay log file that holds the writer's file ``file`` from ``position`` or an earlier position
-    on.
+    """Return the newest relay log file that has the writer's file ``file`` from ``position``, or from an earlier
+    position, on.
+
+    Raises PositionError if there is none, and BinlogUnreadable (momentary) if the slave has not received the position
+    yet.
     """
     known = []
     newest = store.open_file(store.binlogs.names[-1]).file.begin.file
@@ -237,10 +245,11 @@ def _missing(file: str, position: int, what: str) -> PositionError:
 
 
 def _begin(indexed: IndexedFile, boundary: int, before: int) -> int:
-    """Return the writer's position at which a transaction begins, if its Gtid event tells it; otherwise ``before``.
+    """Return the position at which a transaction begins in the writer's binlog (the server's that wrote the events).
 
-    ``boundary`` is the byte offset of the transaction, and ``before`` the writer's position after the event before.
-    The two differ where a relay log lacks transactions, which the slave had already when it asked its master by GTID.
+    ``boundary`` is the transaction's byte offset, and ``before`` the writer's position after the event before. Without
+    a Gtid event that tells the position, return ``before``. The two differ where a relay log lacks transactions, which
+    its slave had already when it asked its master by GTID.
     """
     header = EventHeader.unpack(indexed.read(boundary, HEADER_LENGTH))
     if header.type not in GTIDS or not header.end_log_pos:
@@ -250,9 +259,7 @@ def _begin(indexed: IndexedFile, boundary: int, before: int) -> int:
 
 
 def is_event(position: int, indexed: IndexedFile, store: BinlogStore) -> bool:
-    """Tell whether an event of a server's binlog file begins at the byte offset ``position``, or the file ends
-    there.
-    """
+    """Tell whether an event begins at the byte offset ``position`` of a server binlog file, or the file ends there."""
     if position <= indexed.file.first_event:
         return position in (FIRST_EVENT, indexed.file.first_event)
     if position > indexed.file.size:
@@ -276,9 +283,11 @@ def _not_received(file: str, position: int) -> BinlogUnreadable:
 
 
 def _transaction_at(indexed: IndexedFile, position: int, store: BinlogStore) -> tuple[int, int, int] | None:
-    """Return the first transaction or Gap event that ends after a position of the writer, or None without one.
+    """Return the first transaction or Gap event (dropped transactions) that ends after ``position``, in the writer's
+    binlog. Return None if there is none.
 
-    The result is its byte offset in the file on this master, and the writer's positions before and after it.
+    The result is the transaction's byte offset in the file on this master, and the writer's positions before and after
+    it. The position after a transaction that is not complete yet is ``_UNKNOWN_END``.
     """
     at = indexed.boundary_before(position)
     begun: tuple[int, int] | None = None

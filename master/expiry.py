@@ -1,5 +1,5 @@
-"""The expiry of a received binlog set: old files are removed by age and by total size, but never those that a known
-slave needs.
+"""The expiry of a received binlog set. Old files are removed by age and by total size, unless a known slave still needs
+them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WARN_SECONDS = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Expiry:
-    """The limits of a store (received binlog set). None stands for no limit."""
+    """The limits of a store (received binlog set) above which old files are removed. None stands for no limit."""
 
     seconds: float | None = None
     """The age of a file's last write from which on the file may be removed, seconds."""
@@ -40,10 +40,11 @@ class Expiry:
 
 
 class StoreExpiry:
-    """Removes the files of a store (received binlog set) that are beyond the limits. One thread calls :meth:`run`.
+    """Removes the files of a store (received binlog set) that are beyond the limits ``bounds``. One thread calls
+    :meth:`run` regularly.
 
-    A file stays while a slave needs it that is connected, or that was last seen within the time of ``--keep-slaves``.
-    The log warns once a day that the store grows because of such a slave.
+    A file stays while a slave needs it. Slaves count that are connected, or that were last seen within the time of
+    ``--keep-slaves``. Once a day the log warns of a slave that keeps files from expiry.
     """
 
     def __init__(self, service: DumpFilterService, bounds: Expiry) -> None:
@@ -55,14 +56,16 @@ class StoreExpiry:
         self._failed = ""
 
     def run(self) -> list[str]:
-        """Remove expired files if the last check is long enough ago. Return the names of the removed files."""
+        """Remove expired files if the last check is at least a minute ago. Return the names of the removed files."""
         if not self._bounds.is_on or time.monotonic() - self._looked_at < _LOOK_SECONDS:
             return []
         self._looked_at = time.monotonic()
         return self.look()
 
     def look(self) -> list[str]:
-        """Remove the expired files that no slave needs, and return their names."""
+        """Remove the expired files that no slave needs, and return their names. Errors are logged, and nothing is
+        returned then.
+        """
         binlogs = self._service.store.binlogs
         try:
             binlogs.refresh()
@@ -88,7 +91,9 @@ class StoreExpiry:
         return gone
 
     def _beyond(self, names: list[str]) -> int:
-        """Return how many of the oldest files are beyond a limit. The newest file never is."""
+        """Return how many of the oldest files are beyond a limit on age or size. ``names`` are all files, oldest first.
+        The newest file never counts.
+        """
         found = [self._service.store.binlogs.path(name).stat() for name in names]
         total = sum(file.st_size for file in found)
         oldest = time.time() - (self._bounds.seconds or 0.0)
@@ -101,7 +106,7 @@ class StoreExpiry:
         return len(names) - 1
 
     def _held(self, names: list[str], wanted: int) -> tuple[int, list[KnownSlave]]:
-        """Return how many of the ``wanted`` oldest files no slave needs, and the slaves that need one of these
+        """Return how many of the ``wanted`` oldest files no slave needs, and the slaves that need one of the ``wanted``
         files.
         """
         places = {name: number for number, name in enumerate(names)}

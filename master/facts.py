@@ -1,4 +1,4 @@
-"""The columns and metrics of a master's slaves, drains, filters and source, each declared once.
+"""The columns and metrics of a master's slaves, drains, filters and source. Each is declared once.
 
 The console's tables, the metrics, docs/metrics.md and ``dumpfilter status`` are made from these declarations.
 """
@@ -42,13 +42,14 @@ _INTEGER, _TEXT, _TIME = ColumnType.INTEGER, ColumnType.TEXT, ColumnType.TIMESTA
 
 
 def rule_text(rule_filter: ReplicationFilter) -> str:
-    """Return the rules of a filter as one line of text."""
+    """Return the rules of a filter as one line of text, separated by spaces."""
     return " ".join(map(str, rule_filter.rules))
 
 
 def semantics_of(rule_filter: ReplicationFilter) -> str:
-    """Return the name of the semantics by which a filter decides: effective (WL#2516, by the tables that a statement
-    changes) or classic (the server's own).
+    """Return the name of the semantics by which a filter decides, ``effective`` or ``classic``.
+
+    Effective rules (WL#2516) decide by the tables that a statement changes, and classic rules as the server does.
     """
     effective = isinstance(rule_filter, EffectiveFilter)
     return str(FilterSemantics.EFFECTIVE if effective else FilterSemantics.CLASSIC)
@@ -60,29 +61,31 @@ def listed(values: Iterable[object]) -> str:
 
 
 class SlaveView(NamedTuple):
-    """A slave with the end of the binlog at the same moment. Without the end (None) the lag is not known."""
+    """A slave, and the end of the binlog at one moment, from which the slave's lag is computed. Without the end (None)
+    the lag is not known.
+    """
 
     slave: KnownSlave
     end: BinlogEnd | None = None
 
     @property
     def lag_bytes(self) -> int | None:
-        """The number of bytes of the binlog that the slave's dump has not reached yet. None if the file was purged, or
-        without the binlog's end.
+        """The number of bytes of the binlog that the slave's dump has not reached yet. None if it is not known, for
+        example because the slave's file was purged.
         """
         return None if self.end is None else self.end.lag_bytes(self.slave.place)
 
     @property
     def lag_seconds(self) -> float | None:
-        """The time since the server wrote the first event that the slave's dump has not reached, seconds. None if it
-        is not known.
+        """The time since the server wrote the first event that the slave's dump has not reached, seconds. None if it is
+        not known.
         """
         return None if self.end is None else self.end.lag_seconds(self.slave.place)
 
 
 def _registered(read: Callable[[RegisteredSlave], Any], type: ColumnType = _TEXT) -> Fact:
-    """Declare a column whose value is read from a slave's registration. It is NULL for a slave that is not
-    registered.
+    """Return the declaration of a column whose value ``read`` takes from a slave's registration. The value is NULL for
+    a slave that is not registered.
     """
 
     def value(view: SlaveView) -> Any:
@@ -180,7 +183,7 @@ COUNTERS: Facts[SlaveCounts] = Facts(
 
 
 class DrainView(NamedTuple):
-    """A drain (the operator's order to send slaves away), and the registered slaves that it concerns."""
+    """A drain (the operator's order to send slaves away), and the registered slaves that its conditions select."""
 
     drain: Drain
     slaves: list[RegisteredSlave]
@@ -216,8 +219,8 @@ IMPOSED: Facts[ImposedFilter] = Facts(declared(_ImposedFacts, PREFIX))
 
 
 class EntryView(NamedTuple):
-    """A ``[[replica]]`` table of the configuration, with its present filter and the registered replicas that it
-    concerns.
+    """A ``[[replica]]`` table of the configuration with its filter in force, and the registered replicas that its
+    conditions select.
     """
 
     entry: ReplicaEntry
@@ -226,8 +229,9 @@ class EntryView(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """The source of the filter: ``console`` if CHANGE REPLICATION FILTER changed it, ``replica`` if it is adopted
-        from the replica, else ``configuration``.
+        """The name of the place where the filter comes from: ``console``, ``replica`` or ``configuration``.
+
+        It is ``console`` after CHANGE REPLICATION FILTER, and ``replica`` if the filter is adopted from the replica.
         """
         if self.changed_at is not None:
             return "console"
@@ -235,8 +239,8 @@ class EntryView(NamedTuple):
 
     @property
     def on_drift(self) -> str | None:
-        """The action when the replica's own filter differs from this one (drift). None if the master does not compare
-        them.
+        """The action when the replica's own filter is wider than this filter (drift): ``warn`` or ``refuse``. None if
+        the master does not compare them.
         """
         return (
             None

@@ -1,4 +1,5 @@
-"""The master's warnings about rules in the filters of registered slaves. They never refuse a slave.
+"""The master's warnings about suspicious rules in the filters of registered slaves. A slave with warnings is still
+served.
 
 The check uses the tables and statements that the master has scanned for any slave so far, and reads no file.
 ``dumpfilter lint`` reads the whole binlog set, and shows the events.
@@ -58,7 +59,8 @@ class _Checked(NamedTuple):
 
 
 class FilterWarnings:
-    """The warnings about filters, from the tables and statements that the index knows so far. Thread-safe.
+    """The warnings about suspicious rules in filters, found with the tables and statements that the index knows so far.
+    Thread-safe.
 
     ``clock`` returns a monotonic time in seconds.
     """
@@ -71,10 +73,11 @@ class FilterWarnings:
         self._logged: Recent[Hashable, None] = Recent(_MOST_LOGGED)
 
     def of(self, rule_filter: ReplicationFilter, *, check: bool = True) -> tuple[FilterWarning, ...]:
-        """Return the warnings about a filter. The check is repeated at most once a minute, when the index knows more
+        """Return the warnings about a filter. The check runs again at most once a minute, when the index has more
         tables or statements.
 
-        Without ``check`` the warnings are those of the last check, and none if there was no check.
+        If ``check`` is false, return the warnings of the last check, or none if there was no check. A filter with more
+        than MOST_RULES rules is not checked, and has none.
         """
         if not rule_filter.rules or len(rule_filter.rules) > MOST_RULES:
             return ()
@@ -100,14 +103,15 @@ class FilterWarnings:
     ) -> Iterator[tuple[RegisteredSlave, tuple[FilterWarning, ...]]]:
         """Yield each slave with the warnings about its filter.
 
-        When the checks have taken long, the warnings of later slaves are those of their last checks.
+        When the checks have taken 0.5 s of CPU time, later slaves get the warnings of their last checks.
         """
         begin = time.thread_time()
         for slave in slaves:
             yield slave, self.of(slave.filter, check=time.thread_time() - begin < _MOST_CHECKING)
 
     def texts(self, slave: RegisteredSlave, warnings: Iterable[FilterWarning] | None = None) -> list[str]:
-        """Return the warnings about a slave's filter as lines of text. Log those that were not logged before.
+        """Return the warnings about a slave's filter as lines of text. Log the warnings that were not logged for this
+        slave before.
 
         ``warnings`` are the warnings, if the caller has them already; None: check the filter.
         """

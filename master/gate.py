@@ -1,4 +1,5 @@
-"""The gRPC interceptor that limits what a client can cost the master before it has proved a password.
+"""The gRPC interceptor (the gate) that limits how much of a master's resources a client can use before it has proved a
+password.
 
 The limits are on the calls in progress, on the time and the size of a request, and on the requests that are decoded at
 once. A call beyond a limit is refused before its request is received.
@@ -58,7 +59,7 @@ again.
 
 
 class RequestRefused(DumpfilterError):
-    """The base class of errors about a request that is refused before the service receives it."""
+    """The base class of errors for requests that the master refuses before the service receives them."""
 
 
 class MalformedRequest(RequestRefused):
@@ -68,7 +69,7 @@ class MalformedRequest(RequestRefused):
 
 
 class RequestTooLarge(RequestRefused):
-    """The error for a request with more bytes than its method allows."""
+    """The error for a request with more bytes than the limit of its method."""
 
     grpc_code = "RESOURCE_EXHAUSTED"
 
@@ -80,23 +81,25 @@ class RequestTooLate(RequestRefused):
 
 
 class OutOfMemory(RequestRefused):
-    """The error for a call for which the master has no memory left."""
+    """The error for a call that failed because the master has no memory left."""
 
     grpc_code = "RESOURCE_EXHAUSTED"
 
 
 class Silent(Exception):
-    """The signal that a slave has made no call within the time that it promised."""
+    """The exception that ends the dump of a slave that has made no call within the time that the slave promised."""
 
 
 def stops_slaves(error: DumpfilterError) -> bool:
-    """Tell whether a slave that receives this error stops until its operator has removed the cause."""
+    """Tell whether a slave that receives this error stops until its operator has removed the cause, instead of trying
+    again.
+    """
     return error.grpc_code in _STOPPING
 
 
 @dataclass(frozen=True)
 class MethodBounds:
-    """The limits of one gRPC method."""
+    """The limits of one gRPC method on the size and the contents of requests, and on concurrent calls."""
 
     max_request: int = MAX_SMALL_REQUEST
     kind: Kind = Kind.CALL
@@ -108,8 +111,8 @@ class MethodBounds:
 
 
 class LifeSigns:
-    """The time limits on dumps whose slaves have promised to make regular calls. A dump ends when its slave makes
-    none.
+    """The timeouts of dumps whose slaves have promised to make regular calls. Such a dump ends when its slave makes no
+    call in time.
 
     A slave vanishes without a word when its machine loses power or a cable is cut. Pings of HTTP/2 cannot tell such a
     slave from one with a slow connection, because their answers wait behind the stream.
@@ -122,16 +125,17 @@ class LifeSigns:
         """
 
     def hear(self, slave_id: str) -> None:
-        """Restart the timeout of the slave's dump, because the slave has made a call."""
+        """Restart the timeout of the dump of slave ``slave_id``, because the slave has made a call."""
         limit, seconds = self._watches.get(slave_id, (None, 0.0))
         if limit is not None and not limit.expired():
             limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
     @asynccontextmanager
     async def awaited(self, request: Any) -> AsyncIterator[None]:
-        """Raise Silent in the present task when the slave makes no call for the time that ``request`` promises.
+        """Raise Silent in the ``with`` block when the slave makes no call for the time that ``request`` promises
+        (``net_timeout_ms``).
 
-        A slave whose request names no time, or 0, has promised none.
+        A request without this field, or with 0, promises nothing, and has no timeout.
         """
         milliseconds = getattr(request, "net_timeout_ms", 0)
         if not milliseconds:
@@ -153,10 +157,10 @@ class LifeSigns:
 
 
 class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic only in the type stubs
-    """A gRPC interceptor that enforces the limits of each method. ``bounds`` has the limits by the method's full name.
+    """A gRPC interceptor that enforces the limits of each method.
 
-    Methods that ``bounds`` leaves out have the defaults of :class:`MethodBounds`. Large requests are decoded in
-    ``workers``.
+    ``bounds`` has the limits by the method's full name. Other methods have the defaults of :class:`MethodBounds`. Large
+    requests are decoded by the threads of ``workers``.
     """
 
     def __init__(self, limits: ServerLimits, bounds: dict[str, MethodBounds], workers: Executor) -> None:
@@ -206,7 +210,9 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
     async def _receive(
         self, parse: Callable[[bytes], Any] | None, bounds: MethodBounds, context: Context, method: str
     ) -> Any:
-        """Return the request of a call, and note that the slave is alive. Raises DumpfilterError."""
+        """Receive, check and decode the request of a call, and restart the slave's timeout. Return the decoded request.
+        Raises DumpfilterError.
+        """
         try:
             async with asyncio.timeout(self._seconds):
                 data = await context.read()
@@ -242,7 +248,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
 
     @asynccontextmanager
     async def _refusing(self, context: Context, method: str) -> AsyncIterator[None]:
-        """End a call with the status code and the text of the error that the ``with`` block raises."""
+        """End the call with the status code and the text of the error that the ``with`` block raises."""
         try:
             yield
         except Silent:
@@ -271,7 +277,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
 
 
 async def _abort(context: Context, error: DumpfilterError) -> NoReturn:
-    """Count a failed call, and end the call with the status code and the text that belong to the error."""
+    """Count the error in the metrics, and end the call with the error's status code and text. Always raises."""
     MEASURED.failed_calls.add(error)
     text = str(error)
     most = MAX_ERROR if text.isascii() else MAX_ERROR // _ESCAPED_SHARE

@@ -1,4 +1,4 @@
-"""A port at which slaves call the gRPC service of a master, with the bounds of its methods and with health checks."""
+"""The gRPC port of a master, to which slaves connect. It has the limits of each method, and gRPC's health checks."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ OPTIONS = [
 
 
 class GrpcPort:
-    """The gRPC port to which slaves connect. All methods but :meth:`abandon` run in one asyncio loop."""
+    """The gRPC port to which slaves connect. All methods but :meth:`abandon` must be called in one asyncio loop."""
 
     def __init__(self, servicer: pb_grpc.DumpFilterServicer, limits: ServerLimits) -> None:
         connections = limits.connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
@@ -85,12 +85,14 @@ class GrpcPort:
             raise
 
     async def start(self, *, drained: bool = False) -> None:
-        """Begin to accept connections, and report the service as healthy."""
+        """Begin to accept connections, and report the health. ``drained`` says that the operator has drained all
+        slaves, so that the service is not healthy.
+        """
         await self._server.start()
         await self.health.tell(serving=True, readable=True, drained=drained)
 
     async def stop(self, grace: float) -> None:
-        """End all calls, after ``grace`` seconds at the latest, and close the port."""
+        """Refuse new calls, end the running ones after at most ``grace`` seconds, and close the port."""
         await self.health.tell(serving=False)
         await self._server.stop(grace)
         # gRPC ends the server with a last task of the loop when the server is freed.
@@ -105,7 +107,9 @@ class GrpcPort:
 
 
 async def end_of_tasks() -> None:
-    """Wait until the tasks of closed ports have ended. Call this once, before the asyncio loop ends."""
+    """Wait until gRPC's tasks for closed ports have ended, for at most END_SECONDS. Call this once, before the asyncio
+    loop ends.
+    """
     # gRPC writes a traceback for each of its tasks that has not ended when the loop ends.
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     if rest:

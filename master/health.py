@@ -1,4 +1,4 @@
-"""gRPC's standard health service of a master."""
+"""gRPC's standard health service, as a master offers it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SOURCE = "source"
 
 
 class _Facts(NamedTuple):
-    """The state of a master from which the health of its services is computed."""
+    """The conditions from which the health of a master's services is computed."""
 
     serving: bool = False
     readable: bool = False
@@ -27,10 +27,10 @@ class _Facts(NamedTuple):
 
 
 class Health(aio.HealthServicer):  # type: ignore[misc]  # the package has no types
-    """The health of the master, by service name.
+    """The health of the master's services, by service name.
 
-    The service ``process`` is SERVING from the master's start until it shuts down. The services in ``services`` are
-    SERVING while the master can also read its binlog, and has not drained all slaves. The service ``source`` exists
+    The service ``process`` is SERVING from the master's start until the master shuts down. The services in ``services``
+    are SERVING while the master can also read its binlog, and has not drained all slaves. The service ``source`` exists
     once :meth:`tell` has set ``receiving``.
     """
 
@@ -40,7 +40,7 @@ class Health(aio.HealthServicer):  # type: ignore[misc]  # the package has no ty
         self._facts = _Facts()
 
     async def tell(self, **facts: bool) -> None:
-        """Change fields of ``_Facts``, and report the new health to all clients that watch it."""
+        """Change conditions, which are fields of ``_Facts``, and report the new health to all clients that watch it."""
         now = self._facts = self._facts._replace(**facts)
         serves = dict.fromkeys(self._services, now.readable and not now.drained)
         serves[PROCESS] = True

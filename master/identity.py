@@ -1,4 +1,6 @@
-"""The UUID by which a slave recognizes its master's binlog set, and notices that another set is served now."""
+"""The UUID of a binlog set. A slave recognizes its master's binlog set by the UUID, and notices when another set is
+served.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,11 @@ _SERVER_UUID = re.compile(r"^\s*server[-_]uuid\s*=\s*([0-9a-fA-F-]{36})\s*$", re
 
 
 def uuid_of(binlogs: BinlogSet) -> str:
-    """Return the UUID that identifies a binlog set, the same at every start of the master.
+    """Return the UUID that identifies a binlog set. It is the same at every start of the master.
 
     A set in a MySQL server's data directory has the UUID of ``auto.cnf``. For another set, the UUID is computed from
-    the first bytes of its first file, or read from the file that :func:`keep_uuid` wrote before that file was purged.
+    the first bytes of its first file. If :func:`keep_uuid` has saved a UUID before that file was purged, the saved UUID
+    is used. Raises BinlogError for a file that cannot be read.
     """
     if binlogs.index is not None:
         for path in _kept(binlogs.index):
@@ -36,10 +39,10 @@ def uuid_of(binlogs: BinlogSet) -> str:
 
 
 def keep_uuid(binlogs: BinlogSet) -> None:
-    """Write the UUID of a binlog set to a file beside the index file, so that it survives the purge of the first file.
+    """Save the UUID of a binlog set in a file beside the index file, before the set's first file is purged.
 
-    The UUID of :func:`uuid_of` may be computed from the first file. When the UUID comes from a file such as
-    ``auto.cnf``, nothing is written. Raises OutputError.
+    :func:`uuid_of` may compute the UUID from the first file. If a file such as ``auto.cnf`` already has the UUID,
+    nothing is written. Raises OutputError.
     """
     assert binlogs.index is not None
     if not any(path.exists() for path in _kept(binlogs.index)):
@@ -49,5 +52,7 @@ def keep_uuid(binlogs: BinlogSet) -> None:
 
 
 def _kept(index: Path) -> list[Path]:
-    """Return the paths where a binlog set's UUID may be stored: a server's auto.cnf, and dumpfilter's similar file."""
+    """Return the paths of the files that may have a binlog set's UUID: a server's ``auto.cnf``, and the file of
+    :func:`keep_uuid`.
+    """
     return [index.with_name("auto.cnf"), index.with_suffix(".uuid")]

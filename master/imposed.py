@@ -23,7 +23,9 @@ ServerId = Annotated[int, Field(ge=1, le=0xFFFFFFFF)]
 
 
 class FilterTable(Model):
-    """A table of the configuration file that gives a filter to the slaves that meet its conditions."""
+    """The base class of the configuration tables that give a filter to slaves. It has the rules' semantics, and
+    conditions on server id and network.
+    """
 
     semantics: FilterSemantics = FilterSemantics.CLASSIC
     server_ids: frozenset[ServerId] = frozenset()
@@ -36,7 +38,9 @@ class FilterTable(Model):
         return self
 
     def filter_of(self, rules: Iterable[str]) -> ReplicationFilter:
-        """Return the filter with these rules. Raises OptionError."""
+        """Return the filter with ``rules``, texts such as ``--replicate-do-db=shop``, in the semantics of this table.
+        Raises OptionError for a rule that is not valid.
+        """
         parsed = [parse_option(rule, self.semantics) for rule in rules]
         return make_filter(self.semantics, parsed, names=self._names)
 
@@ -80,17 +84,21 @@ class ImposedFilter(FilterTable):
 
     @property
     def sends(self) -> tuple[object, ...]:
-        """A value that is equal for filters which send and drop the same events, whatever slaves they select."""
+        """A key of the filter's verdicts, without the conditions on slaves. Filters with equal keys send and drop the
+        same events.
+        """
         return self.name, self.on_undecided, type(self.filter), self.filter.rules, self.filter.names
 
     @property
     def boundary(self) -> BoundaryFilter:
-        """The filter that the dump uses. It is stricter than the rules alone, so that no forbidden row can be sent."""
+        """The filter in the form that dumps use. It is stricter than the rules alone, so that no forbidden row can be
+        sent. Events that it cannot decide are treated as ``on_undecided`` says.
+        """
         return BoundaryFilter(self.filter, self.on_undecided, name=self.name)
 
 
 def imposed_on(filters: Iterable[ImposedFilter], peer: Peer) -> tuple[ImposedFilter, ...]:
-    """Return those of ``filters`` that are imposed on the slave ``peer``.
+    """Return the filters among ``filters`` that are imposed on the slave ``peer``.
 
     A slave with an unknown address meets every condition on networks, so that no slave escapes a filter.
     """

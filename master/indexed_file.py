@@ -1,4 +1,4 @@
-"""One binlog file that the master serves, and the index of its segments.
+"""One open binlog file that the master serves, and the index of its segments.
 
 A segment is up to 4 MiB of consecutive events, scanned into columns of offsets, sizes and types. The index grows as the
 file is scanned.
@@ -63,10 +63,10 @@ _numbers = itertools.count(1)
 
 @dataclass
 class _Place:
-    """The start and end of a scanned segment as byte offsets in its binlog file, and the state needed to scan it
-    again.
+    """The start and end of a scanned segment as byte offsets in its binlog file, and the state needed to scan the
+    segment again.
 
-    A segment that has left the cache is scanned a second time.
+    A segment that the cache has evicted is scanned a second time.
     """
 
     start: int
@@ -80,7 +80,7 @@ class _Place:
 
 
 class IndexedFile:
-    """A binlog file with the byte offsets of the segments (up to 4 MiB of events) that have been scanned so far.
+    """An open binlog file with an index of its segments (up to 4 MiB of events each) that have been scanned so far.
     Thread-safe.
     """
 
@@ -126,10 +126,10 @@ class IndexedFile:
         self._lock = threading.Lock()
 
     def position_of(self, offset: int) -> int:
-        """Return the position in the writer's binlog at the byte offset of an event. In a server's binlog it is the
-        offset itself.
+        """Return the position of an event in the writer's binlog. ``offset`` is the event's byte offset in this file.
 
-        The writer is the server whose binlog a slave's relay log holds. Raises BinlogError.
+        The writer is the server that wrote the events. In its own binlog file the position equals ``offset``; in a
+        slave's relay log it differs. Raises BinlogError.
         """
         file = self.file
         if not file.is_relay_log:
@@ -141,9 +141,11 @@ class IndexedFile:
         return file.begin.position if segment is None else segment.position_of(offset)
 
     def boundary_before(self, position: int) -> int:
-        """Return the byte offset of the last known transaction boundary at or before a position in the writer's binlog.
+        """Return the byte offset in this file of the last known transaction boundary at or before ``position``, a
+        position in the writer's binlog (the server's that wrote the events).
 
-        Only the boundaries between the segments that were scanned so far are known.
+        Only the boundaries between segments that were scanned so far are known. Without one, return the offset of the
+        first event.
         """
         for place in reversed(self._places):
             writer = place.point.writer
@@ -168,12 +170,12 @@ class IndexedFile:
         return bool(self._places) and self._places[-1].rotated
 
     def segment_at(self, position: int) -> Segment | None:
-        """Return the segment with the event at the byte offset ``position``, and scan the file up to there if
-        necessary.
+        """Return the segment (up to 4 MiB of scanned events) with the event at the byte offset ``position``. Scan the
+        file up to there if necessary.
 
-        Return None when no whole transaction has been written at ``position`` yet. The segment does not tell the tables
-        of an XA COMMIT or XA ROLLBACK whose transaction was prepared in an earlier file. Raises BinlogError where the
-        file is damaged, and PositionError for a position past the end.
+        Return None when no whole transaction has been written at ``position`` yet. For an XA COMMIT or XA ROLLBACK
+        whose transaction was prepared in an earlier file, the segment does not have the transaction's tables. Raises
+        BinlogError where the file is damaged, and PositionError for a position past the end.
         """
         segment = self.in_memory(position)
         if segment is not None:
@@ -194,8 +196,8 @@ class IndexedFile:
             return self._load(number)
 
     def in_memory(self, position: int) -> Segment | None:
-        """Return the segment with the event at the byte offset ``position`` if the cache has it; None otherwise. The
-        method does not wait.
+        """Return the segment (scanned events) with the event at the byte offset ``position``, or None if the cache does
+        not have it. The method does not wait.
         """
         places = self._places
         number = self._place(position, places)
@@ -204,11 +206,15 @@ class IndexedFile:
 
     @property
     def gone(self) -> bool:
-        """Whether the file under this name no longer has the events that were scanned."""
+        """Whether the file on the disk has lost the events that were scanned, because it was truncated or overwritten.
+        Reads then fail.
+        """
         return self._lost is not None
 
     def gtid_source(self, number: int) -> SourceKey:
-        """Return the GTID source (server UUID, or domain and server id) for a source's number."""
+        """Return the GTID source that has ``number`` in the index: (server UUID, tag) for MySQL, (domain id, server id)
+        for MariaDB.
+        """
         return self._sources.key(number, self.file.format_description.family)
 
     def read(self, offset: int, length: int) -> bytes:
@@ -222,8 +228,8 @@ class IndexedFile:
             raise
 
     def recent(self, low: int, high: int) -> Window | None:
-        """Return recently scanned bytes that are still in memory, if they include the file offsets ``low`` to
-        ``high``; None otherwise.
+        """Return recently scanned bytes that are still in memory, if they include the byte offsets from ``low`` to
+        ``high``. Otherwise return None.
         """
         recent = self._recent
         return recent if recent.offset <= low and high <= recent.offset + len(recent.data) else None
@@ -239,22 +245,22 @@ class IndexedFile:
             raise
 
     def lost(self) -> BinlogError:
-        """Return the error for a dump that reads this file after the file has lost its scanned events."""
+        """Mark the file as having lost its scanned events. Return a new error for a dump that reads this file."""
         found = self._lost or BinlogReplaced(_REPLACED, file=self.name, position=self.scanned_to)
         self._lost = found
         # Several threads raise the error, and each needs an object of its own for its traceback.
         return found.located(self.name)
 
     def give_up(self, error: BinlogError) -> None:
-        """Let each later read of the file raise this error."""
+        """Let each later read of the file raise ``error``, unless another such error is set."""
         self._lost = self._lost or error
 
     def check(self) -> None:
-        """Check that the scanned part of the file is still there, and still begins with the same events.
+        """Check that the scanned part of the file is still there, and that the file begins with the same bytes as at
+        its opening.
 
-        A file that this process writes is not checked, since nobody else changes it. Raises BinlogReplaced when
-        another file was written over this one, and BinlogTruncated when the file is shorter than the part that was
-        scanned.
+        A file that this process writes is not checked, since nobody else changes it. Raises BinlogReplaced when another
+        file was written over this one, and BinlogTruncated when the file is shorter than the part that was scanned.
         """
         if self.gone:
             raise self.lost()
@@ -274,10 +280,11 @@ class IndexedFile:
             raise self.lost()
 
     def adopt(self, file: BinlogFile) -> bool:
-        """Continue with another file that has taken this file's name, if it has the same bytes as the scanned part.
+        """Continue with ``file``, which has taken this file's name, if it has the same bytes as the scanned part.
+        Return whether it has.
 
-        A copying program such as rsync replaces a binlog by a newer copy of the same binlog. Return False, and mark
-        this file as lost, when the other file has other bytes or when the old file can no longer be read.
+        A copying program such as rsync replaces a binlog by a newer copy of the same binlog. If the bytes differ, or
+        the old file can no longer be read, mark this file as having lost its events.
         """
         with self._lock:
             if self.gone or not _same_bytes(self.file, file, self.scanned_to):
@@ -288,7 +295,9 @@ class IndexedFile:
             return True
 
     def prepared_at_end(self) -> Prepared:
-        """Scan the rest of the file, and return the XA transactions that are still prepared at the file's end."""
+        """Scan the rest of the file. Return the XA transactions that are still prepared at the file's end, by XID.
+        Raises BinlogError.
+        """
         with self._lock:
             while self._scan_next():
                 pass
@@ -296,14 +305,14 @@ class IndexedFile:
             return self._reader.prepared
 
     def check_end(self, *, last: bool) -> None:
-        """Check that the file ends as a server ends its binlog files. Raises BinlogTruncated otherwise.
+        """Check that the file does not end inside an event or a transaction. Raises BinlogTruncated otherwise.
 
-        ``last``: whether the file is the last of its set, to which a server may still be writing.
+        ``last`` says that the file is the last of its set. Such a file may end anywhere while a server is writing it.
         """
         self._reader.check_end(last=last)
 
     def release(self) -> None:
-        """Free the buffers for scanning this file. A later scan allocates them again.
+        """Free the buffers that a scan of this file needs. A later scan allocates them again.
 
         Without this, memory would grow with the number of open binlog files.
         """
@@ -312,18 +321,18 @@ class IndexedFile:
             self._recent = Window(self._recent.data[-_TAIL:].copy(), self.scanned_to - _TAIL)
 
     def _place(self, position: int, places: Sequence[_Place] | None = None) -> int | None:
-        """Return the index of the scanned segment that contains the byte offset ``position``, or None when it is not
-        scanned yet.
+        """Return the index of the scanned segment that contains the byte offset ``position``, or None when the offset
+        is not scanned yet.
 
-        ``places`` is the list of scanned segments, if the caller does not hold the lock; None otherwise.
+        ``places`` is the list of scanned segments, for callers that do not hold the lock; None: the present list.
         """
         places = self._places if places is None else places
         found = bisect.bisect_right(places, position, key=lambda place: place.end)
         return found if found < len(places) else None
 
     def _check_scanned(self) -> None:
-        """Check that the scanned part of the file still begins and ends with the same bytes. Raises the errors of
-        :meth:`check`.
+        """Check that the scanned part of the file still begins and ends with the same bytes. Raises BinlogReplaced or
+        BinlogTruncated.
         """
         self.check()
         tail = self._recent.data[-_TAIL:].tobytes()
@@ -331,9 +340,9 @@ class IndexedFile:
             raise self.lost()
 
     def _scan_next(self) -> bool:
-        """Scan the next events of the file into a segment, and return whether there were any.
+        """Scan the next events of the file into a segment, and return whether there were any. Raises BinlogError.
 
-        Small last segments are scanned again together with the new events, and replaced.
+        Small segments at the end are merged: they are scanned again together with the new events, and replaced.
         """
         is_written_here = self._is_written_here()
         if not is_written_here:
@@ -377,10 +386,10 @@ class IndexedFile:
         return True
 
     def _mergeable(self, new: int) -> list[_Place]:
-        """Return the last small segments that the next scan merges with ``new`` new bytes.
+        """Return the last small segments that the next scan shall merge with ``new`` new bytes.
 
-        A segment is merged when at least as many bytes follow it. So each byte is scanned a logarithmic number of times
-        while a file grows by single transactions, and few small segments are left.
+        A segment is merged when at least as many bytes follow it. So each byte of a file that grows by single
+        transactions is scanned a logarithmic number of times. Few small segments are left.
         """
         first = len(self._places)
         while first:
@@ -393,7 +402,9 @@ class IndexedFile:
         return self._places[first:]
 
     def _load(self, number: int) -> Segment:
-        """Return the segment with this index from the cache, or scan its part of the file again."""
+        """Return the segment with this index in the list, from the cache or by a new scan of its part of the file.
+        Raises BinlogError.
+        """
         places = self._places
         segment = self._cache.get((self.number, places[number].start))
         if segment is not None:
@@ -420,9 +431,10 @@ class IndexedFile:
 
 
 def _without_flag(head: bytes) -> bytes:
-    """Return the first bytes of a binlog file without the flag that a server clears when it closes the file.
+    """Return ``head``, the first bytes of a binlog file, without the flag LOG_EVENT_BINLOG_IN_USE_F of the format
+    description event.
 
-    The flag is LOG_EVENT_BINLOG_IN_USE_F in the format description event.
+    A server clears the flag when it closes the file.
     """
     if len(head) <= FLAGS_OFFSET:
         return head

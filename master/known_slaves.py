@@ -1,6 +1,6 @@
 """The slaves that a master knows: registered ones, disconnected ones, and replicas that the configuration names.
 
-The console, the status, the metrics and the gRPC call Status all take the list of slaves from here.
+The console, the status, the metrics and the gRPC call Status all read the list of slaves here.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ class Presence(enum.StrEnum):
 
     @property
     def is_missing(self) -> bool:
-        """Whether a slave in this state should be connected and is not. This is a problem unless the slave is
-        drained.
+        """Whether a slave in this state should be connected and is not. This is a problem unless the operator has
+        drained the slave.
         """
         return self in (Presence.GONE, Presence.REFUSED, Presence.DRAINED, Presence.NEVER_SEEN)
 
 
 @dataclass
 class KnownSlave(SlaveCounts):
-    """A slave's counts with its present state. ``last_seen_at`` is 0 for a slave that was never seen."""
+    """A slave's statistics with its present state. ``last_seen_at`` is 0 for a slave that was never seen."""
 
     presence: Presence = Presence.GONE
     port: int = 0
@@ -86,15 +86,17 @@ class KnownSlave(SlaveCounts):
 
     @property
     def identity(self) -> _Identity:
-        """The slave's user, channel and server id; its UUID in place of a server id that is 0.
+        """The slave's user, channel and server id. If the server id is 0, the UUID takes its place.
 
-        A slave that comes back with another UUID, as a replica that was set up anew, has the same identity.
+        A slave that returns with another UUID, such as a replica that was set up anew, has an equal identity.
         """
         return self.key.user, self.key.channel, self.server_id or self.key.uuid
 
 
 class KnownSlaves:
-    """The list of all slaves that a master knows, from registrations, stored counts, refusals and the configuration."""
+    """The list of all slaves that a master knows, from registrations, stored statistics, refusals and the
+    configuration.
+    """
 
     def __init__(self, register: Register, drains: Drains) -> None:
         self._register = register
@@ -120,7 +122,7 @@ class KnownSlaves:
             self._refused[slave.identity] = slave
 
     def forget(self, who: Who) -> list[KnownSlave]:
-        """Forget the refusals of the slaves that ``who`` selects. Return these slaves."""
+        """Delete the refusals of the slaves that ``who`` selects. Return these slaves."""
         with self._lock:
             gone = [slave for slave in self._refused.values() if who.fits(slave.as_peer)]
             for slave in gone:
@@ -128,8 +130,11 @@ class KnownSlaves:
         return gone
 
     def all(self) -> list[KnownSlave]:
-        """Return all slaves that the master knows: first the registered ones, last those that only a ``[[replica]]``
-        table names.
+        """Return all slaves that the master knows. Registered slaves come first, and last the slaves that only a
+        ``[[replica]]`` table names.
+
+        Disconnected slaves are left out when they were last seen longer ago than the time of ``--keep-slaves``, unless
+        a table names them.
         """
         records = self._register.counters.records()
         by_key = {record.key: record for record in records}
@@ -147,14 +152,15 @@ class KnownSlaves:
         return [self._drained(one) for one in known]
 
     def _drained(self, slave: KnownSlave) -> KnownSlave:
-        """Return the slave, marked as drained if a drain concerns it."""
+        """Return ``slave``, or a copy that is marked as drained if the operator has drained it (sent it away)."""
         if self._drains.of(slave.as_peer) is None:
             return slave
         presence = Presence.DRAINED if slave.presence.is_missing else slave.presence
         return replace(slave, presence=presence, is_drained=True)
 
     def _with_refusals(self, known: Iterable[KnownSlave], oldest: float) -> Iterator[KnownSlave]:
-        """Yield the known slaves with their refusals, and then the slaves that are only known by a refusal.
+        """Yield the slaves of ``known``, each as refused if its last refusal is newer, and then the slaves that are
+        only known by a refusal.
 
         Refusals before the Unix time ``oldest`` are ignored.
         """
@@ -169,7 +175,7 @@ class KnownSlaves:
         yield from refused.values()
 
     def of(self, slave: RegisteredSlave) -> KnownSlave:
-        """Return the state and counts of a registered slave."""
+        """Return the state and the statistics of a registered slave."""
         records = {slave.record.key: slave.record} if slave.record.dumps else {}
         return self._drained(next(self._with_refusals([_of_registration(slave, records)], 0.0)))
 
@@ -203,14 +209,16 @@ class KnownSlaves:
 
 
 def _named_by(who: Who) -> list[Who]:
-    """Split a condition with several server ids into one condition for each. A condition without server ids stays as
-    it is.
+    """Split a condition with several server ids into one condition for each server id. A condition without server ids
+    is returned unchanged, in a list.
     """
     return [replace(who, server_ids=frozenset([one])) for one in sorted(who.server_ids)] or [who]
 
 
 def _newest(slaves: Iterable[KnownSlave]) -> dict[_Identity, KnownSlave]:
-    """Return one slave for each identity: the connected one, or else the one that was seen last."""
+    """Return one slave for each identity (user, channel, server id): the connected one, or else the slave that was seen
+    last.
+    """
     found: dict[_Identity, KnownSlave] = {}
     for one in slaves:
         other = found.setdefault(one.identity, one)

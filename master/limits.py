@@ -111,7 +111,9 @@ class Overloaded(DumpfilterError):
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """The limits that an operator can choose, or that tests lower."""
+    """The limits of a master that its operator or a test can choose. Most defaults are the constants of this module
+    with the same names.
+    """
 
     max_dumps: int = MAX_DUMPS
     max_dumps_of_host: int = 0
@@ -126,7 +128,9 @@ class ServerLimits:
 
     @property
     def calls(self) -> int:
-        """The number of calls that gRPC lets in: those within the limits, and others that get a proper error."""
+        """The number of calls that gRPC accepts at once. It exceeds the sum of the limits, so that excess calls get a
+        proper error.
+        """
         return self.max_dumps + self.max_calls + self.max_watches + _REFUSED_AT_ONCE
 
     def connections(self, open_files: int) -> int:
@@ -139,7 +143,7 @@ class ServerLimits:
 
 
 class Kind(Enum):
-    """The kinds of calls, each with its own concurrency limit."""
+    """The kinds of gRPC calls. Each kind but FREE has its own concurrency limit."""
 
     CALL = "calls"
     DUMP = "dumps"
@@ -156,7 +160,7 @@ _CURES = {
 
 
 class Places:
-    """The counts of calls, dumps and watches in progress, in total and by host, against their limits. Thread-safe."""
+    """A counter of the calls in progress, by kind and client host, with limits on each. Thread-safe."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self._most = {
@@ -169,9 +173,10 @@ class Places:
 
     @contextmanager
     def take(self, kind: Kind, peer: str) -> Iterator[None]:
-        """Count a call of this kind against its limits while the ``with`` block runs.
+        """Count a call of this kind as in progress while the ``with`` block runs.
 
-        ``peer`` is the client's address in gRPC's notation. Raises Overloaded when a limit is reached.
+        ``peer`` is the client's address in gRPC's notation. Raises Overloaded, before the block, when the limit of the
+        kind or of the client's host is reached.
         """
         keys = ((kind, None), (kind, host_of(peer)))
         with self._lock:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class ListenAddress(Endpoint):
     """The address at which a master listens for slaves, and the protection of the connections.
 
-    Without ``tls`` slaves connect without TLS. With ``insecure`` the master may serve other machines without TLS or
-    without a login.
+    ``tls`` provides the master's certificate; None: connections are not encrypted. With ``insecure`` the master may
+    serve other machines without TLS or without a login.
     """
 
     require_slave_certificate: bool = False
@@ -47,7 +47,8 @@ class ListenAddress(Endpoint):
         return f"{host}:{self.port}"
 
     def check_exposure(self, users: Mapping[str, object]) -> str | None:
-        """Check that a master with these ``users`` may listen here, and return a warning if only ``--insecure`` does.
+        """Check that a master with these ``users`` may listen on this address. Return a warning if only ``--insecure``
+        permits it; otherwise None.
 
         Raises Exposed when the master would serve other machines without TLS or without a login.
         """
@@ -65,8 +66,8 @@ class ListenAddress(Endpoint):
         return check_listener(self.owner, self.host_option, self.host, lacks, insecure=self.insecure)
 
     def check_usable(self, users: Mapping[str, object]) -> None:
-        """Check that a master with these ``users`` could listen on this address now. Raises OptionError, such as
-        Exposed.
+        """Check that a master with these ``users`` could listen on this address now. Raises OptionError when the
+        address cannot be used, and Exposed, a kind of OptionError, when it lacks protection.
         """
         self.check_exposure(users)
         self._check_free()

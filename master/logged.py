@@ -1,4 +1,4 @@
-"""The GTIDs that a server has logged, as far as its binlog files or the server itself name them."""
+"""The GTIDs that a server has logged, according to its binlog files or to the server itself."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ class Logged:
     """The newest binlog file and its size, or None if the server did not tell them."""
 
     def newest(self, domain: int) -> int | None:
-        """Return the sequence number that was logged last in a MariaDB domain, or None for a domain without
+        """Return the sequence number that was logged last in a MariaDB domain. Return None for a domain without
         transactions.
         """
         return next((number for key, number in reversed(self.last.items()) if key[0] == domain), None)
 
     def has(self, gtid: MariadbGtid) -> bool:
-        """Tell whether a MariaDB server accepts a GTID as a replica's position, because it has logged this or a later
-        number.
+        """Tell whether a MariaDB server accepts ``gtid`` as a replica's position: the server has logged this or a
+        higher number of the GTID's domain and server.
 
-        A GTID with server id 0 (unknown) may belong to any server.
+        A GTID that the server has applied as a replica is accepted, too. A GTID with server id 0 (unknown) may belong
+        to any server.
         """
         if gtid in self.slave_position:
             return True
@@ -53,12 +54,16 @@ class Logged:
         return replace(self, gtids=self.gtids.copy(), last=dict(self.last))
 
     def list(self, gtids: Sequence[MariadbGtid]) -> None:
-        """Take over the GTIDs of a Gtid_list event, which stand in the order of their logging."""
+        """Store GTIDs as the last ones of their domain and server. They come from a Gtid_list event, in the order of
+        their logging.
+        """
         for gtid in gtids:
             self.last[gtid.domain_id, gtid.server_id] = gtid.seq_no
 
     def add(self, segment: Segment, sources: SourceNumbers) -> None:
-        """Add the GTIDs of all transactions in a segment. In a relay log, dropped transactions count as well."""
+        """Add the GTIDs of all transactions in a segment (scanned events). In a relay log, the transactions that the
+        slave's master dropped are added, too.
+        """
         add_transactions(self.gtids, segment, sources)
         for number, _, last in segment.dropped.runs.tolist():
             self._log(sources.key(number, self.gtids.family), last)
@@ -76,9 +81,9 @@ class Logged:
 
 
 def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -> None:
-    """Add the GTIDs of all transactions in a scanned segment to the set ``gtids``.
+    """Add the GTIDs of all transactions in a scanned segment of a binlog file to the set ``gtids``.
 
-    In a relay log, transactions that the slave's master dropped count as well.
+    In a relay log, the transactions that the slave's master dropped are added, too.
     """
     for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
         key = sources.key(number, gtids.family)

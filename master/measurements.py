@@ -1,7 +1,7 @@
 """The counters and latencies that a master records for its metrics while it works.
 
-The module has one object for the process, as prometheus_client has for its own metrics. So the code that records needs
-one import and one call. All other metrics are read from the master's objects at a scrape.
+The process has one such object, as prometheus_client has for its own metrics. So the code that records needs one import
+and one call. All other metrics are read from the master's objects at a scrape.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ class FailedCalls:
 
 
 class Measurements:
-    """All counters and latencies that the master records."""
+    """All counters and latencies that the master records: failed calls, and the times to plan, to make and to send
+    chunks.
+    """
 
     def __init__(self) -> None:
         self.failed_calls = FailedCalls()
@@ -93,7 +95,7 @@ MEASURED = Measurements()
 
 
 def reason_of(error: type[BaseException]) -> str:
-    """Return the reason under which an error of this class is counted.
+    """Return the reason under which an error of this class is counted: the class name in lower case with underscores.
 
     >>> reason_of(PermissionError)
     'permission_error'

@@ -1,4 +1,4 @@
-"""gRPC messages that describe slaves, and checks of the messages that slaves send."""
+"""gRPC messages that describe slaves, and checks of the requests that slaves send."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _SHOWN_RULE = 60
 
 
 def check_registration(request: pb.RegisterRequest) -> str:
-    """Check a slave's registration, and return the slave's UUID in lower case with hyphens.
+    """Check the fields of a slave's registration, and return the slave's UUID in lower case with hyphens.
 
     Raises OptionError for server id 0, for a UUID that cannot be parsed, for names that are too long, and for a secret
-    of an unusable length.
+    that is too short or too long.
     """
     if not request.server_id:
         raise OptionError("server_id 0: a slave needs a server id from 1 to 4294967295")
@@ -55,7 +55,7 @@ def check_registration(request: pb.RegisterRequest) -> str:
 
 
 def check_protocol(request: pb.RegisterRequest) -> None:
-    """Raise ProtocolMismatch when the slave speaks another version of the protocol than this master."""
+    """Raise ProtocolMismatch when this master does not support the version of the gRPC protocol that the slave uses."""
     check_versions(
         slave=Peer(request.protocol, printable(request.program_version)), master=Peer(PROTOCOL, __version__)
     )
@@ -83,7 +83,9 @@ def check_filter(definition: pb.FilterDefinition) -> None:
 
 
 def check_dump_request(request: pb.DumpRequest) -> None:
-    """Check the size of the GTID sets in a request for a dump. Raises OptionError for one that is too long."""
+    """Check the lengths of the GTID sets in a request for a dump. Raises OptionError for a set of more than
+    MAX_GTID_TEXT characters.
+    """
     for name in ("gtid_set", "except_gtids", "received_gtids"):
         length = len(getattr(request, name))
         if length > MAX_GTID_TEXT:
@@ -93,7 +95,7 @@ def check_dump_request(request: pb.DumpRequest) -> None:
 
 
 def imposed_to_proto(imposed: Iterable[ImposedFilter]) -> list[pb.ImposedFilter]:
-    """Return the gRPC messages that tell a slave which filters the master's operator imposes on it."""
+    """Return gRPC messages with the name and the rules of each filter that the master's operator imposes on a slave."""
     return [pb.ImposedFilter(name=each.name, filter=filter_to_proto(each.filter)) for each in imposed]
 
 

@@ -32,7 +32,7 @@ MOST_IDLE_SHOWN = 1000
 
 
 class Master(NamedTuple):
-    """The state of a master at one scrape."""
+    """The state of a master at one scrape of its metrics."""
 
     server: MasterServer
     end: BinlogEnd
@@ -46,7 +46,7 @@ class Master(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """A number of things of one kind, with the limit of this number; 0 for no limit."""
+    """A number of things of one kind, such as calls in progress, and the limit of this number; 0 for no limit."""
 
     kind: str
     number: float
@@ -123,10 +123,10 @@ METRICS = (MASTER, STATES, CALLS, FAILED_CALLS, SLAVES, CACHES)
 
 
 class MasterCollector(Collector):
-    """A Prometheus collector that reads a master's metrics at a scrape.
+    """A Prometheus collector that reads a master's metrics at each scrape.
 
-    The locks of the slaves' lists are held only while the lists are copied. Counters are read without a lock, so that
-    the counters of one slave may differ by one chunk.
+    Locks are held only while lists of slaves are copied. Counters are read without a lock, so that the counters of one
+    slave may differ by one chunk.
     """
 
     def __init__(self, server: MasterServer) -> None:
@@ -172,7 +172,8 @@ def _calls(server: MasterServer) -> Iterator[Counted]:
 
 
 def shown(views: Iterable[SlaveView]) -> list[SlaveView]:
-    """Return the slaves that the metrics show. No two of them have equal labels.
+    """Return the slaves that the metrics show: all connected ones, and up to MOST_IDLE_SHOWN others that were served
+    last. No two of them have equal labels.
 
     Slaves that have only registered are left out, because a stranger could register any number of names.
     """

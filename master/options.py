@@ -1,4 +1,6 @@
-"""The options of a master besides its ports: the binlog set, the configuration, the limits, and the master's end."""
+"""The options of a master besides its ports: the binlog set, the configuration, the limits, and the time for its
+shutdown.
+"""
 
 from __future__ import annotations
 
@@ -69,13 +71,13 @@ class MasterOptions(Settings):
 
     @property
     def source(self) -> Path | list[str]:
-        """The files to serve, as the argument for ``BinlogSet.open``."""
+        """The binlog set to serve, as the argument for ``BinlogSet.open``. Raises OptionError when no set is named."""
         return self._named if self.store is None else self.store
 
     @property
     def _named(self) -> list[str]:
         """The files or the address on the command line, or else those of the option ``--source``. Raises OptionError
-        for neither.
+        when neither is given.
         """
         named = self.binlogs or ([] if self.source_address is None else [self.source_address])
         if not named:
@@ -86,7 +88,9 @@ class MasterOptions(Settings):
         return named
 
     def follow(self) -> FollowedSource | None:
-        """Return the server to follow, or None for a set of files. Raises OptionError."""
+        """Return the running server that the master follows, or None for a set of files. Raises OptionError for options
+        that contradict each other.
+        """
         from dumpfilter.receiver.url import is_source_url, parse_source_url
 
         addresses = [each for each in self._named if is_source_url(each)]
@@ -114,7 +118,7 @@ class MasterOptions(Settings):
         return parse_time(self.keep_slaves, option="--keep-slaves")
 
     def expiry(self) -> Expiry:
-        """Return the bounds of the store. Raises OptionError."""
+        """Return the limits on age and size above which files of the store are removed. Raises OptionError."""
         from dumpfilter.master.expiry import Expiry
 
         age, size = self.store_expire, self.store_max_size

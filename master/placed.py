@@ -1,8 +1,8 @@
-"""The plan of a chunk with its open binlog file, and the reading of the events that the plan lists.
+"""The plan of a chunk together with its open binlog file, and the reading of the chunk's events from the file.
 
-The dump thread plans a chunk as a list of byte ranges of a binlog file. This module reads the bytes. The encodings of
-a dump (:class:`~dumpfilter.master.advance.Encoding`) make messages from them. A message is made once, as bytes, for
-all slaves that get it.
+The dump thread plans a chunk as a list of byte ranges of a binlog file. This module reads the bytes. The encodings of a
+dump (:class:`~dumpfilter.master.advance.Encoding`) make messages from them. A message is made once, as bytes, for all
+slaves that get it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _scratch = threading.local()
 
 
 class Extent(NamedTuple):
-    """The part of a binlog file that a chunk needs."""
+    """The part of a binlog file that a chunk needs, from the first to the last needed byte."""
 
     low: int
     """The byte offset of the first needed byte."""
@@ -53,18 +53,19 @@ class Extent(NamedTuple):
 
 
 def join(one: Extent, other: Extent) -> Extent:
-    """Return the extent that covers two extents and the bytes between them."""
+    """Return the smallest extent (part of a file) that contains both extents and the bytes between them."""
     return Extent(
         min(one.low, other.low), max(one.high, other.high), one.pieces + other.pieces, one.size + other.size
     )
 
 
 def read_window(source: IndexedFile, extent: Extent, *, cached: bool = False) -> Window | None:
-    """Read the bytes that chunks need into the buffer of the present thread. Raises BinlogError.
+    """Read the bytes of ``extent`` from the file into the present thread's buffer, and return them as a window. Raises
+    BinlogError.
 
     The bytes are valid until the thread calls the function again. Return None, and read nothing, when it is cheaper to
-    read each byte range by its own system call. With ``cached`` also return None if the bytes are not in the page
-    cache.
+    read each byte range of the extent by its own system call. With ``cached`` also return None if the bytes are not in
+    the page cache.
     """
     recent = source.recent(extent.low, extent.high)
     if recent is not None:
@@ -83,7 +84,7 @@ def read_window(source: IndexedFile, extent: Extent, *, cached: bool = False) ->
 
 
 class ToldPositions(NamedTuple):
-    """The positions before and after a chunk as slaves know them: positions in one binlog file of the writer.
+    """The positions before and after a chunk as slaves know them, in one binlog file of the writer.
 
     The writer is the server that wrote the events.
     """
@@ -99,7 +100,7 @@ class ToldPositions(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class PlacedPlan(ABC):
-    """The plan of a chunk, with the open file and the positions that are needed to make messages."""
+    """The plan of a chunk, with the open file and the positions that are needed to make messages from it."""
 
     plan: ChunkPlan
     source: IndexedFile
@@ -112,7 +113,9 @@ class PlacedPlan(ABC):
 
     @property
     def told(self) -> tuple[str, int]:
-        """The writer's file and the position after the chunk, as slaves know them."""
+        """The writer's binlog file and the position after the chunk, as slaves know them. The writer is the server that
+        wrote the events.
+        """
         return self.positions.file, self.positions.end
 
     @property
@@ -122,24 +125,24 @@ class PlacedPlan(ABC):
 
     @property
     def reads_extent(self) -> bool:
-        """Whether :meth:`messages` reads no other bytes of the file than those of :attr:`extent`."""
+        """Whether :meth:`messages` reads only bytes of the file that lie in :attr:`extent`."""
         return True
 
     @property
     def extent(self) -> Extent | None:
-        """The part of the file from which messages are made. None for a chunk without events."""
+        """The part of the binlog file from which the chunk's messages are made. None for a chunk without events."""
         return extent_of(self.plan)
 
     @abstractmethod
     def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
         """Yield the chunk as messages for slaves, and set :attr:`committed_at`. Raises BinlogError.
 
-        ``chunk_size`` is the size of events above which a chunk may be split. ``window`` has bytes of the file that
-        are in memory already; None for none.
+        ``chunk_size`` is the size of events above which a chunk may be split, bytes. ``window`` has bytes of the file
+        that are in memory already; None for none.
         """
 
     def events(self, window: Window | None = None) -> memoryview:
-        """Return the bytes of the events that the plan lists, and set :attr:`committed_at`. Raises BinlogError.
+        """Return the bytes of the chunk's events, and set :attr:`committed_at`. Raises BinlogError.
 
         ``window`` has bytes of the file that are in memory already; None for none.
         """
@@ -167,7 +170,7 @@ class PlacedPlan(ABC):
 
 
 def extent_of(plan: ChunkPlan) -> Extent | None:
-    """Return the part of the file that a plan sends. None for a plan without events."""
+    """Return the part of the binlog file that the chunk of ``plan`` needs. Return None for a chunk without events."""
     if not plan.size:
         return None
     ranges = plan.ranges
@@ -179,7 +182,7 @@ def extent_of(plan: ChunkPlan) -> Extent | None:
 
 
 def _buffer(size: int) -> npt.NDArray[np.uint8]:
-    """Return the first ``size`` bytes of a buffer that belongs to the present thread."""
+    """Return the first ``size`` bytes of the present thread's buffer, which the next call in this thread reuses."""
     kept: npt.NDArray[np.uint8] | None = getattr(_scratch, "buffer", None)
     if kept is None or kept.size < size:
         kept = _scratch.buffer = np.empty(max(size, 1 << 20), np.uint8)

@@ -1,4 +1,4 @@
-"""Thread pools whose threads are all started at creation, so that work never fails because a thread cannot start."""
+"""Thread pools that start all their threads at creation. Later work cannot fail because the system refuses a thread."""
 
 from __future__ import annotations
 

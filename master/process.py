@@ -57,7 +57,9 @@ _LONGEST_LINE = 2000
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The ports of a master process, and the ``--binlog-do-db`` rules that it applies to the served binlog."""
+    """The ports of a master process, and the write rules (like ``--binlog-do-db``) that it applies to the served
+    binlog.
+    """
 
     listen: ListenAddress | None = field(default_factory=ListenAddress)
     """The address that dumpfilter slaves connect to, with the master's certificate. None: only real replicas can
@@ -77,7 +79,7 @@ class RunOptions:
 
 
 def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> None:
-    """Serve a binlog set to slaves until SIGINT or SIGTERM, and print the set and the addresses on the terminal.
+    """Serve a binlog set to slaves until SIGINT or SIGTERM. Print the set and the addresses on the terminal.
 
     Raises DumpfilterError when the set or the configuration cannot be used, when a port is taken, or when the gRPC
     server ends by itself.
@@ -158,7 +160,7 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
 
 
 def collect_seldom() -> None:
-    """Make Python's garbage collections rare, and exclude the objects that exist until the process ends.
+    """Make Python's garbage collections rare, and exclude all present objects from them.
 
     The objects of a thousand streams make each collection long, and hardly any of them is ever garbage in a cycle.
     """
@@ -168,8 +170,10 @@ def collect_seldom() -> None:
 
 
 def _state(options: MasterOptions, server: MasterServer) -> StateDirectory | None:
-    """Load the saved state of the master's last run, and begin to save the state. Return None without a state
-    directory.
+    """Load the state that the master's last run saved, and begin to save the state. Return the state directory, or None
+    without ``--state-dir``.
+
+    Raises OptionError for a directory that cannot be used.
     """
     if options.state_dir is None:
         return None
@@ -188,7 +192,8 @@ def _state(options: MasterOptions, server: MasterServer) -> StateDirectory | Non
 
 
 def _announce(terminal: Console, line: str, event: str, **fields: object) -> None:
-    """Tell the operator what the process does: as a plain line on a terminal, or as a log line in JSON.
+    """Report what the process does: ``line`` as plain text on a terminal, or ``event`` with ``fields`` as a log line in
+    JSON.
 
     Both have the level info.
     """
@@ -201,7 +206,7 @@ def _announce(terminal: Console, line: str, event: str, **fields: object) -> Non
 def _announce_set(
     store: BinlogStore, listen: ListenAddress | None, port: int, announce: Callable[..., None]
 ) -> None:
-    """Tell the operator which files the master serves, and where slaves connect."""
+    """Report which binlog files the master serves, and where slaves connect. ``announce`` writes the line."""
     names, version = store.binlogs.names, store.format_description.server_version
     line = f"serving {names[0]} to {names[-1]} ({len(names)} files, {version})"
     at = {} if listen is None else {"host": listen.host, "port": port}
@@ -211,9 +216,8 @@ def _announce_set(
 
 
 def _drain(server: MasterServer, seconds: float, signals: _Signals) -> None:
-    """Drain all slaves, each at its next transaction boundary, unless another signal demands an immediate end.
-
-    The drain lasts at most ``seconds``.
+    """Let each running dump end at its next transaction boundary, for at most ``seconds``. Another signal ends the wait
+    at once.
     """
     if signals.stop_at_once:
         return
@@ -223,8 +227,8 @@ def _drain(server: MasterServer, seconds: float, signals: _Signals) -> None:
 
 
 def _reload(reload: Reload) -> None:
-    """Read the configuration file again because of SIGHUP, and write the result to the audit log. Without a file do
-    nothing.
+    """Read the configuration file again because of SIGHUP, and write the result to the audit log. Without a
+    configuration file do nothing.
     """
     if reload.load is None:
         return
@@ -237,10 +241,10 @@ def _reload(reload: Reload) -> None:
 
 
 class _Signals:
-    """The signals that the process has received: SIGINT and SIGTERM end it, SIGHUP makes it read its configuration
-    again.
+    """The signals that the process has received. SIGINT and SIGTERM end the process, and SIGHUP makes it read its
+    configuration again.
 
-    SIGTERM lets the slaves finish their transactions first. SIGINT, or a second signal, does not.
+    After SIGTERM the slaves may first finish their transactions. After SIGINT, or a second signal, they may not.
     """
 
     def __init__(self) -> None:
@@ -265,11 +269,13 @@ class _Signals:
 
     @property
     def stop_at_once(self) -> bool:
-        """Whether the process must end without a drain: after SIGINT, or after a second signal."""
+        """Whether the process must end without a drain (a wait for the slaves' transaction boundaries): after SIGINT,
+        or after a second signal.
+        """
         return bool(self._ends) and self._ends != [signal.SIGTERM]
 
     def take_hangup(self) -> bool:
-        """Tell whether SIGHUP has come since the last call."""
+        """Return whether SIGHUP has come since the last call."""
         hangup, self._hangup = self._hangup, False
         return hangup
 
@@ -286,9 +292,9 @@ def _allow_open_files() -> None:
 
 
 class _SqlPorts:
-    """The SQL console and the replication port, which share the list of connections and the statements.
+    """The SQL console and the replication port, which share the list of connections and the executor of statements.
 
-    Raises OptionError for a console whose users, roles or certificate cannot be used.
+    The constructor raises OptionError for a console whose users, roles or certificate cannot be used.
     """
 
     def __init__(self, run: RunOptions, config: MasterConfig) -> None:
@@ -304,7 +310,9 @@ class _SqlPorts:
     def open(
         self, stack: ExitStack, server: MasterServer, reload: Reload, state: StateDirectory | None
     ) -> dict[str, tuple[str, int]]:
-        """Open the ports until ``stack`` is closed. Return the host and the port number of each one, by its name."""
+        """Open the ports, and let ``stack`` close them. Return the host and the port number of each, by its name
+        (``console``, ``replicas``).
+        """
         console, replicas = self._run.console, self._run.replicas
         if console is None and replicas is None:
             return {}
@@ -374,7 +382,7 @@ class _SqlPorts:
 
 
 def _descriptions(write_filter: ReplicationFilter, config: MasterConfig) -> Iterator[str]:
-    """Yield lines for the terminal about the rules and imposed filters that the master uses."""
+    """Yield lines for the terminal about the write rules and the imposed filters in force."""
     if write_filter.is_on:
         yield "as though written with " + " ".join(map(str, write_filter.rules))
     for imposed in config.imposed:

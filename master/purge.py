@@ -1,4 +1,4 @@
-"""PURGE BINARY LOGS: remove the oldest files of a set from its index file, then delete them."""
+"""The statement PURGE BINARY LOGS: the oldest files of a set are removed from its index file, and then deleted."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def purge(
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """Raise SqlError 1377 in place of an error of the operating system or of the binlog set."""
+    """Raise SqlError 1377 when the ``with`` block raises an error of the operating system or of the binlog set."""
     try:
         yield
     except (OSError, OutputError, BinlogError) as error:
@@ -88,7 +88,7 @@ def _failures() -> Iterator[None]:
 
 
 def _wanted(binlogs: BinlogSet, to: str | None, before: datetime | None) -> tuple[list[str], list[Note]]:
-    """Return the files that a PURGE BINARY LOGS statement asks to delete, oldest first, and its warnings.
+    """Return the files that a PURGE BINARY LOGS statement asks to delete, oldest first, and the statement's warnings.
 
     ``to`` is the file of PURGE BINARY LOGS TO, and ``before`` the time of PURGE BINARY LOGS BEFORE.
     """
@@ -108,10 +108,11 @@ def _wanted(binlogs: BinlogSet, to: str | None, before: datetime | None) -> tupl
 
 
 def _check_unused(binlogs: BinlogSet) -> list[Note]:
-    """Check that no server is writing the binlog set, and return the warnings. Raises SqlError 1375 otherwise.
+    """Check that no server is writing the binlog set, and return warnings. Raises SqlError 1375 if a process is writing
+    it.
 
     A file's header may be marked as in use although no visible process writes the file. Such a file was copied from a
-    running server, or its server crashed. A warning tells about the mark.
+    running server, or its server crashed. Then the warning says so.
     """
     newest = binlogs.names[-1]
     with binlogs.file(newest) as file:
@@ -131,8 +132,8 @@ def _check_inside(index: Path, paths: Iterable[Path]) -> None:
     """Check that a purge deletes only binlog files in the index file's directory or below it. Raises SqlError 1375.
 
     An index file may name files anywhere, and dumps read these files. But the operator of the master has named only the
-    index file, so a purge deletes nothing in another directory. Symbolic links in a file's directory are followed
-    before the comparison. A symbolic link in place of a binlog file is deleted itself, and the file that the link names
+    index file, so that a purge deletes nothing in another directory. Symbolic links in a file's directory are followed
+    before the comparison. If the binlog file itself is a symbolic link, the purge deletes the link, and its target
     stays.
     """
     if index.is_symlink():

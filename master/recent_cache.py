@@ -51,11 +51,13 @@ class RecentCache(Generic[K, V]):
             return found[0]
 
     def peek(self, key: K) -> V | None:
-        """Return the value of a key, or None. The look-up does not count, and does not make the entry recently used."""
+        """Return the value of a key, or None. The look-up counts neither as hit nor as miss, and does not delay the
+        entry's eviction.
+        """
         return self._entries.get(key, (None, 0))[0]
 
     def add(self, key: K, value: V) -> None:
-        """Add an entry, or replace the value of a key."""
+        """Add an entry, or replace the value of a key. Evict the least recently used entries above the limit."""
         size = self._size_of(value)
         with self._lock:
             self.size -= self._entries.pop(key, (None, 0))[1]
@@ -67,7 +69,7 @@ class RecentCache(Generic[K, V]):
                 self.size -= self._entries.popitem(last=False)[1][1]
 
     def remove(self, *keys: K) -> None:
-        """Remove the entries of these keys, as far as the cache has them."""
+        """Remove the entries of these keys. Keys that the cache does not have are ignored."""
         with self._lock:
             for key in keys:
                 self.size -= self._entries.pop(key, (None, 0))[1]
@@ -80,6 +82,6 @@ class RecentCache(Generic[K, V]):
         self.remove(*gone)
 
     def state(self) -> CacheState:
-        """Return the cache's size, and the numbers of hits and misses."""
+        """Return the cache's number of entries, size and limit, and the numbers of hits and misses."""
         with self._lock:
             return CacheState(len(self._entries), self.hits, self.misses, self.size, self.limit)

@@ -1,4 +1,6 @@
-"""The master's registered slaves: the filter of each slave, its running dump, and its counts of events and bytes."""
+"""The register of a master's slaves. It has each slave's filter, its running binlog dump, and its counts of events and
+bytes that were sent and dropped.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ _WAIT_OR_UNREGISTER = (
 
 
 def _nobody() -> None:
-    """Do nothing. It is the default for waking the running dump of a slave without one."""
+    """Do nothing. A slave without a running dump has this function as its ``notify``."""
 
 
 class NotRegistered(DumpfilterError):
@@ -83,7 +85,7 @@ class FilterChange:
 
     @cached_property
     def weight(self) -> int:
-        """The approximate memory that the filter takes, bytes."""
+        """The approximate memory of the filter's rules and lists of ids, bytes."""
         rules = self.flags.filter.rules
         text = sum(len(rule.value) for rule in rules)
         ids = 0
@@ -135,31 +137,34 @@ class RegisteredSlave:
 
     @property
     def counts(self) -> Counts:
-        """The counts of the slave over all its registrations."""
+        """The numbers of events, bytes and transactions that the master has read, sent and dropped for the slave, over
+        all its registrations.
+        """
         return self.record.counts
 
     @property
     def owned_key(self) -> tuple[str, str, str, bytes]:
-        """The key (user, channel, UUID, owner) of a registration. A second registration with an equal key replaces
+        """The key (user, channel, UUID, digest of the slave's secret). A later registration with an equal key replaces
         this one.
         """
         return *self.uuid_key, self.owner
 
     @property
     def uuid_key(self) -> tuple[str, str, str]:
-        """The key (user, channel, UUID) under which at most one slave dumps."""
+        """The key (user, channel, UUID). At most one of the slaves with an equal key can have a running dump."""
         return self.peer.user, self.peer.channel, self.peer.uuid
 
     @property
     def server_id_key(self) -> tuple[str, str, int]:
-        """The key (user, channel, server id) under which at most one slave dumps."""
+        """The key (user, channel, server id). At most one of the slaves with an equal key can have a running dump."""
         return self.peer.user, self.peer.channel, self.peer.server_id
 
     @property
     def place(self) -> tuple[str, int] | None:
-        """The binlog file and position that the slave's dumps have reached.
+        """The binlog file and position (bytes) that the slave's dumps have reached.
 
-        Before the first dump of this registration it is :attr:`other_filter_until`, which may be None.
+        Before the first dump of this registration it is :attr:`other_filter_until`: the position before which another
+        filter may have selected the slave's events. That value may be None.
         """
         return (self.file, self.position) if self.file else self.other_filter_until
 
@@ -174,24 +179,28 @@ class RegisteredSlave:
 
     @property
     def filter(self) -> ReplicationFilter:
-        """The filter that the slave sent, without imposed filters and without the master's ``--binlog-do-db`` rules."""
+        """The filter that the slave sent. It includes neither the filters that the master's operator imposes nor the
+        master's ``--binlog-do-db`` rules.
+        """
         return self.flags.filter
 
     @property
     def weight(self) -> int:
-        """The approximate memory that the slave's registration takes, bytes."""
+        """The approximate memory of the slave's registration, including the filter, bytes."""
         return _SLAVE_WEIGHT + self.change.weight
 
 
 class _Weights(OrderedDict[str, int]):
-    """The memory of the filters of some slaves by the slave's id, bytes. The slave that was added or changed last
-    comes last.
+    """A map from slave ids to the memory of each slave's filter, bytes. The slave that was added or changed last comes
+    last. ``total`` is the sum.
     """
 
     total = 0
 
     def weigh(self, slave_id: str, weight: int) -> None:
-        """Set the memory of a slave's filter, and move the slave to the end. A weight of 0 removes the slave."""
+        """Set the memory of a slave's filter to ``weight`` bytes, and move the slave to the end. With ``weight`` 0
+        remove the slave.
+        """
         self.total += weight - self.pop(slave_id, 0)
         if weight:
             self[slave_id] = weight
@@ -260,6 +269,8 @@ class Register:
 
         A slave that registers again, with the same user, UUID, channel and secret, replaces its old registration and
         ends its old dump. ``origin`` says from which servers and domains the slave wants transactions; None: from all.
+        ``password`` is the user's stored password; None if the master has no users. ``secret`` is the slave's
+        registration secret; empty for none.
 
         Raises AlreadyRegistered when the UUID or the server id is in use by another slave that is dumping.
         """
@@ -310,8 +321,8 @@ class Register:
             )
 
     def _become_idle(self, slave: RegisteredSlave) -> None:
-        """Record that the slave has no running dump from now on. Remove the longest idle slaves if there are too
-        many.
+        """Record that the slave has no running dump. While the idle slaves exceed the limit on their number or memory,
+        remove the slave that has been idle the longest.
         """
         self._idle.weigh(slave.slave_id, slave.weight)
         # The last slave has just registered or ended its dump. The register must not forget that slave.
@@ -321,9 +332,10 @@ class Register:
             self._forget(self._slaves[next(iter(self._idle))])
 
     def _forget(self, slave: RegisteredSlave) -> None:
-        """Remove a slave and end its dump.
+        """Remove a slave from the register and end its dump. The caller holds the lock.
 
-        The dump may check at once, in another thread, whether the slave is still registered. So it is notified last.
+        The dump is notified last, because it may check at once, in another thread, whether the slave is still
+        registered.
         """
         del self._slaves[slave.slave_id]
         self._owned.pop(slave.owned_key, None)
@@ -420,10 +432,11 @@ class Register:
                 slave.notify()
 
     def _flags(self, rule_filter: ReplicationFilter, imposed: tuple[ImposedFilter, ...]) -> TableFlags:
-        """Return the decisions of a slave's filter, of the filters imposed on it and of the master's write rules
-        together.
+        """Return the verdicts (send or drop) about tables and statements by a slave's filter, the filters imposed on
+        it, and the master's write rules together.
 
-        Slaves with equal filters share the object, and thus their chunks.
+        Slaves with equal filters get one shared object. Only slaves with the same object can share the messages of
+        their dumps.
         """
         key = (
             _definition(rule_filter),
@@ -501,7 +514,9 @@ class Register:
         slave.record = self.counters.add(slave.record, file, position, counts)
 
     def finish(self, slave: RegisteredSlave) -> None:
-        """Record that a slave got everything that it asked for, so that it is not expected back."""
+        """Record that a slave asked for the binlog up to its end, and got it. The slave does not count as missing after
+        it disconnects.
+        """
         self.counters.finish(lambda record: record is slave.record)
 
     def all(self) -> list[RegisteredSlave]:
@@ -516,7 +531,9 @@ class Register:
 
 
 def _definition(rule_filter: ReplicationFilter) -> Hashable:
-    """Return a value that is equal for filters that decide everything alike."""
+    """Return a key of a filter: its class, its name comparison and its rules. Filters with equal keys give the same
+    verdicts.
+    """
     return type(rule_filter), rule_filter.names, rule_filter.rules
 
 

@@ -1,4 +1,4 @@
-"""The reloading of the master's configuration file, at SIGHUP and at the statement FLUSH PRIVILEGES."""
+"""The reloading of the master's configuration file, after SIGHUP or the statement FLUSH PRIVILEGES."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Reload:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> None:
-        """Read the configuration file, and use its users and imposed filters from now on, also in running dumps.
+        """Read the configuration file, and put its users and filters into force, also in running dumps.
 
-        The master keeps its present configuration if the file cannot be used. Raises OptionError then, and when the
-        master has no configuration file.
+        If the file cannot be used, the master keeps its present configuration, and the method raises OptionError. It
+        also raises OptionError when the master has no configuration file.
         """
         if self.load is None:
             raise OptionError("there is nothing to read again: the master was started without --config")

@@ -28,7 +28,7 @@ _MOST_STAND_INS = 32_768
 
 @dataclass(eq=False, slots=True)
 class ReplicaPlan(PlacedPlan):
-    """The plan of a chunk, or a part of it, from which events for real replicas are made."""
+    """The plan of a chunk, or of a part of a chunk, that makes messages for real replicas: plain binlog events."""
 
     dropped: Dropped = NOTHING_DROPPED
     """The dropped transactions for which the replica gets stand-ins (empty transactions with their GTIDs)."""
@@ -41,10 +41,11 @@ class ReplicaPlan(PlacedPlan):
 
     @property
     def counts(self) -> Counts:
-        """The chunk's counts, including the bytes of the stand-ins.
+        """The chunk's counts of events, bytes and transactions, including the bytes of stand-ins (empty transactions
+        for dropped ones).
 
-        The plan itself does not have these bytes, because a dumpfilter slave at the same position may share the plan.
-        Only the last part has the counts of the plan's events.
+        The counts of the events belong to the last part of a chunk; earlier parts count only their stand-ins. A
+        dumpfilter slave may share the chunk's plan, so the bytes of stand-ins are not stored there.
         """
         counts = self.plan.counts if self.stop is None else Counts()
         return replace(counts, bytes_gtid=self.bytes_gtid) if self.bytes_gtid else counts
@@ -55,7 +56,9 @@ class ReplicaPlan(PlacedPlan):
 
     @property
     def extent(self) -> Extent | None:
-        """The bytes of the file from which messages are made: the events, and the Gtid events of the stand-ins."""
+        """The part of the binlog file from which messages are made: the events, and the Gtid events for stand-ins
+        (empty transactions). None without any.
+        """
         own, dropped = extent_of(self.plan), self.dropped
         if not len(dropped.place) or self._family == "mariadb" or not self.reads_extent:
             return own
@@ -68,7 +71,12 @@ class ReplicaPlan(PlacedPlan):
         return self.source.file.format_description.family
 
     def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
-        """Yield the chunk's events as one message, which is empty if the chunk has neither events nor stand-ins."""
+        """Yield one message with the chunk's events. It is empty if the chunk has neither events nor stand-ins (empty
+        transactions for dropped ones).
+
+        ``chunk_size`` is not used. ``window`` has bytes of the file that are in memory already; None for none. Raises
+        BinlogError.
+        """
         source, dropped, extent = self.source, self.dropped, self.extent
         if window is None and len(dropped.place) and extent is not None:
             # The events and the Gtid events of the stand-ins are read together, where they are near one another.
@@ -88,9 +96,11 @@ class ReplicaPlan(PlacedPlan):
         yield bytes(out)
 
     def parts(self, resume: int) -> Iterator[ReplicaPlan]:
-        """Split the plan into parts with at most ``_MOST_STAND_INS`` stand-ins each, and yield them.
+        """Split the plan, and yield parts with at most ``_MOST_STAND_INS`` stand-ins (empty transactions for dropped
+        ones) each.
 
-        ``resume`` is the last transaction boundary at or before the plan, at which a dump can begin again.
+        ``resume`` is the last transaction boundary at or before the plan, a byte offset at which a dump can begin
+        again.
         """
         pages = list(self.dropped.pages(_MOST_STAND_INS))
         begin = 0
@@ -105,17 +115,18 @@ class ReplicaPlan(PlacedPlan):
 
 
 def _as_bytes(events: bytes | memoryview) -> bytes:
-    """Return events as bytes, without a copy if they were read as one piece."""
+    """Return ``events`` as bytes. The bytes are not copied if ``events`` covers a whole bytes object."""
     whole = events.obj if isinstance(events, memoryview) else events
     return whole if isinstance(whole, bytes) and len(whole) == len(events) else bytes(events)
 
 
 @dataclass(frozen=True)
 class ReplicaEncoding(Encoding):
-    """The encoding of dumps for real replicas: plain events, with stand-ins for dropped transactions.
+    """The encoding of dumps for real replicas: plain events, with stand-ins (empty transactions) for dropped
+    transactions.
 
-    The artificial Rotate event of the next file says that a file has ended. The connection itself writes heartbeats
-    and the packet at the end of a dump, because it knows the replica's position.
+    The end of a file is told by the artificial Rotate event of the next file. The replica's connection itself writes
+    heartbeats and the packet at the end of a dump, because it knows the replica's position.
     """
 
     by_gtid: bool
@@ -130,7 +141,11 @@ class ReplicaEncoding(Encoding):
     """
 
     def pieces(self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan]) -> list[PlacedPlan]:
-        """Return the plans of one segment with the stand-ins for the transactions that each plan drops."""
+        """Return one plan for each of ``plans``, with stand-ins (empty transactions) for the transactions that the plan
+        drops.
+
+        In a relay log a plan with very many stand-ins is split into several.
+        """
         source, resume = place.source, place.thread.resume
         pieces: list[PlacedPlan] = []
         for plan, told in zip(plans, place.positions(segment, plans), strict=True):

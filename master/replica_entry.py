@@ -1,7 +1,8 @@
-"""The tables ``[[replica]]`` of the master's configuration: which filter a real MySQL or MariaDB replica gets.
+"""The tables ``[[replica]]`` of the master's configuration. Each says which filter some real MySQL or MariaDB replicas
+get.
 
-A real replica cannot send its filter to a source. Its user, proved by a password, says which filter the master holds
-for it. Channel, server id and network refine the choice. The first table that fits is used.
+A real replica cannot send its filter to a source. Its user, proved by a password, says which filter the master has for
+the replica. Conditions on channel, server id and network refine the choice. The first table that matches is used.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class OnDrift(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Drift:
-    """A warning that a replica's own filter is wider than its filter on the master, or cannot be compared with it."""
+    """A warning about a replica whose own filter is wider than its filter on the master, or cannot be compared."""
 
     peer: Peer
     text: str
@@ -76,7 +77,7 @@ class Drift:
 
 
 class ConnectBack(Model):
-    """The table ``connect``: how the master connects to a replica to read the replica's own filter."""
+    """The table ``connect`` of a ``[[replica]]``: how the master logs in to a replica and reads its own filter."""
 
     user: _User
     password_file: Path | None = None
@@ -126,7 +127,8 @@ class ConnectBack(Model):
 
 
 class ReplicaEntry(FilterTable):
-    """One table ``[[replica]]``: the filter for a user's replicas, and the conditions that select these replicas.
+    """One table ``[[replica]]`` of the configuration: a filter, and the conditions that select the replicas of a user
+    that get it.
 
     A condition that is not set is met by every replica of the user.
     """
@@ -147,12 +149,12 @@ class ReplicaEntry(FilterTable):
 
     @property
     def key(self) -> str:
-        """The name of the table in the configuration, such as ``replica[2]``."""
+        """The name of the table in the configuration file, such as ``replica[2]``."""
         return self._key
 
     @property
     def stored(self) -> ConsolePassword:
-        """The stored password of the user. One of the user's tables gives it."""
+        """The stored password of the table's user. It is given in this table or in another table of the user."""
         return self._stored
 
     @cached_property
@@ -161,7 +163,9 @@ class ReplicaEntry(FilterTable):
         return None if self.rules is None else self.filter_of(self.rules)
 
     def with_rules(self, rules: Iterable[str]) -> ReplicaEntry:
-        """Return a copy of the table with other rules, which an operator gave on the console. Raises OptionError."""
+        """Return a copy of the table with other rules, which an operator gave on the console. Raises OptionError for a
+        rule that is not valid.
+        """
         changed = self.model_copy(update={"rules": tuple(rules)})
         # The copy has the cached filter of the old rules.
         changed.__dict__.pop("filter", None)
@@ -174,7 +178,7 @@ class ReplicaEntry(FilterTable):
         return Who(frozenset([self.user]), self.channel, self.server_ids, self.networks)
 
     def may_share(self, other: ReplicaEntry) -> bool:
-        """Tell whether a replica could meet the conditions of both tables, by user and server id."""
+        """Tell whether the conditions on user and server id of both tables can select the same replica."""
         apart = self.server_ids and other.server_ids and self.server_ids.isdisjoint(other.server_ids)
         return self.user == other.user and not apart
 
@@ -205,7 +209,7 @@ class ReplicaEntry(FilterTable):
         return self
 
     def _faults(self) -> Iterable[tuple[str, str]]:
-        """Yield each key that contradicts other keys, with a text that says why and what to do."""
+        """Yield each key of the table that contradicts other keys, with a text that says why and what to do."""
         if self.adopt:
             if self.rules is not None:
                 yield (
@@ -242,7 +246,9 @@ class ReplicaEntry(FilterTable):
 
 
 def console_password(password: str | None, hashes: Hashes) -> ConsolePassword:
-    """Return the stored form of a plain-text password, or of hashes. Raises an error about ``password_hash``."""
+    """Return the stored form of a plain-text password, or of password hashes if ``password`` is None. Raises a
+    validation error about ``password_hash``.
+    """
     if password is not None:
         return ConsolePassword.plain(password)
     try:
@@ -252,7 +258,7 @@ def console_password(password: str | None, hashes: Hashes) -> ConsolePassword:
 
 
 def first_fitting(entries: Iterable[ReplicaEntry], peer: Peer) -> ReplicaEntry | None:
-    """Return the first table whose conditions a replica meets, or None if it meets those of no table.
+    """Return the first table whose conditions the replica ``peer`` meets, or None if there is none.
 
     A replica with an unknown address meets no condition on networks.
     """
@@ -260,10 +266,10 @@ def first_fitting(entries: Iterable[ReplicaEntry], peer: Peer) -> ReplicaEntry |
 
 
 def complete(entries: Sequence[ReplicaEntry]) -> None:
-    """Give each table its key, and the password that another table of its user has.
+    """Set each table's key. Copy a user's password to the tables of the user that have none.
 
-    Raises a validation error for a user without a password or with two, and for a table that no replica can match
-    because an earlier one does.
+    Raises a validation error for a user without a password or with two different ones. Also raises it for a table that
+    no replica can match, because every such replica matches an earlier table.
     """
     passwords: dict[str, ConsolePassword] = {}
     for number, entry in enumerate(entries):

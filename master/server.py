@@ -1,4 +1,4 @@
-"""The master's gRPC server, to which slaves connect. It also offers gRPC's health checks."""
+"""The master's gRPC server, to which slaves connect. The server also offers gRPC's health checks."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class ServerDied(DumpfilterError):
 class MasterServer:
     """The gRPC server that serves one binlog set to slaves.
 
-    With port 0 in ``listen`` the system chooses a free port, which :attr:`port` holds. With None for ``listen`` slaves
-    cannot connect, :attr:`port` is 0, and only the port for real replicas serves the set. ``write_filter`` has rules
-    like ``--binlog-do-db`` that apply to all slaves. ``source`` is the running server that the master follows; None
-    for none. Raises Exposed when other machines could connect without TLS or without a login.
+    With port 0 in ``listen`` the system chooses a free port, which :attr:`port` holds. With None for ``listen`` no
+    dumpfilter slave can connect, and :attr:`port` is 0; only the port for real replicas serves the set.
+    ``write_filter`` has rules like ``--binlog-do-db`` that apply to all slaves. ``source`` is the running server that
+    the master follows; None for none. Raises Exposed when other machines could connect without TLS or without a login.
 
     All calls run in one asyncio loop, which has its own thread. The methods of this class must be called from other
     threads.
@@ -105,8 +105,8 @@ class MasterServer:
             raise
 
     def wait(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
-        """Run a coroutine in the server's asyncio loop, and return its result. Raises TimeoutError after ``seconds``;
-        None: no timeout.
+        """Run a coroutine in the server's asyncio loop, wait for it, and return its result. Raises TimeoutError after
+        ``seconds``; None: no timeout.
         """
         return self.loop.wait(work, seconds)
 
@@ -132,7 +132,7 @@ class MasterServer:
         return 0 if listen is None else self._port.open(listen)
 
     def start(self) -> None:
-        """Begin to accept connections, and report the service as healthy."""
+        """Begin to accept connections, and report the health of the service to clients that watch it."""
         self.wait(self._start())
 
     async def _start(self) -> None:
@@ -165,7 +165,7 @@ class MasterServer:
             slave.notify()
 
     def _tell_drained(self) -> None:
-        """Report to the health service whether all slaves are drained."""
+        """Report to the health service whether the operator has drained all slaves (sent them away)."""
         drained = self.service.drains.is_all
         with contextlib.suppress(RuntimeError):
             # After the end of the loop nobody asks for the health.
@@ -174,7 +174,7 @@ class MasterServer:
             )
 
     def drain(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> int:
-        """Drain all slaves, each at its next transaction boundary, and wait until their dumps have ended.
+        """Send all slaves away, each at its next transaction boundary, and wait until their dumps have ended.
 
         The wait ends after ``seconds``, or as soon as ``interrupted`` returns true. Return the number of dumps that
         still run. :meth:`stop` ends these inside a transaction.

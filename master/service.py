@@ -1,4 +1,4 @@
-"""The gRPC service that slaves call: registration, change of filter, binlog dump, and status."""
+"""The gRPC service that slaves call: registration, binlog dump, reports that the slave is alive, and status."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ log = structlog.get_logger("dumpfilter.master")
 class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # generated, untyped
     """The master's implementation of the gRPC service that ``dumpfilter.proto`` defines.
 
-    The methods are coroutines of one asyncio loop. Work that may wait for the disk or take long runs through
-    ``reader`` in another thread. The methods raise errors of dumpfilter, which the gate
-    (:mod:`dumpfilter.master.gate`) turns into gRPC's status codes. ``reader`` is None for an edge (a slave that serves
-    its relay log), until a slave or replica connects.
+    The methods are coroutines of one asyncio loop. Work that may wait for the disk or take long runs in other threads,
+    through ``reader``. The methods raise DumpfilterError, which the interceptor of :mod:`dumpfilter.master.gate` turns
+    into gRPC status codes. On an edge (a slave that serves its relay log) ``reader`` is None until a slave or replica
+    connects.
 
     ``write_filter`` has rules like ``--binlog-do-db``. With it every slave sees the binlog as if a server with these
     rules had written it.
@@ -93,13 +93,17 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     @property
     def reader(self) -> SharedReader:
-        """The object through which all dumps read the binlog. Raises BinlogUnreadable while there is no binlog."""
+        """The object through which all dumps read the binlog. The subclass for an edge (a slave that serves its relay
+        log) raises BinlogUnreadable while there is no binlog.
+        """
         assert self._reader is not None
         return self._reader
 
     @property
     def store(self) -> BinlogStore:
-        """The binlog set that is served. Raises BinlogUnreadable while there is none."""
+        """The binlog set that is served, with its cached scans. The subclass for an edge (a slave that serves its relay
+        log) raises BinlogUnreadable while there is none.
+        """
         return self.reader.store
 
     def end_dumps(self) -> None:
@@ -110,7 +114,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             slave.notify()
 
     async def Register(self, request: pb.RegisterRequest, context: Context) -> pb.RegisterResponse:
-        """Register a slave with its filter, and return its id, the imposed filters and facts about the server."""
+        """Register a slave with its filter. Return the slave's id, the filters imposed on it, warnings about its
+        filter, and facts about the server that wrote the binlog.
+
+        Raises DumpfilterError, such as AccessDenied, OptionError or AlreadyRegistered.
+        """
         peer = context.peer()
         details = {"server_id": request.server_id, "rules": len(request.filter.rules)}
         with self._logging_refusal("Register", "registration refused", request.user, peer, **details):
@@ -144,10 +152,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     def _logging_refusal(
         self, what: str, event: str, account: str, peer: str, **details: int
     ) -> Iterator[None]:
-        """Log the error that the ``with`` block raises: in the audit log as the call ``what``, and in the ordinary log
-        as ``event``.
+        """Log a DumpfilterError that the ``with`` block raises, and raise it again.
 
-        An empty ``what`` or ``event`` leaves that log out. Lines are suppressed when a stranger causes many.
+        The audit log gets the error as the result of the call ``what``, and the ordinary log as the event ``event``. An
+        empty ``what`` or ``event`` leaves that log out. Lines are suppressed when a stranger causes many.
         """
         try:
             yield
@@ -196,8 +204,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     @contextlib.contextmanager
     def _noting_refusal(self, peer: Peer) -> Iterator[None]:
-        """Record the error that the ``with`` block raises, if slaves stop at it, so that the master's status shows
-        it.
+        """Record an error that the ``with`` block raises, if slaves stop at it, and raise the error again. The master's
+        status then shows the slave as refused.
         """
         try:
             yield
@@ -207,14 +215,16 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             raise
 
     def _wake_drained(self) -> None:
-        """Wake the dumps of drained slaves, so that they end even while they wait for new events."""
+        """Wake the dumps of drained slaves (slaves that the operator sends away), so that they end even while they wait
+        for new events.
+        """
         for slave in self.register.all():
             if self.drains.of(slave.peer) is not None:
                 slave.notify()
 
     def check_reconfigurable(self, config: MasterConfig) -> None:
-        """Raise OptionError for a configuration without users, if the running master has users. Every slave could
-        connect then.
+        """Raise OptionError if ``config`` has no users, but the running master has. Without users every slave could
+        connect.
         """
         if self.config.users and not config.users:
             raise OptionError(
@@ -222,12 +232,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             )
 
     def reconfigure(self, config: MasterConfig) -> int:
-        """Use the users and imposed filters of another configuration.
+        """Put the users and the imposed filters of ``config`` into force. Return the number of registrations that have
+        ended.
 
         Dumps of slaves whose user is gone or has another password end with UNAUTHENTICATED. Dumps of slaves on which
         other filters are imposed now end with NOT_FOUND. These slaves register again, receive the filters, and resume
-        at the transaction boundary up to which they have received everything. Return the number of registrations that
-        have ended.
+        at their last complete transaction.
         """
         with self._reconfiguring:
             self.access.change(config.users)
@@ -246,8 +256,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return len(ended)
 
     def _no_longer_valid(self, slave: RegisteredSlave) -> DumpfilterError | None:
-        """Return the error with which a registration must end after a change of the configuration, or None if it may
-        stay.
+        """Return the error with which a slave's registration must end under the present configuration. Return None if
+        the registration may stay.
         """
         config = self.config
         # The replication port itself ends the connections of real replicas whose accounts have changed.
@@ -265,7 +275,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return None
 
     async def Unregister(self, request: pb.UnregisterRequest, context: Context) -> pb.UnregisterResponse:
-        """Forget a slave and end its dump."""
+        """Remove the slave with the request's id from the register, and end its dump. Raises NotRegistered for an
+        unknown id.
+        """
         peer = context.peer()
         with self._logging_refusal("Unregister", "", "", peer):
             slave = await self.reader.serve(lambda: self.register.remove(request.slave_id))
@@ -273,7 +285,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return pb.UnregisterResponse()
 
     async def Dump(self, request: pb.DumpRequest, context: Context) -> AsyncIterator[bytes]:
-        """Stream the filtered binlog to a slave in chunks, from the position or GTID set that the slave sent."""
+        """Stream the filtered binlog to a slave in chunks (serialized messages), from the position or GTID set that the
+        slave sent.
+
+        Raises DumpfilterError, such as NotRegistered, PositionError or Drained. Ends with the status ABORTED when a
+        newer dump of the slave has begun, and with UNAVAILABLE when the master shuts down.
+        """
         slave = await self.reader.serve(lambda: self.register.get(request.slave_id))
         with self._noting_refusal(replace(slave.peer, endpoint=context.peer())):
             dump = await self._begin_dump(request, slave)
@@ -302,23 +319,26 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             )
 
     async def Alive(self, request: pb.AliveRequest, context: Context) -> pb.AliveResponse:
-        """Answer a slave that reports to be alive, and store the rate of its connection. The gate has restarted its
-        timeout.
+        """Answer a slave that reports to be alive, and store the rate of its connection. The gRPC interceptor (the
+        gate) has restarted the slave's timeout before. Raises NotRegistered.
         """
         self.register.get(request.slave_id).line_rate = request.line_rate
         return pb.AliveResponse()
 
     async def ListSlaves(self, request: pb.ListSlavesRequest, context: Context) -> pb.ListSlavesResponse:
-        """Return the registered slaves that the client may see, like SHOW REPLICAS."""
+        """Return the registered slaves that the client may see, with the facts of SHOW REPLICAS and more. Raises
+        AccessDenied.
+        """
         slaves = await self._answer_about(request, context)
         return pb.ListSlavesResponse(
             slaves=[slave_to_proto(one) for one in slaves if one.registered is not None]
         )
 
     async def Status(self, request: pb.StatusRequest, context: Context) -> pb.StatusResponse:
-        """Return the master's binlog files, and the slaves that the client may see.
+        """Return the master's binlog files, and the slaves that the client may see. Raises AccessDenied.
 
-        A client with a user also gets the rules of the binlog, and how much of the binlog has been scanned.
+        A client that logs in as a user also gets the write rules of the binlog, and how much of the binlog has been
+        scanned.
         """
         slaves = await self._answer_about(request, context)
         return await self.reader.serve(lambda: self._status(slaves, request))
@@ -326,7 +346,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     async def _answer_about(
         self, request: pb.ListSlavesRequest | pb.StatusRequest, context: Context
     ) -> list[KnownSlave]:
-        """Return the slaves that a client may see. Raises the errors of :meth:`_known_to`, and logs them."""
+        """Return the slaves that a client may see. Raises AccessDenied for a stranger, and TryLater for a client that
+        must wait; both are logged.
+        """
         peer = context.peer()
         with self._logging_refusal("", "status refused", "", peer):
             return await self.reader.serve(lambda: self._known_to(request, peer))
@@ -335,7 +357,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """Return the slaves that a client may see: the slave with the request's id, or all slaves of the request's
         user.
 
-        Raises AccessDenied for a stranger, and TryLater for a client that must wait after wrong passwords.
+        Raises AccessDenied for an unknown id, a wrong password, or a master without users. Raises TryLater for a client
+        that must wait after wrong passwords.
         """
         if request.slave_id:
             try:
@@ -350,7 +373,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return self.known_slaves.of_user(request.user)
 
     def _status(self, slaves: list[KnownSlave], request: pb.StatusRequest) -> pb.StatusResponse:
-        """Return the answer to a Status request. ``slaves`` are those that the client may see."""
+        """Return the answer to a Status request. ``slaves`` are the slaves that the client may see. Reads the binlog's
+        index file again.
+        """
         whole = not request.slave_id
         self.store.refresh()
         names = self.store.binlogs.names

@@ -1,13 +1,13 @@
 """The reading of one binlog set for many dumps at once.
 
-Dumps are coroutines of one asyncio loop. Scanning, deciding and reading take place in a few threads. A dump asks for
-the next step (the next chunks) from its place (its position and everything that decides the next chunks). Dumps with
-equal places share one step, and the messages of the step's chunks are made once. Places at the end of the binlog are
-planned together when the binlog grows. Work for one dump alone on data in memory is done in the loop, because a
-hand-over to a thread would take as long.
+Dumps are coroutines of one asyncio loop. Worker threads scan the binlog, decide about events and read them. A dump asks
+for the next step (the next chunks) from its place. A place is a binlog position with everything that decides the next
+chunks, such as the filter. Dumps with equal places share one step, and the messages of its chunks are made once. When
+the binlog grows, the places at its end are planned together. Work for a single dump on data in memory runs in the loop,
+because a hand-over to a thread would take as long.
 
-Results are stored in two caches with a limit. A slow slave keeps none of them in memory: the slave's dump holds its
-place, from which the step can be made again.
+Results are stored in two caches with limits. A slow slave keeps no result in memory. Its dump holds only the place,
+from which the step can be made again.
 """
 
 from __future__ import annotations
@@ -85,12 +85,15 @@ _Found = Step | Exception | None
 
 
 class Follower(Protocol):
-    """A dump at the end of the binlog that can send new commits in the same turn of the loop in which they arrive."""
+    """A dump that waits at the end of the binlog, and can send new commits in the same turn of the asyncio loop in
+    which they arrive.
+    """
 
     def take(self, step: CommitStep) -> bool:
-        """Send the commits that follow the dump's position, and move the dump behind them.
+        """Send ``step``, the commits that follow the dump's position, and move the dump behind them. Return whether
+        they were sent.
 
-        Return False, and do nothing, if the dump must wait for something before it can send the step.
+        The method does nothing if the dump must wait for something before it can send the step.
         """
 
     def patience(self) -> float:
@@ -98,7 +101,7 @@ class Follower(Protocol):
 
 
 class Signal:
-    """Wakes one dump that waits in the asyncio loop."""
+    """A flag that wakes one dump from its wait in the asyncio loop."""
 
     def __init__(self, later: Callable[[Callable[[], None]], None]) -> None:
         self._later = later
@@ -106,7 +109,7 @@ class Signal:
         self.waiting: asyncio.Future[_Found] | None = None
 
     def set(self) -> None:
-        """Make the dump's present or next wait return at once. Any thread may call this method."""
+        """Wake the dump from its present wait, or end its next wait at once. Any thread may call this method."""
         self._later(self._set)
 
     def _set(self) -> None:
@@ -116,7 +119,7 @@ class Signal:
 
 @dataclass(eq=False, slots=True)
 class _Waiter:
-    """A dump that waits for its next step."""
+    """A dump that waits for its next step (the next chunks)."""
 
     answer: asyncio.Future[_Found]
     follower: Follower | None
@@ -128,15 +131,18 @@ class _Waiter:
 
 @dataclass(eq=False, slots=True)
 class _Request:
-    """A dump's place (position, filter and state) whose next step is wanted, with the dumps that wait for the step."""
+    """A request for the next step (the next chunks) from one place (position, filter and state), with the dumps that
+    wait for the answer.
+    """
 
     place: DumpPlace
     waiters: set[_Waiter] = field(default_factory=set)
 
 
 class _End(NamedTuple):
-    """The end of the binlog, and the generation of the watcher (a number that grows with the binlog) for which it is
-    valid.
+    """The known end of the binlog: the newest file, the byte offset of its end, and the watcher's generation.
+
+    The generation is a number that grows with the binlog. With another generation this end is out of date.
     """
 
     source: IndexedFile
@@ -145,8 +151,8 @@ class _End(NamedTuple):
 
 
 class SharedReader:
-    """Reads the binlog for all dumps of one master. All methods but :meth:`close` must be called in the asyncio loop's
-    thread.
+    """The reader of the binlog for all dumps of one master. All methods but :meth:`close` and :meth:`caches` must be
+    called in the asyncio loop's thread.
     """
 
     def __init__(self, store: BinlogStore, loop: asyncio.AbstractEventLoop) -> None:
@@ -200,27 +206,27 @@ class SharedReader:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def signal(self) -> Signal:
-        """Return a new signal for a dump. The dump counts as running as long as the signal exists."""
+        """Return a new object that can wake a dump. As long as the object exists, the dump counts as running."""
         signal = Signal(self._later)
         self._dumps.add(signal)
         return signal
 
     def known(self, place: DumpPlace) -> DumpPlace:
-        """Return the object for an equal place (position, filter and state) that other dumps use, or ``place`` itself
-        if there is none.
+        """Return the object that other dumps use for a place (position, filter and state) equal to ``place``. Return
+        ``place`` itself if there is none.
 
-        Dumps share steps by the identity of this object.
+        Dumps share steps (chunks) only if they use the identical place object.
         """
         key = place.key
         return place if key is None else self._places.setdefault(key, place)
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Call a function that reads the binlog for a dump in a worker thread, and return its result."""
+        """Call a function that reads the binlog for a dump in a worker thread. Return its result or raise its error."""
         return await self._loop.run_in_executor(self._workers, function)
 
     async def serve(self, function: Callable[[], T]) -> T:
-        """Call a function for a request other than a dump in another thread, and return its result. No dump waits for
-        it.
+        """Call a function for a request other than a dump in a separate thread pool. Return its result, and raise its
+        errors. Dumps use other threads.
         """
         return await self._loop.run_in_executor(self._servants, function)
 
@@ -229,9 +235,9 @@ class SharedReader:
     ) -> Step | None:
         """Return the next step (the next chunks) of a dump at ``place`` (its position, filter and state).
 
-        Return None when the binlog has not grown for ``seconds``, or when ``signal`` is set. With 0 the method does
-        not wait for growth. A ``follower`` may send commits while the method waits. The method then returns the step
-        from the place that the follower has reached. Raises DumpfilterError.
+        Return None when the binlog has not grown for ``seconds``, or when ``signal`` is set. With 0 the method does not
+        wait for growth. A ``follower`` may send new commits itself while the method waits. The method then returns the
+        step after these commits. Raises DumpfilterError, for example where the binlog is damaged.
         """
         step = self._steps.get(place)
         if step is not None:
@@ -264,8 +270,8 @@ class SharedReader:
         return found
 
     def _expire(self, waiter: _Waiter) -> None:
-        """Wake a dump whose waiting time is over. A follower's waiting time starts again with each message that it
-        sends.
+        """Wake a dump whose waiting time is over. If its follower has sent a message meanwhile, let it wait for the
+        rest of the new waiting time.
         """
         left = 0.0 if waiter.follower is None else waiter.follower.patience()
         if left > 0:
@@ -288,15 +294,17 @@ class SharedReader:
         return request
 
     def _forget(self, request: _Request) -> None:
-        """Remove a request that no dump waits for any more. One that is being planned is removed with its answer."""
+        """Remove a request that no dump waits for any more, if the request waits for the binlog to grow. Other requests
+        are removed with their answer.
+        """
         if request in self._waiting:
             del self._waiting[request]
             del self._requests[request.place]
             self.store.watcher.watch(bool(self._waiting))
 
     def _enqueue(self, requests: Sequence[_Request], *, are_waiting: bool = False) -> None:
-        """Queue requests for planning, and start it. ``are_waiting`` says that the dumps already wait for the
-        answer.
+        """Queue requests for planning, and start the planning. ``are_waiting`` says that the dumps already wait for the
+        answers.
         """
         if not requests:
             return
@@ -323,12 +331,16 @@ class SharedReader:
         return False
 
     def _is_quick(self, place: DumpPlace) -> bool:
-        """Tell whether only one dump is running, and the segment at its position is in memory and quickly decided."""
+        """Tell whether at most one dump is running, and the segment (scanned events) at its position is in memory and
+        quick to decide.
+        """
         segment = place.source.in_memory(place.position) if self._is_alone else None
         return segment is not None and not segment.payloads and not segment.unknown_ends
 
     def _plan_here(self) -> None:
-        """Plan all queued requests in this turn of the loop, which takes less time than a hand-over to a thread."""
+        """Plan all queued requests in this turn of the asyncio loop. For little work this takes less time than a
+        hand-over to a thread.
+        """
         while self._queue:
             self._planning += 1
             self._planned(*self._plan_group())
@@ -344,7 +356,9 @@ class SharedReader:
                 return
 
     def _plan(self) -> None:
-        """Plan the queued requests that lie in one segment. Runs in a worker thread."""
+        """Plan the next queued request, together with all others in the same segment (scanned part of a file). Runs in
+        a worker thread.
+        """
         planned = self._plan_group()
 
         def finish() -> None:
@@ -354,9 +368,11 @@ class SharedReader:
         self._later(finish)
 
     def _plan_group(self) -> tuple[list[tuple[_Request, _Found]], int, _End | None]:
-        """Return the answers to a group of requests, the generation of the binlog before it was read, and its end.
+        """Plan a group of queued requests. Return the answer to each request, the watcher's generation, and the end of
+        the binlog.
 
-        The generation is a number that grows with the binlog. The end is None unless a step leads to it.
+        The generation is a number that grows with the binlog, taken before the binlog was read. The end is None unless
+        a step leads to the end.
         """
         generation = self.store.watcher.generation
         group, firsts = self._group()
@@ -389,14 +405,16 @@ class SharedReader:
             return error
 
     def _later(self, function: Callable[[], None]) -> None:
-        """Call a function in the asyncio loop, from any thread. Do nothing after the loop has ended."""
+        """Call a function in the asyncio loop. Any thread may call this method. Do nothing after the loop's end."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
 
     def _group(self) -> tuple[list[_Request], dict[_Request, First]]:
-        """Take the next request from the queue with all others in the same segment, and plan them together.
+        """Take the next request from the queue with all others in the same segment (scanned part of a file), and plan
+        them together.
 
-        Return the requests and their planned segments. A request without one must be planned alone.
+        Return the requests, and the planned segment of each. A request without one must be planned alone. Both results
+        are empty for an empty queue.
         """
         with self._queue_lock:
             if not self._queue:
@@ -427,7 +445,9 @@ class SharedReader:
         return group, dict(zip(group, firsts, strict=True))
 
     def _make_small(self, step: Step) -> None:
-        """Make the messages of a step's first chunk, if it is small, so that dumps need not ask for them."""
+        """Make and cache the messages of a step's first chunk, if the chunk has at most ``_SMALL`` bytes, so that dumps
+        find them ready.
+        """
         piece = step.pieces[0]
         if isinstance(piece, PlacedPlan) and piece.plan.size <= _SMALL:
             self._make(piece, step.before.thread.chunk_size)
@@ -471,7 +491,9 @@ class SharedReader:
         return self._end == (place.source, place.position, self.store.watcher.generation)
 
     def _answer_some(self) -> None:
-        """Wake some dumps now, and the others in later turns of the loop, so that other calls can run between."""
+        """Wake at most ``_ANSWERED_IN_A_TURN`` dumps with their answers now, and the others in later turns of the loop,
+        so that other calls can run between.
+        """
         for _ in range(min(_ANSWERED_IN_A_TURN, len(self._answers))):
             waiter, found = self._answers.popleft()
             _settle(waiter.answer, found)
@@ -488,10 +510,10 @@ class SharedReader:
         self._enqueue(waiting, are_waiting=True)
 
     def received(self, file: str, offset: int, data: bytes) -> None:
-        """Send events that this process has just received, in the same turn of the loop.
+        """Send events that this process has just received to the waiting dumps, in the same turn of the loop.
 
         ``data`` are whole events, which the binlog file ``file`` has from the byte offset ``offset`` on. Dumps that
-        cannot send the events at once are planned as after other growth.
+        cannot send the events at once read them from the binlog, as after any other growth.
         """
         source = next((one.place.source for one in self._waiting if one.place.source.name == file), None)
         commits = (
@@ -510,8 +532,8 @@ class SharedReader:
     def _send_commits(
         self, waiting: Sequence[_Request], source: IndexedFile, commits: Sequence[Commit]
     ) -> list[_Request]:
-        """Let followers send commits that were received for the file ``source``. Return the requests of all other
-        dumps.
+        """Let waiting dumps send commits that were received for the file ``source``. Return the requests of the dumps
+        that must read the commits from the binlog.
         """
         rest, reach, end = [], self._decider.reach(commits), commits[-1].end
         self._end = _End(source, end, self.store.watcher.generation)
@@ -528,7 +550,9 @@ class SharedReader:
         return rest
 
     def _hand_over(self, request: _Request, step: CommitStep) -> None:
-        """Let the followers of a request send commits. They wait behind the commits then. Wake the other dumps."""
+        """Let the dumps that wait for a request send the commits of ``step``, and then wait for the next growth. Wake
+        the dumps that cannot send them.
+        """
         del self._requests[request.place]
         step.after = self.known(step.after)
         following = self._requests.get(step.after)
@@ -551,21 +575,25 @@ class SharedReader:
         request.waiters = set()
 
     def _wait_at_most(self, waiter: _Waiter, seconds: float) -> None:
-        """Wake a follower after ``seconds``, unless it is woken before."""
+        """Bring forward the time at which a waiting dump is woken without new events, if it is more than ``seconds``
+        away.
+        """
         timer = waiter.timer
         if timer is not None and timer.when() > self._loop.time() + seconds:
             timer.cancel()
             waiter.timer = self._loop.call_later(seconds, self._expire, waiter)
 
     def _forget_files(self, files: Sequence[IndexedFile]) -> None:
-        """Remove the cache entries of these files. A purged file frees its disk space when no object holds it open."""
+        """Remove the cached steps and messages of these files. The disk space of a purged file is freed once no object
+        holds the file open.
+        """
         gone = set(files)
         self._steps.remove_if(lambda place: place.source in gone)
         self._messages.remove_if(lambda piece: piece.source in gone)
 
     async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[bytes]:
-        """Return the messages of one chunk of a step. ``chunk_size`` is the size above which a chunk may be split.
-        Raises BinlogError.
+        """Return the messages of one chunk, from the cache or newly made. ``chunk_size`` is the size of events above
+        which a chunk may be split, bytes. Raises BinlogError.
         """
         kept, making = self._messages.get(piece), self._making.get(piece)
         if kept is None and making is None:
@@ -586,9 +614,8 @@ class SharedReader:
         return len(self._dumps) < 2
 
     def prepare(self, step: Step, number: int, chunk_size: int) -> None:
-        """Begin to make the messages of a step from piece number ``number`` on, and to plan the step after it.
-
-        They are ready then when the dump asks for them.
+        """Begin to make the messages of a step from piece number ``number`` on, and to plan the step after it, before
+        the dump asks for them.
         """
         after, coming = step.after, step.pieces[number : number + _CHUNKS_AHEAD]
         if len(coming) < _CHUNKS_AHEAD:
@@ -613,7 +640,9 @@ class SharedReader:
             self._begin(wanted, chunk_size)
 
     def _make_next(self, step: Step, number: int, chunk_size: int) -> None:
-        """Make the messages of the next chunk in this turn of the loop, while gRPC sends the chunk before it."""
+        """Make and cache the messages of the chunk with index ``number`` of a step, in this turn of the loop. Behind
+        the step's last chunk, make the next step's first one. Errors are ignored.
+        """
         following = step if number < len(step.pieces) else self._steps.peek(step.after)
         piece = None if following is None else following.pieces[number % len(step.pieces)]
         if isinstance(piece, PlacedPlan) and piece not in self._messages:
@@ -645,7 +674,9 @@ class SharedReader:
         self._made_here = 0
 
     def _begin(self, pieces: Sequence[PlacedPlan], chunk_size: int) -> asyncio.Future[_Made]:
-        """Have one worker thread make the messages of chunks, up to the first that cannot be made."""
+        """Start a worker thread that makes the messages of chunks, up to the first chunk that fails. Return the future
+        with the messages by chunk.
+        """
         making = self._loop.run_in_executor(self._workers, lambda: self._make_all(pieces, chunk_size))
         self._making.update(dict.fromkeys(pieces, making))
 

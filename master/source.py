@@ -1,6 +1,7 @@
 """The thread of a master that receives the binlog of a running server (the source) into a directory (the store).
 
-An error of the source never ends the master. It continues to serve the files in the store, and the thread tries again.
+An error of the source never ends the master. The master continues to serve the files in the store, and the thread tries
+again.
 """
 
 from __future__ import annotations
@@ -67,11 +68,13 @@ class FollowedSource:
 
 
 class SourceEnded(BinlogError):
-    """The error for a binlog that will never grow again, because its source began new binlogs or purged files."""
+    """The error for a binlog that will never grow again. Its source has begun new binlogs, or has purged files that
+    were not received.
+    """
 
 
 class LoopTurns:
-    """Receives a source's events in the asyncio loop of the dumps while few arrive.
+    """Receives a source's events in the asyncio loop that also runs the dumps, while few events arrive.
 
     A commit is then received, stored and sent in one turn of the loop, without another thread.
 
@@ -88,8 +91,10 @@ class LoopTurns:
         self.received = received
 
     def run(self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]) -> None:
-        """Call ``turn`` in the loop whenever the source has sent something, and ``tick`` every second
-        (:class:`Turns`).
+        """Call ``turn`` in the loop whenever the socket ``stream`` has data to read, and ``tick`` every second. Wait
+        until ``turn`` returns False.
+
+        The method also returns when the loop ends. It raises the errors of ``turn`` and ``tick``.
         """
         receiving = self._receive(stream, turn, tick)
         try:
@@ -130,8 +135,8 @@ class LoopTurns:
             self._loop.remove_reader(stream)
 
     def close(self) -> None:
-        """Let the receiving thread read from the source from now on, because the loop ends. Must be called in the
-        loop.
+        """End the reception in the loop, because the loop ends. The receiving thread then reads from the source itself.
+        Must be called in the loop.
         """
         self._is_closed = True
         if not self._ended.done():
@@ -139,8 +144,8 @@ class LoopTurns:
 
 
 class SourceThread:
-    """The thread that follows a server and stores its binlog. Raises DumpfilterError for a directory that cannot be
-    used.
+    """The thread that follows a server and stores its binlog. The constructor starts the thread, and raises
+    DumpfilterError for a directory that cannot be used.
     """
 
     def __init__(self, source: FollowedSource, *, retry_seconds: float = _RETRY_SECONDS) -> None:
@@ -181,14 +186,14 @@ class SourceThread:
 
     @property
     def state(self) -> str:
-        """The state: ``receiving``, ``connecting``, or ``failed`` after an error that does not disappear by itself."""
+        """The state: ``receiving``, ``connecting``, or ``failed`` after an error that retries do not remove."""
         if self.is_connected:
             return "receiving"
         return "connecting" if self.error is None else "failed"
 
     def ended(self) -> SourceEnded | None:
-        """Return the error for dumps at the end of a store at which the source can never continue. None if it can, or
-        if slaves shall wait.
+        """Return the error with which dumps shall end at the end of the store, because the source can never continue
+        there. Return None if the source can, or if slaves shall wait.
         """
         if self._keeps_waiting or not isinstance(self.error, _ENDED):
             return None
@@ -198,7 +203,9 @@ class SourceThread:
         )
 
     def ask_logged(self) -> Logged:
-        """Query the GTIDs that the source has logged, over a separate connection. Raises DumpfilterError."""
+        """Ask the source for the GTIDs that it has logged, over a separate connection. Raises DumpfilterError when the
+        source cannot be asked.
+        """
         url = self.follower.url
         with self._asking:
             connection = SourceConnection(url)
@@ -217,7 +224,7 @@ class SourceThread:
         self.error = None
 
     def wait_for_files(self) -> None:
-        """Wait until the store has a file to serve. Raises the thread's error if it has none because of an error."""
+        """Wait until the store has a file to serve. If an error leaves the store empty, raise this error."""
         if not self._is_new:
             return
         self._has_files.wait()
@@ -256,14 +263,16 @@ class SourceThread:
             self._has_files.set()
 
     def close(self) -> None:
-        """End the reception and the thread, and close the store."""
+        """End the reception and the thread. The thread closes the store when it ends."""
         self._stopped.set()
         self.follower.stop()
         self._thread.join(_END_SECONDS)
 
 
 def _unforeseen(error: Exception) -> DumpfilterError:
-    """Return the error by which a defect of the program is shown. The thread tries the source again after it."""
+    """Log the traceback of an unexpected exception, a defect of the program. Return a DumpfilterError that describes
+    the exception.
+    """
     log.error("unforeseen error", exc_info=error)
     return DumpfilterError(f"unforeseen error: {type(error).__name__}: {error}")
 
@@ -290,7 +299,7 @@ def _value(connection: SourceConnection, variable: str) -> str:
 
 @contextlib.contextmanager
 def following(source: FollowedSource | None) -> Iterator[SourceThread | None]:
-    """Follow a server while the ``with`` block runs. The block begins when the store has a file.
+    """Follow a server while the ``with`` block runs, and yield the thread. The block begins when the store has a file.
 
     With None for ``source`` do nothing, and yield None. Raises DumpfilterError when an empty store cannot be filled.
     """

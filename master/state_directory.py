@@ -1,7 +1,8 @@
-"""The master's state directory, which keeps slave counts, drains and changed filters for the next start of the master.
+"""The master's state directory. It keeps the slaves' counts, drains and changed filters for the next start of the
+master.
 
 The directory belongs to the master alone, and must not hold the binlogs. :mod:`dumpfilter.base.state_file` describes
-the files. If a file is unusable, the master loses the state in it but starts.
+the files. If a file is unusable, the master starts without the state in it.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Saved(State, Generic[T]):
 
 
 class Kept(Generic[T]):
-    """One state file of a master. It holds a list that is loaded at the start and replaced when it has changed.
+    """One state file of a master. The file holds a list, which is loaded at the start and replaced when it has changed.
 
     ``most`` is the largest number of entries that are loaded; None for no limit.
     """
@@ -59,12 +60,12 @@ class Kept(Generic[T]):
         self._most = most
 
     def load(self) -> list[T]:
-        """Return the saved entries. If the file is missing or unusable, there are none."""
+        """Return the saved entries. Return an empty list if the file is missing; rename the file if it is unusable."""
         found = self._file.load_or_set_aside(self._warn) or self._model()
         return found.entries[: self._most]
 
     def save(self, entries: list[T]) -> None:
-        """Replace the saved entries. Raises OutputError."""
+        """Replace the saved entries. Raises OutputError when the file cannot be written."""
         self._file.save(self._model(entries=entries))
 
     def _warn(self, reason: str, aside: str) -> None:
@@ -112,7 +113,7 @@ class StateDirectory:
             ) from None
 
     def keep(self, counters: CounterBook, drains: Drains, *, seconds: float = SAVE_SECONDS) -> None:
-        """Begin to save: counts every ``seconds`` if they have changed, and drains after each change."""
+        """Begin to save the slaves' counts every ``seconds`` if they have changed, and the drains after each change."""
         saved = counters.generation
 
         def save_counters() -> None:
@@ -139,7 +140,9 @@ class StateDirectory:
         self._end = end
 
     def keep_filters(self, filters: ReplicaFilters) -> None:
-        """Load the changed filters of real replicas into ``filters``, and save them after each later change."""
+        """Load the saved filters of real replicas into ``filters``, and save the changed filters after each later
+        change.
+        """
 
         def save() -> None:
             self._try(lambda: self.filters.save(list(filters.changes)))
@@ -148,7 +151,9 @@ class StateDirectory:
         filters.on_change.append(save)
 
     def close(self) -> None:
-        """Save what has changed since the last save, stop the thread, and release the lock on the directory."""
+        """Save the state that has changed since the last save, stop the saving thread, and release the lock on the
+        directory.
+        """
         self._stop.set()
         self._end()
         self._lock.release()

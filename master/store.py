@@ -1,7 +1,7 @@
 """The binlog store, which reads and scans a binlog set once for all dumps.
 
 The store scans a binlog file in segments (parts of up to 4 MiB of events). The first dump that needs a segment causes
-the scan. A cache keeps the result for later dumps. A segment that has left the cache is scanned again.
+the scan. A cache keeps the result for later dumps. A segment that the cache has evicted is scanned again.
 """
 
 from __future__ import annotations
@@ -118,11 +118,11 @@ class BinlogStore:
 
     @property
     def names(self) -> NameRules:
-        """The way in which the server that wrote the binlog compares database and table names."""
+        """The rules by which the server that wrote the binlog compares database and table names."""
         return self.format_description.names
 
     def open_file(self, name: str) -> IndexedFile:
-        """Return an open binlog file with its index of scanned segments.
+        """Return an open binlog file with its index of scanned segments (parts of up to 4 MiB).
 
         The file stays open for later callers until :meth:`forget_files`. When another file has replaced it under its
         name, the caller gets the new file. Raises BinlogError.
@@ -157,7 +157,8 @@ class BinlogStore:
             return opened
 
     def _is_current(self, indexed: IndexedFile) -> bool:
-        """Tell whether an open file is still the one under its name in the file system, or that name has no file.
+        """Tell whether ``indexed`` is still the file under its name in the file system, or the name has no file any
+        more.
 
         Dumps may read an open file to its end after the file was deleted.
         """
@@ -194,10 +195,12 @@ class BinlogStore:
             position = segment.end
 
     def segment_of(self, indexed: IndexedFile, position: int) -> Segment | None:
-        """Return the segment of an open binlog file that contains the event at the byte offset ``position``, as
-        :meth:`segment_at`.
+        """Return the segment (scanned events) of an open binlog file that contains the event at the byte offset
+        ``position``.
 
-        Raises BinlogReplaced when another file with other events has taken the file's name.
+        Return None when no whole transaction has been written at ``position`` yet. Raises BinlogError where the file is
+        damaged, PositionError for a position past the end, and BinlogReplaced when another file with other events has
+        taken the file's name.
         """
         if indexed.name in self.binlogs:
             current = self.open_file(indexed.name)
@@ -207,12 +210,12 @@ class BinlogStore:
         return segment if segment is None else self._with_known_ends(indexed, segment)
 
     def _with_known_ends(self, indexed: IndexedFile, segment: Segment) -> Segment:
-        """Return a segment, in which XA COMMIT and XA ROLLBACK have the tables of transactions prepared in an earlier
-        file.
+        """Return ``segment`` with the tables of each XA COMMIT and XA ROLLBACK whose transaction was prepared in an
+        earlier file.
 
-        By these tables a filter decides whether a slave gets the XA COMMIT or XA ROLLBACK. The search goes through the
-        earlier files, the newest first. When no file has the prepared transaction, because its file was purged, its
-        end is always sent.
+        By these tables a filter decides whether a slave gets the XA COMMIT or XA ROLLBACK. The method searches the
+        earlier files, the newest first. If no file has the prepared transaction, because its file was purged, its XA
+        COMMIT or XA ROLLBACK is always sent.
         """
         if not segment.unknown_ends:
             return segment
@@ -232,9 +235,10 @@ class BinlogStore:
         return segment.with_known_ends(held)
 
     def scan_ahead(self, indexed: IndexedFile, position: int) -> None:
-        """Start to scan the segment at the byte offset ``position`` in the background, so that it is ready for a dump.
+        """Start to scan the segment (up to 4 MiB of events) at the byte offset ``position`` in the background, before a
+        dump needs it.
 
-        Nothing is scanned ahead near the end of a file, where a server may be writing. Errors are ignored here, because
+        Nothing is scanned ahead near the end of a file, where a server may be writing. Errors are ignored, because
         :meth:`segment_at` meets and raises them later.
         """
         if position < indexed.scanned_to or position + 2 * SEGMENT_SIZE > indexed.file.size:
@@ -259,7 +263,8 @@ class BinlogStore:
         newest.check()
 
     def forget_files(self, names: Iterable[str]) -> None:
-        """Remove purged files from the store and the cache.
+        """Remove files, such as purged ones, from the store and the cache. Names that the store has not opened are
+        ignored.
 
         A purged file is closed, and its disk space freed, when no dump reads from it any more.
         """
@@ -272,14 +277,14 @@ class BinlogStore:
         self._cache.remove_if(lambda key: key[0] in numbers)
 
     def give_up(self, error: BinlogError) -> None:
-        """Let each later read of the open files raise this error, because the files change under their readers."""
+        """Let each later read of the open files raise ``error``, because the files change under their readers."""
         with self._lock:
             files = list(self._files.values())
         for indexed in files:
             indexed.give_up(error)
 
     def refresh(self) -> bool:
-        """Read the set's index file again, and return whether the list of files has changed.
+        """Read the set's index file again, and return whether the list of files has changed. Raises BinlogError.
 
         Files that another process has purged are removed from the store and the cache.
         """
@@ -290,9 +295,9 @@ class BinlogStore:
     def logged(self) -> Logged | None:
         """Return the GTIDs of all transactions that the server has logged so far (``gtid_executed``).
 
-        They are the GTIDs that the newest file names at its beginning, and those of its whole transactions. Return None
-        when the newest file does not begin with a GTID set. Only what has been written since the last call is scanned.
-        Raises BinlogError where that file is damaged.
+        They are the GTIDs that the newest file names at its beginning, and those of its complete transactions. Return
+        None when the newest file does not begin with a GTID set. Each call scans only the part that was written since
+        the last call. Raises BinlogError where that file is damaged.
         """
         indexed = self.open_file(self.binlogs.names[-1])
         with self._logging:
@@ -312,13 +317,12 @@ class BinlogStore:
             return found.copy()
 
     def file_following(self, indexed: IndexedFile, position: int | None = None) -> str | None:
-        """Return the name of the next file, if a dump has read all of the open file ``indexed``. Return None
-        otherwise.
+        """Return the name of the next file if a dump has read all of the open file ``indexed``. Otherwise return None.
 
         A dump has not read all if ``indexed`` is the last file, or has more events at the byte offset ``position``.
-        With None for ``position`` the check begins where scanning has ended. Raises BinlogTruncated when the end of
-        the open file is missing, for example because the file was copied in part. Raises BinlogMissing when neither
-        the open file nor a later file is in the set.
+        With None for ``position`` the check begins where scanning has ended. Raises BinlogTruncated when the end of the
+        open file is missing, for example because the file was copied in part. Raises BinlogMissing when neither the
+        open file nor a later file is in the set.
         """
         following = self.file_after(indexed.name)
         if following is None:
@@ -334,8 +338,8 @@ class BinlogStore:
         return following
 
     def file_after(self, name: str) -> str | None:
-        """Return the name of the file after ``name`` without checking its content; None when ``name`` is the last
-        one.
+        """Return the name of the file after ``name`` in the set, without a check of its content. Return None when
+        ``name`` is the last one.
         """
         following = self.binlogs.after(name)
         if following is None:
@@ -344,7 +348,8 @@ class BinlogStore:
         return following
 
     def _check_in_place(self, indexed: IndexedFile) -> None:
-        """Check that the set's last file is still in the set and on the disk. Otherwise a dump would wait for ever.
+        """Check that the last file is still in the set and on the disk. Otherwise a dump at its end would wait for
+        ever.
 
         Raises BinlogMissing.
         """
@@ -359,10 +364,11 @@ class BinlogStore:
         self.binlogs.size(indexed.name)
 
     def _check_gtids(self, indexed: IndexedFile, following: str) -> None:
-        """Check that a file has all GTIDs that its successor ``following`` lists as logged before.
+        """Check that a file has all GTIDs that the next file ``following`` lists as logged before. Raises
+        BinlogTruncated otherwise.
 
-        The check is for a file that ends without Rotate or Stop event, because it was truncated or its server crashed.
-        Raises BinlogTruncated.
+        The check is for a file that ends without Rotate or Stop event, because the file was truncated or its server
+        crashed.
         """
         if self.binlogs.end is not None:
             # The slave that writes the set checks it. The head of each file tells the size of the file before.
@@ -382,12 +388,12 @@ class BinlogStore:
             )
 
     def previous_gtids(self, name: str) -> GtidSet | None:
-        """Return the GTIDs that a slave must have if its dump begins with the file ``name``, since neither this
-        file nor a later one has them.
+        """Return the GTIDs of the transactions before the binlog file ``name``. A slave needs them if its dump begins
+        there.
 
-        They come from the file's Previous_gtids or Gtid_list event, and from the head of a relay log file. A slave
-        that began in the middle of a file learns the earlier GTIDs from the next file of its master. Return None if no
-        event has them. Raises PositionError when the slave that writes the set does not know them.
+        They come from the file's Previous_gtids or Gtid_list event, and from the head of a relay log file. A slave that
+        began in the middle of a file learns the earlier GTIDs from the next file of its master. Return None if no event
+        has them. Raises PositionError when the slave that writes the set does not know them.
         """
         before = gtids_before(self.open_file(name).file).all
         if before is not None or self._is_complete:
@@ -410,7 +416,7 @@ class BinlogStore:
             return _sum([self._forgotten, *(each.scanned for each in self._files.values())])
 
     def cache_state(self) -> CacheState:
-        """Return the size of the segment cache, and its numbers of hits and misses."""
+        """Return the size and the limit of the segment cache, and its numbers of hits and misses."""
         return self._cache.state()
 
     def close(self) -> None:
@@ -433,7 +439,7 @@ def _cannot_ask() -> Logged:
 
 
 def check_name(name: str) -> None:
-    """Raise BinlogUnsupported for a file name that is not UTF-8, since the gRPC protocol needs UTF-8."""
+    """Raise BinlogUnsupported for the name of a binlog file that is not UTF-8, since the gRPC protocol needs UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:

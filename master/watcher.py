@@ -1,4 +1,4 @@
-"""The detection of growth of a binlog set, for all dumps that wait for new events."""
+"""The detection that a binlog set has grown, for all dumps that wait for new events."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ POLL_INTERVAL = 0.02
 class Watcher:
     """Detects that the binlog set has grown, and then calls :attr:`listener`.
 
-    A receiver in this process calls the function of :meth:`follow_writer` after each write. For a set that another
-    process writes, a thread calls ``look`` every 20 ms, and compares the results. ``look`` returns a value that
-    changes when the set grows, such as file sizes. Polling works on every file system, unlike inotify. It costs two
-    stat calls in 20 ms, and nothing while no dump waits.
+    A receiver in this process reports each write, by the function of :meth:`follow_writer`. For a set that another
+    process writes, a thread calls ``look`` every 20 ms, and compares the results. ``look`` returns a value that changes
+    when the set grows, such as file sizes. Polling works on every file system, unlike inotify. Polling costs two stat
+    calls in 20 ms, and nothing while no dump waits.
     """
 
     def __init__(self, look: Callable[[], object]) -> None:
@@ -49,7 +49,7 @@ class Watcher:
         return self._grown
 
     def note(self) -> None:
-        """Record growth that the listener knows already, without calling it."""
+        """Record that the set has grown, without a call of the listener. The caller has told the listener already."""
         with self._changed:
             self.generation += 1
             self._listened = self.generation
@@ -63,9 +63,9 @@ class Watcher:
         self.listener()
 
     def watch(self, wanted: bool) -> None:
-        """Start (``wanted``) or stop watching. Dumps wait for growth only while it is started.
+        """Start to watch for growth if ``wanted``; otherwise stop. Growth is reported only while the watch is started.
 
-        Growth while the watch was stopped is reported when it starts again.
+        If a writer in this process has reported growth while the watch was stopped, the start reports it.
         """
         if wanted == self._is_wanted:
             return
@@ -81,7 +81,7 @@ class Watcher:
             self.listener()
 
     def close(self) -> None:
-        """Stop the polling thread."""
+        """Stop the polling thread for ever."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -1,4 +1,6 @@
-"""The conditions that select slaves, for ``[[imposed]]``, ``[[replica]]``, DRAIN and UNREGISTER."""
+"""The identity of a slave, and conditions that select slaves for ``[[imposed]]``, ``[[replica]]``, DRAIN and
+UNREGISTER.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ ReplicaRow = tuple[int, str, int, int, str]
 
 @dataclass(frozen=True)
 class Peer:
-    """A slave or replica as it describes itself. Only the endpoint is observed by the master."""
+    """The identity of a slave or replica. The slave itself states all fields but ``endpoint``, which the master
+    observes.
+    """
 
     user: str = ""
     channel: str = ""
@@ -60,7 +64,7 @@ class Peer:
 
     @property
     def fields(self) -> dict[str, object]:
-        """The fields that identify the slave in log lines."""
+        """The fields that identify the slave in log lines: server id, channel and user."""
         return {
             "server_id": self.server_id,
             "channel": printable(self.channel),
@@ -74,8 +78,8 @@ class Peer:
 
 
 def audit_slave(what: str, slave: Peer, peer: str, result: str = "ok", **details: str | int) -> None:
-    """Write a line about a slave to the audit log. ``what`` is the action, and ``peer`` the address that the request
-    came from.
+    """Write a line about a slave to the audit log. ``what`` is the action, ``peer`` the address that the request came
+    from, and ``result`` its outcome.
     """
     audit(
         what,
@@ -90,8 +94,8 @@ def audit_slave(what: str, slave: Peer, peer: str, result: str = "ok", **details
 
 @dataclass(frozen=True)
 class Who:
-    """Conditions that select slaves. A slave is selected if it meets all of them; every slave meets an empty
-    condition.
+    """Conditions that select slaves. A slave is selected if it meets every condition. An empty condition is met by
+    every slave.
     """
 
     users: frozenset[str] = frozenset()
@@ -104,8 +108,10 @@ class Who:
 
     @classmethod
     def of(cls, by: str, value: str | int, channel: str | None = None) -> Who:
-        """Return the condition that selects slaves by ``server_id``, ``uuid``, ``user`` or ``host``, or ``all``
-        slaves.
+        """Return the conditions that select slaves by ``value`` of the property ``by``: ``server_id``, ``uuid``,
+        ``user`` or ``host``. With ``all`` for ``by`` they select all slaves.
+
+        ``channel`` is a further condition; None for any channel.
 
         >>> Who.of("host", "2001:DB8:0::1").hosts
         frozenset({'2001:db8::1'})
@@ -138,9 +144,9 @@ class Who:
         return f"{by.replace('_', ' ')} {printable(value)}{where}" if value else f"all slaves{where}"
 
     def fits(self, peer: Peer, *, unknown_address: bool = False) -> bool:
-        """Tell whether a slave meets the conditions.
+        """Tell whether a slave meets all conditions.
 
-        ``unknown_address`` is the answer to a condition on networks for a slave whose address is not known.
+        ``unknown_address`` is the result of a condition on networks for a slave whose address is not known.
         """
         address = peer.address
         return (
@@ -156,11 +162,10 @@ class Who:
         )
 
     def samples(self, others: Iterable[Who]) -> Iterator[Peer]:
-        """Yield example slaves that meet the conditions, one for each way in which ``others`` can tell such slaves
-        apart.
+        """Yield example slaves that meet these conditions, one for each combination that ``others`` can tell apart.
 
-        If some slave meets these conditions and none of ``others``, then one of the examples does. The conditions are
-        users, channel, server ids and networks.
+        If any slave meets these conditions and none of ``others``, then one of the examples does. Only users, channel,
+        server ids and networks are considered.
         """
         others = list(others)
         channels = [self.channel] if self.channel is not None else [one.channel for one in others]
@@ -185,7 +190,9 @@ def _with_another(ids: set[int]) -> list[int]:
 
 
 def _edges(networks: Iterable[Network]) -> Iterator[Address]:
-    """Yield one address of each part into which the bounds of the networks divide the IPv4 and IPv6 addresses."""
+    """Yield the first address of each part into which the bounds of the networks divide the IPv4 and the IPv6
+    addresses.
+    """
     yield ipaddress.IPv4Address(0)
     yield ipaddress.IPv6Address(0)
     for network in dict.fromkeys(networks):
@@ -227,13 +234,13 @@ def peer_address(peer: str) -> Address | None:
 
 
 def _hosts(peer: Peer) -> list[str]:
-    """Return the names by which a condition on hosts selects a slave."""
+    """Return the texts that a condition on hosts compares with: the slave's address and its reported host name."""
     names = [] if peer.address is None else [str(peer.address)]
     return [*names, _host(peer.host)] if peer.host else names
 
 
 def _host(host: str) -> str:
-    """Return an IP address in its shortest notation, or a host name in lower case."""
+    """Return ``host`` for a comparison: an IP address in its shortest notation, or a host name in lower case."""
     try:
         return str(ipaddress.ip_address(host.strip("[]")))
     except ValueError:

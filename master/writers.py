@@ -11,9 +11,8 @@ _PROCESSES = Path("/proc")
 def writer_of(path: Path) -> int | None:
     """Return the id of another process that has the file open for writing, or None when none is found.
 
-    Processes of other users are visible to root only, and processes of other containers are not visible. A user who may
-    not look into a server's process may usually not delete the server's files either. Raises OSError for a missing
-    file.
+    Only root sees the processes of other users, and nobody sees those of other containers. Usually a user who cannot
+    inspect a server's process cannot delete the server's files either. Raises OSError for a missing file.
     """
     wanted = path.stat()
     for process in _PROCESSES.glob("[0-9]*"):

@@ -1,8 +1,8 @@
 """The answers to the queries that replicas and programs like mysqlbinlog send before they ask for a dump.
 
-The queries are few and known: session variables by which the two sides agree on heartbeats, checksums, identity and
-GTIDs, and system variables of the source. They are answered here without the SQL engine. All other statements go to
-the SQL console's statements.
+There are few such queries. They set or read session variables for heartbeats, checksums, identity and GTIDs, or read
+system variables of the source. They are answered here without the SQL engine. The SQL console executes all other
+statements.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ON = (1, "1")
 
 
 class SessionState(NamedTuple):
-    """The facts about a replica that its session variables tell."""
+    """The properties of a replica, as it has stated them in session variables."""
 
     heartbeat_seconds: float | None
     """The interval between heartbeats while no event is sent, seconds. None: the replica has set none."""
@@ -57,9 +57,9 @@ class SessionState(NamedTuple):
 
 
 def answer(statement: str, source: Source, session: Session) -> Result | None:
-    """Return the answer to a statement, or None for a statement that the console must answer.
+    """Return the result of a statement. Return None for a statement that the SQL console must execute.
 
-    A SET changes variables of ``session``. The function may read binlogs. Raises SqlError.
+    A SET changes the user variables of ``session``. The function may read binlog files. Raises SqlError.
     """
     if (items := plain_select(statement)) is not None:
         return _select(items[0], source) if len(items) == 1 else None
@@ -129,7 +129,7 @@ def _show(words: Sequence[Token], source: Source) -> Result | None:
 
 
 def session_state(variables: Mapping[str, object]) -> SessionState:
-    """Return the facts about a replica that its user variables have told so far.
+    """Return the properties of a replica that its user variables state so far. ``variables`` has their values by name.
 
     Newer replicas call some variables ``source_…`` or ``replica_…``, and older ones ``master_…`` or ``slave_…``.
     """

@@ -75,7 +75,7 @@ _VERSION_ATTRIBUTE = "_client_version"
 
 @dataclass(frozen=True)
 class ReplicaPort:
-    """The objects of a replication port that all its connections share."""
+    """The objects that all connections of one replication port share."""
 
     filters: ReplicaFilters
     places: Places
@@ -90,7 +90,8 @@ class ReplicaPort:
 class ReplicaConnection(Connection):
     """The connection of one replica, or of a program that reads the binlog like a replica.
 
-    ``service`` serves the replica's dump.
+    ``shared`` has the objects of the port, and ``service`` serves the replica's dump. ``console`` are the arguments of
+    the base class.
     """
 
     def __init__(self, shared: ReplicaPort, service: DumpFilterService, **console: Any) -> None:
@@ -124,14 +125,14 @@ class ReplicaConnection(Connection):
         return Doing(self._request_name, state_text(self._family, is_waiting=is_waiting))
 
     def kill_query(self) -> None:
-        """End the dump, or interrupt the statement that the client is running."""
+        """End the running dump, or interrupt the statement that the client is running (KILL QUERY)."""
         super().kill_query()
         if self._sending is not None:
             self._is_interrupted = True
             self._sending.cancel()
 
     def longest_command(self, number: int) -> int:
-        """Return the largest length of a command with this number, bytes."""
+        """Return the largest length of a command with this number (the first byte of its packet), bytes."""
         return MAX_GTID_REQUEST if number == _BINLOG_DUMP_GTID else MAX_STATEMENT
 
     async def _log_in(self, login: Login) -> None:
@@ -213,8 +214,10 @@ class ReplicaConnection(Connection):
     async def _serve_registered(
         self, request: DumpRequest, slave: RegisteredSlave, gtids: GtidSet | None
     ) -> None:
-        """Serve the dump of a registered replica. ``gtids`` are its GTIDs, or None if it names a file and a
-        position.
+        """Serve the dump of a registered replica until it ends. ``gtids`` are the GTIDs that the replica has; None if
+        it names a file and a position.
+
+        Raises ClientGone when the replica disconnects, and DumpfilterError when the dump is refused or fails.
         """
         service, state = self._service, self._state
         counts_bytes = gtids is None and self._is_mysql_server(state)
@@ -296,7 +299,7 @@ class ReplicaConnection(Connection):
 
     @property
     def _source(self) -> Source:
-        """The facts about the server that wrote the binlog, for the replica's queries."""
+        """The properties of the server that wrote the binlog, for the replica's queries."""
         return Source(self._service.store, self._service.master_uuid)
 
     @property
@@ -314,8 +317,8 @@ class ReplicaConnection(Connection):
         )
 
     def _is_other_filters(self, start: ReplicaStart, slave: RegisteredSlave) -> bool:
-        """Tell whether another filter may have selected the events that the replica has of the dump's first
-        transaction.
+        """Tell whether another filter than the present one may have selected the events that the replica has of the
+        dump's first transaction.
         """
         until = slave.other_filter_until
         names = self._service.store.binlogs.names
@@ -324,10 +327,10 @@ class ReplicaConnection(Connection):
         return (names.index(until[0]), until[1]) > (names.index(start.dump.file), start.dump.position)
 
     def _computes_position(self, state: SessionState) -> bool:
-        """Tell whether the client is a MariaDB replica, which computes its position, and not a program that reads the
-        binlog.
+        """Tell whether the client is a MariaDB replica, which computes its position from the events. A program that
+        reads the binlog does not.
 
-        A replica wants heartbeats, or registers a server id.
+        A client counts as a replica if it wants heartbeats, or registers a server id.
         """
         is_replica = state.heartbeat_seconds is not None or bool(self._registration.server_id)
         return self._family == "mariadb" and is_replica
@@ -364,7 +367,9 @@ class ReplicaConnection(Connection):
         return slave
 
     async def _choose_filter(self, peer: Peer) -> ChosenFilter:
-        """Return the filter for a replica. This may take seconds, if its own filter is read. Raises ReplicaRefused."""
+        """Return the filter for the replica ``peer``. The call takes seconds if the master reads the replica's own
+        filter over the network. Raises ReplicaRefused.
+        """
         filters = self._shared.filters
         if not filters.asks(peer):
             return await self._service.reader.serve(lambda: filters.filter_for(peer))
@@ -372,7 +377,9 @@ class ReplicaConnection(Connection):
         return await loop.run_in_executor(self._shared.askers, lambda: filters.filter_for(peer))
 
     def _applicant(self, request: DumpRequest) -> Peer:
-        """Return the replica's identity, by which its filter is chosen."""
+        """Return the replica's identity, by which its filter is chosen, from its login, its registration and its
+        request.
+        """
         assert self.session is not None
         server_id = request.server_id or self._registration.server_id
         return Peer(
@@ -407,8 +414,8 @@ class ReplicaConnection(Connection):
         return f"{name} {attributes.get(_VERSION_ATTRIBUTE, '')}".strip()[:MAX_NAME]
 
     async def _send_dump(self, stream: ReplicaStream) -> None:
-        """Send a dump until it ends, the replica disconnects, or somebody kills it. Raises ClientGone,
-        DumpfilterError.
+        """Send a dump until it ends, the replica disconnects, or somebody kills it (KILL QUERY). Raises ClientGone when
+        the replica disconnects, and DumpfilterError when the dump fails.
         """
         sending = self._sending = asyncio.create_task(stream.run())
         try:
@@ -443,10 +450,11 @@ class ReplicaConnection(Connection):
 
 
 def _uuid(told: str, server_id: int) -> str:
-    """Return the UUID under which a replica is registered: ``told``, if it is a valid UUID.
+    """Return the UUID under which a replica is registered. ``told`` is the UUID that the replica reports; empty for
+    none.
 
-    A replica without a UUID, such as MariaDB's, gets one that is made of its server id. A program with server id 0
-    gets a random one, because any number of them may read at the same time.
+    A replica that reports no valid UUID, such as MariaDB's, gets a UUID that is made of its server id. A program with
+    server id 0 gets a random UUID, because any number of them may read at the same time.
 
     >>> _uuid("", 101)
     '00000000-0000-0000-0000-000000000101'

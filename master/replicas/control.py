@@ -1,4 +1,6 @@
-"""Changes of the filters of real replicas while they receive events: from the console, and from the configuration."""
+"""Changes of the filters of real replicas while they receive events. They come from the console or from the
+configuration file.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,17 @@ log = structlog.get_logger("dumpfilter.master")
 
 
 class ReplicaControl:
-    """Changes the filters of real replicas. Running dumps take up the new filter at their next transaction boundary."""
+    """Changes the filters of real replicas. Running dumps apply the new filter at their next transaction boundary."""
 
     def __init__(self, filters: ReplicaFilters, register: Register) -> None:
         self.filters = filters
         self._register = register
 
     def choose(self, user: str, *, channel: str | None = None, server_id: int | None = None) -> ReplicaEntry:
-        """Return the one ``[[replica]]`` table of ``user`` that a statement means.
+        """Return the ``[[replica]]`` table of ``user`` that a console statement names.
 
-        ``channel`` and ``server_id`` select among several; None selects any. Raises OptionError when no table or
-        several fit.
+        ``channel`` and ``server_id`` select among several tables; None selects any. Raises OptionError when no table or
+        several tables match.
         """
         mine = [entry for entry in self.filters.entries if entry.user == user]
         if not mine:
@@ -52,11 +54,11 @@ class ReplicaControl:
     def change(
         self, entry: ReplicaEntry, clauses: Sequence[FilterClause]
     ) -> tuple[list[RegisteredSlave], list[str]]:
-        """Replace rules in the filter of a ``[[replica]]`` table, also in the running dumps of its replicas. Raises
-        OptionError.
+        """Replace rules in the filter of a ``[[replica]]`` table, also in the running dumps of its replicas.
 
         For each kind of rule, the last clause replaces all rules of that kind, as in CHANGE REPLICATION FILTER. Return
-        the registered replicas that have the new filter now, and warnings for the operator.
+        the registered replicas of the table, and warnings for the operator. Raises OptionError, for example for a table
+        that adopts the replica's own filter.
         """
         old = entry.filter
         if old is None:
@@ -94,10 +96,10 @@ class ReplicaControl:
         return slaves, warnings
 
     def take_over(self, entries: Sequence[ReplicaEntry]) -> None:
-        """Use the ``[[replica]]`` tables of a configuration that was read again, also in running dumps.
+        """Put the ``[[replica]]`` tables of a configuration that was read again into force, also in running dumps.
 
-        A dump ends if the replica's user is gone or has another password, or if the replica's own filter is now to be
-        adopted.
+        A dump ends if the replica's user is gone or has another password. It also ends if the table's ``adopt`` has
+        changed, or the connection by which the master adopts the replica's own filter.
         """
         before = {
             slave.slave_id: self.entry_of(slave)
@@ -128,7 +130,9 @@ class ReplicaControl:
             self._note("change of filter", slave, "ok", _widening(old_filter, used, slave))
 
     def _change(self, slave: RegisteredSlave, new: ReplicationFilter) -> None:
-        """Change the filter of a replica. If the filter is too large for the register, the replica's dump ends."""
+        """Change the filter of a registered replica. If the filter takes too much memory, end the replica's
+        registration and dump instead.
+        """
         try:
             self._register.change_filter(slave.slave_id, new)
         except NotRegistered:
@@ -146,15 +150,17 @@ class ReplicaControl:
         ]
 
     def entry_of(self, slave: RegisteredSlave) -> ReplicaEntry | None:
-        """Return the ``[[replica]]`` table that a replica's filter comes from. None for a slave that is no real
-        replica.
+        """Return the ``[[replica]]`` table that a replica's filter comes from. Return None for a dumpfilter slave, and
+        for a replica that no table matches.
         """
         if not slave.peer.is_real_replica:
             return None
         return self.filters.find(slave.peer)
 
     def _note(self, what: str, slave: RegisteredSlave, result: str, warning: str = "") -> None:
-        """Write a change of a replica to the audit log and to the ordinary log."""
+        """Write a change of a replica to the audit log and to the ordinary log, as a warning if ``warning`` is not
+        empty.
+        """
         audit_slave(what, slave.peer, slave.peer.endpoint, warning or result)
         (log.warning if warning else log.info)(
             f"replica: {what}",
@@ -165,12 +171,12 @@ class ReplicaControl:
 
 
 def _login_facts(entry: ReplicaEntry) -> tuple[object, ...]:
-    """Return the parts of a ``[[replica]]`` table whose change forces the replica to connect again."""
+    """Return the values of a ``[[replica]]`` table whose change forces the replica to connect again."""
     return entry.stored, entry.adopt, entry.connect if entry.adopt else None
 
 
 def _widening(old: ReplicationFilter, new: ReplicationFilter, slave: RegisteredSlave) -> str:
-    """Return a warning if a replica's new filter sends events that the old one dropped; otherwise an empty text."""
+    """Return a warning text if ``new`` may send events that ``old`` dropped, or an empty text."""
     wider = passes_beyond(new, old)
     if wider.beyond is Beyond.NOTHING:
         return ""

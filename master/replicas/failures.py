@@ -1,6 +1,6 @@
 """The translation of dumpfilter's errors into the errors that a source sends to a replica.
 
-A replica stops at error 1236, and shows the text in its status. At most other errors it tries again. So 1236 is for
+A replica stops at error 1236, and shows the text in its status. After most other errors it tries again. So 1236 is for
 errors that an operator must solve.
 """
 
@@ -39,7 +39,7 @@ _MOMENTARY: tuple[tuple[type[DumpfilterError], int], ...] = (
 
 
 class Said(enum.Enum):
-    """An error that servers of both families send: MySQL's text and MariaDB's text."""
+    """The errors that servers of both families send, each with MySQL's text and MariaDB's text."""
 
     SAME_REPLICA = (
         "A replica with the same server_uuid/server_id as this replica has connected to the source",
@@ -66,15 +66,15 @@ class Said(enum.Enum):
     )
 
     def error(self, family: Family, details: str = "") -> SqlError:
-        """Return the error with the text of the family. ``details`` are added if the whole text is short enough for a
-        replica.
+        """Return error 1236 with the text of the family. ``details`` are added if the whole text is short enough for a
+        replica's status.
         """
         text = self.value[family == "mariadb"]
         return fatal(text + (details if len(text) + len(details) <= MOST_TEXT else ""))
 
 
 def failure(error: DumpfilterError) -> SqlError:
-    """Return the error that a replica gets when its dump, or its request for one, fails with ``error``."""
+    """Return the server error that a replica gets when its dump, or its request for one, fails with ``error``."""
     if isinstance(error, SqlError):
         return error
     if isinstance(error, ReplicaAhead):
@@ -104,7 +104,11 @@ def needs_gtids() -> SqlError:
 
 
 def no_such_part(file: str, position: int) -> SqlError:
-    """Return the error for a replica that has a part of a transaction of which the master now sends other events."""
+    """Return error 1236 for a replica that has a part of a transaction, while the master would send other events of
+    that transaction.
+
+    ``file`` and ``position`` say where the replica's part ends.
+    """
     return fatal(
         f"the slave has a part of a transaction, up to {position} of {file}, and the source now sends other events of "
         "this transaction, for example because of another filter. To receive the transaction anew, say STOP SLAVE, "

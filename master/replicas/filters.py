@@ -33,7 +33,7 @@ ReadFilter = Callable[[ConnectBack, Peer], OwnFilter]
 
 
 class ReplicaRefused(DumpfilterError):
-    """The error for a replica that the master does not serve. The text says what to do."""
+    """The error for a replica that the master does not serve. The text says what the operator must do."""
 
     def __init__(self, text: str, *, momentary: bool = False) -> None:
         super().__init__(text)
@@ -46,7 +46,9 @@ class ReplicaRefused(DumpfilterError):
 
 @dataclass(frozen=True)
 class ChosenFilter:
-    """The filter by which the master decides which events a replica gets."""
+    """The filter by which the master decides which events a replica gets, and the configuration table that it comes
+    from.
+    """
 
     entry: ReplicaEntry
     """The table of the configuration that the filter comes from."""
@@ -66,8 +68,8 @@ class ChangedFilter:
     changed_at: float
 
     def applied(self, entry: ReplicaEntry | None) -> ReplicaEntry | None:
-        """Return the file's table with the changed rules. None if the table is gone, or has other rules in the file
-        now.
+        """Return a copy of ``entry``, the table in the configuration file, with the changed rules. Return None if the
+        table is gone, or if its rules in the file are no longer those that were changed.
         """
         if entry is None or self.semantics is not entry.semantics or self.in_place_of != _rules(entry):
             return None
@@ -82,9 +84,9 @@ def _rules(entry: ReplicaEntry) -> tuple[str, ...] | None:
 
 
 class ReplicaFilters:
-    """The passwords and filters of real replicas, from the ``[[replica]]`` tables. Thread-safe.
+    """The passwords and filters of real replicas, from the ``[[replica]]`` tables of the configuration. Thread-safe.
 
-    ``read`` is the function that connects to a replica and reads its own filter.
+    ``read`` is the function that connects to a replica and reads the replica's own filter.
     """
 
     def __init__(self, entries: Sequence[ReplicaEntry] = (), *, read: ReadFilter = read_own_filter) -> None:
@@ -104,7 +106,7 @@ class ReplicaFilters:
         """The own filter of each replica when the master adopted it last."""
 
     def replace(self, entries: Sequence[ReplicaEntry]) -> None:
-        """Use the tables of a configuration that was read again.
+        """Put the tables of a configuration that was read again into force.
 
         A filter that was changed on the console stays, unless the file now has other rules than at the time of the
         change.
@@ -116,14 +118,17 @@ class ReplicaFilters:
             self._tell()
 
     def restore(self, saved: Iterable[ChangedFilter]) -> None:
-        """Take over the changes that operators made in the master's last run, as far as they are still valid."""
+        """Apply the changes that operators made on the console in the master's last run. A change whose table is gone
+        or has other rules is dropped.
+        """
         with self._lock:
             self._use(saved)
 
     def change(self, entry: ReplicaEntry, rules: Iterable[object]) -> ReplicaEntry:
-        """Change the rules of a table, and return the table with the new rules. Raises OptionError.
+        """Change the rules of a ``[[replica]]`` table, and return the table with the new rules. Raises OptionError for
+        a rule that is not valid.
 
-        The change ends when ``rules`` are again those of the configuration file.
+        If ``rules`` equal those of the configuration file, the table counts as unchanged again.
         """
         changed = entry.with_rules(map(str, rules))
         with self._lock:
@@ -136,8 +141,8 @@ class ReplicaFilters:
         return changed
 
     def _use(self, changes: Iterable[ChangedFilter]) -> bool:
-        """Put the file's tables into force with these changes. Return whether a change is no longer valid and was
-        dropped.
+        """Put the file's tables into force with these changes. Return whether a change was dropped, because its table
+        is gone or has other rules in the file.
         """
         applied = [(changed, changed.applied(self._file.get(changed.who))) for changed in changes]
         self.changes = tuple(changed for changed, entry in applied if entry is not None)
@@ -157,7 +162,7 @@ class ReplicaFilters:
             tell()
 
     def accounts(self) -> dict[str, ConsolePassword]:
-        """Return the stored password of each user as whom a replica may log in."""
+        """Return the stored password of each user that replicas may log in as, by user name."""
         return {entry.user: entry.stored for entry in self.entries}
 
     def find(self, peer: Peer) -> ReplicaEntry | None:
@@ -165,16 +170,17 @@ class ReplicaFilters:
         return first_fitting(self.entries, peer)
 
     def asks(self, peer: Peer) -> bool:
-        """Tell whether the master may connect to the replica before it chooses the replica's filter."""
+        """Tell whether :meth:`filter_for` may connect to the replica ``peer``, and so may take seconds."""
         entry = self.find(peer)
         return entry is not None and entry.connect is not None
 
     def filter_for(self, peer: Peer) -> ChosenFilter:
-        """Return the filter for a replica that asks for a dump. The call may connect to the replica, and take seconds.
+        """Return the filter for a replica that asks for a dump. The call may connect to the replica, and may take
+        seconds.
 
         Raises ReplicaRefused if the replica meets no ``[[replica]]`` table's conditions, or if its own filter is to be
-        adopted and cannot be read. A replica whose own filter is wider than the master's is refused, too: with
-        ``on_drift = "warn"`` once, and the master serves its next attempt.
+        adopted and cannot be read. A replica whose own filter is wider than its filter on the master is also refused
+        (drift). With ``on_drift = "warn"`` it is refused once with a warning, and its next attempt is served.
         """
         entry = self.find(peer)
         if entry is None:
@@ -190,8 +196,8 @@ class ReplicaFilters:
         return ChosenFilter(entry, entry.filter)
 
     def is_current(self, chosen: ChosenFilter) -> bool:
-        """Tell whether the table of this chosen filter is still in force. Another thread may have changed the
-        filters.
+        """Tell whether the table of ``chosen`` is still in force. Another thread may have changed the filters since the
+        choice.
         """
         return chosen.entry in self.entries
 
@@ -232,11 +238,10 @@ class ReplicaFilters:
     def _check_own(
         self, entry: ReplicaEntry, connect: ConnectBack, peer: Peer, used: ReplicationFilter
     ) -> None:
-        """Compare the filter of the replica itself with ``used``, its filter on the master. Warn if the replica's is
-        wider (drift).
+        """Compare the replica's own filter with ``used``, its filter on the master. Warn if the replica's own filter is
+        wider (drift), or cannot be compared.
 
-        The warning goes to the master's logs and to the replica. Raises ReplicaRefused with the text that the replica
-        logs.
+        The warning goes to the master's logs. Raises ReplicaRefused with the warning as text, which the replica logs.
         """
         try:
             text, is_sure = _difference(self._read(connect, peer), used)
@@ -259,8 +264,8 @@ class ReplicaFilters:
         raise ReplicaRefused(f"warning: {text} (the next attempt is served)", momentary=True)
 
     def drifting(self) -> list[Drift]:
-        """Return the warnings about replicas whose own filter was wider at the last comparison. The newest comes
-        last.
+        """Return the warnings about replicas whose own filter was wider than their filter on the master at the last
+        comparison. The newest comes last.
         """
         with self._lock:
             return list(self._drifts.values())
@@ -308,7 +313,7 @@ def _key(peer: Peer) -> _Replica:
 def _warn(event: str, peer: Peer, text: str, refused: bool | None = None, **details: str) -> None:
     """Write a warning about a replica to the ordinary log and to the audit log.
 
-    ``refused`` says whether the replica was refused; None leaves that out.
+    ``refused`` says whether the replica was refused; None leaves this field out.
     """
     fate = {} if refused is None else {"refused": refused}
     log.warning(event, **peer.fields, address=str(peer.address), reason=text, **details, **fate)

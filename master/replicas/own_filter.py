@@ -2,7 +2,7 @@
 
 MySQL and MariaDB show the rules of one kind in one text, with commas between them and without quotes. A rule may
 contain commas itself: ``--replicate-ignore-db=a,b`` is one rule for a database with the name ``a,b``. So a text with a
-comma can be read in several ways, and the master drops only what the replica drops in each of them.
+comma can be parsed in several ways. The master drops an event only if the replica drops it under each of them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ _KEEPS = frozenset({RuleKind.DO_DB, RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE})
 
 @dataclass(frozen=True)
 class OwnFilter:
-    """The filter that a replica applies itself, as far as it can be read from the replica."""
+    """The filter that a replica itself applies, as far as the master can read it. Commas in the replica's texts may
+    leave doubts.
+    """
 
     sure: Filter
     """A filter that drops only events that the replica surely drops, in whatever way its texts are read."""
@@ -73,9 +75,9 @@ class FilterUnreadable(DumpfilterError):
 
 
 def read_own_filter(connect: ConnectBack, peer: Peer) -> OwnFilter:
-    """Connect to a replica and return the filter of its channel that reads from this master.
+    """Connect to a replica and return the filter of its replication channel from this master.
 
-    The call takes at most about ``connect.timeout`` for each step. Raises FilterUnreadable.
+    Each step of the connection takes at most ``connect.timeout`` seconds. Raises FilterUnreadable.
     """
     host = connect.host or (str(peer.address) if peer.address is not None else "")
     port = connect.port or peer.port
@@ -112,7 +114,9 @@ def _connection(connect: ConnectBack, host: str, port: int) -> GuardedConnection
 
 
 def _password(connect: ConnectBack) -> str:
-    """Return the password of the connection. A password file is read at each connection, so that it can change."""
+    """Return the password of the connection, from the password file or the environment. The file is read at each call,
+    so that the password can change.
+    """
     if connect.password_file is not None:
         return read_small_file(connect.password_file).decode().rstrip("\r\n")
     return os.environ[connect.password_env or ""]
@@ -215,8 +219,8 @@ def _cure(error: BaseException, connect: ConnectBack) -> str:
 def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool, names: NameRules) -> OwnFilter:
     """Parse the rules of each kind from the texts that a replica shows, and return the filter.
 
-    ``commas_separate`` says that no name has a comma. ``names`` tells how the rules compare names. Raises OptionError
-    for a text that cannot be read at all.
+    ``commas_separate`` says that no name contains a comma. ``names`` says how the replica compares names. Raises
+    OptionError for a text that cannot be parsed, or that has too many possible meanings.
     """
     _check_size(texts)
     sure: list[Rule] = []
@@ -258,7 +262,9 @@ def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool, names: N
 
 
 def _check_size(texts: Mapping[RuleKind, str]) -> None:
-    """Raise OptionError for more or longer rules than a filter may have, since the replica may be hostile."""
+    """Raise OptionError if the texts have more or longer rules than a filter may have, because the replica may be
+    hostile.
+    """
     if sum(map(len, texts.values())) > MAX_RULES_TEXT:
         raise OptionError(f"its rules have more than {MAX_RULES_TEXT} characters together: use wild rules")
     if sum(text.count(",") + 1 for text in texts.values()) > MAX_RULES:
@@ -277,7 +283,7 @@ def _rules(kind: RuleKind, values: list[str]) -> Iterator[Rule]:
 
 
 def _neighbours(pieces: list[str]) -> list[str]:
-    """Return each sequence of neighbouring pieces, joined by commas."""
+    """Return every sequence of consecutive pieces, joined by commas."""
     count = len(pieces)
     return [",".join(pieces[start:end]) for start in range(count) for end in range(start + 1, count + 1)]
 

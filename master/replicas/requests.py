@@ -77,7 +77,7 @@ def fatal(text: str) -> SqlError:
 
 
 def parse_register_replica(data: bytes) -> Registration:
-    """Parse the content of COM_REGISTER_SLAVE. Raises MalformedPacket."""
+    """Parse the content of the command COM_REGISTER_SLAVE. Raises MalformedPacket."""
     fields = Fields(data)
     server_id = fields.uint(4)
     host = _short_text(fields)
@@ -91,7 +91,7 @@ def parse_register_replica(data: bytes) -> Registration:
 
 
 def parse_binlog_dump(data: bytes) -> DumpRequest:
-    """Parse the content of COM_BINLOG_DUMP. Raises MalformedPacket."""
+    """Parse the content of the command COM_BINLOG_DUMP. Raises MalformedPacket."""
     fields = Fields(data)
     position = fields.uint(4)
     flags = fields.uint(2)
@@ -100,9 +100,10 @@ def parse_binlog_dump(data: bytes) -> DumpRequest:
 
 
 def parse_binlog_dump_gtid(data: bytes) -> DumpRequest:
-    """Parse the content of COM_BINLOG_DUMP_GTID, which only MySQL's clients send.
+    """Parse the content of the command COM_BINLOG_DUMP_GTID, which only MySQL's clients send.
 
-    Raises MalformedPacket, SqlError 1236 for a GTID set of too many servers, and 1773 for one that cannot be read.
+    Raises MalformedPacket, SqlError 1236 for a GTID set of too many servers, and SqlError 1773 for a GTID set that
+    cannot be parsed.
     """
     fields = Fields(data)
     flags = fields.uint(2)
@@ -141,7 +142,9 @@ def _short_text(fields: Fields) -> str:
 
 
 def _file_name(data: bytes) -> str:
-    """Return the file name of a request. Some clients end the name with a NUL."""
+    """Return the name of a binlog file in a request, without a NUL at its end. Raises MalformedPacket for a name that
+    is too long.
+    """
     if len(data) > MAX_FILE_NAME:
         raise MalformedPacket
     return data.partition(b"\0")[0].decode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""The replication port, which serves the binlog set to real MySQL and MariaDB replicas in the master's asyncio loop."""
+"""The replication port: it serves the binlog set to real MySQL and MariaDB replicas, in the master's asyncio loop."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _OF_THE_OPERATOR = ("drains", "imposed_filters")
 
 
 class OwnRows:
-    """A console executor that shows to a user of the replication port only the rows about this user."""
+    """An executor of console statements that shows to a user of the replication port only the rows about this user."""
 
     def __init__(self, executor: Executor, user: str) -> None:
         self._executor = executor
@@ -79,7 +79,10 @@ class OwnRows:
         return replace(result, rows=[row for row in result.rows if row[0] in server_ids])
 
     def table(self, schema: str, name: str) -> Table | None:
-        """Return a table with the user's rows. A table without the column ``user`` is returned whole."""
+        """Return a table of the console with the rows about the user, or None when there is no such table.
+
+        A table without the column ``user`` is returned whole, except that tables of the operator are empty.
+        """
         found = self._executor.table(schema, name)
         if found is None or schema != "dumpfilter":
             return found
@@ -105,9 +108,10 @@ class OwnRows:
 
 
 class ReplicaServer:
-    """The replication port of one master. ``executor`` executes the statements other than the usual ones of replicas.
+    """The replication port of one master.
 
-    All replicas are registered like dumpfilter's slaves, and share decisions and scans with them.
+    ``executor`` executes the statements that the port does not answer itself. Replicas are registered like dumpfilter's
+    slaves, and share decisions and scans with them.
     """
 
     def __init__(
@@ -166,7 +170,9 @@ class ReplicaServer:
         self._shared.askers.shutdown(wait=False, cancel_futures=True)
 
     def take_over_accounts(self) -> None:
-        """Use the users and passwords of the ``[[replica]]`` tables now in force. Any thread can call this method."""
+        """Replace the port's users and passwords by those of the ``[[replica]]`` tables now in force. Any thread can
+        call this method.
+        """
         self.port.change_users(self._shared.filters.accounts())
 
     def _greeting(self) -> Greeting:

@@ -1,4 +1,4 @@
-"""The answers to a replica's questions about the server that wrote the binlog set."""
+"""The properties of the server that wrote the binlog set, as the answers to a replica's queries."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _NO_GTID = -1
 
 
 class Source:
-    """The properties of the server that wrote a binlog set, for the queries of replicas. The methods may read
-    binlogs.
+    """The properties of the server that wrote a binlog set, for the queries of replicas. The methods may read binlog
+    files.
     """
 
     def __init__(self, store: BinlogStore, server_uuid: str) -> None:
@@ -36,8 +36,8 @@ class Source:
         self.server_uuid = server_uuid
 
     def variable(self, name: str) -> Value:
-        """Return a system variable of the server, or None if it is not one that replicas query. ``name`` is in lower
-        case.
+        """Return the value of a system variable of the server. ``name`` is in lower case. Return None for a variable
+        that replicas do not query.
         """
         match name, self.family:
             case "server_id", _:
@@ -63,9 +63,10 @@ class Source:
         return store.open_file(store.binlogs.names[-1]).file.format_description.checksum
 
     def row_metadata(self) -> str:
-        """Return ``binlog_row_metadata`` of the server: FULL if the newest Table_map event found has the column names.
+        """Return ``binlog_row_metadata`` of the server, FULL or MINIMAL, judged by a recent Table_map event.
 
-        Programs query the variable to know whether the binlog has the names.
+        FULL means that Table_map events have column names. Programs query the variable to know this. Without a
+        Table_map event the answer is MINIMAL.
         """
         for segment in self._first_segments():
             (maps,) = np.nonzero(segment.type == EventType.TABLE_MAP)
@@ -78,9 +79,9 @@ class Source:
         return "MINIMAL"
 
     def gtid_mode(self) -> str:
-        """Return MySQL's ``gtid_mode`` of the server, judged by the newest binlog files: ON or OFF.
+        """Return MySQL's ``gtid_mode`` of the server, ON or OFF, judged by the newest binlog file with transactions.
 
-        Without any transaction the answer is ON, with which a replica may replicate by GTIDs.
+        Without any transaction the answer is ON, so that a replica may replicate by GTIDs.
         """
         for segment in self._first_segments():
             if (segment.txn_source >= 0).any():
@@ -99,7 +100,7 @@ class Source:
 
 
 def _has_names(table: TableMap) -> bool:
-    """Tell whether a Table_map event has the column names in its optional metadata."""
+    """Tell whether a Table_map event contains the column names in its optional metadata."""
     fields = Cursor(table.optional, "Table_map")
     while fields.left:
         kind = fields.integer(1, "the kind of a metadata field")
@@ -110,11 +111,11 @@ def _has_names(table: TableMap) -> bool:
 
 
 def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:
-    """Return MariaDB's GTID position at a file and position of the binlog (BINLOG_GTID_POS). None if the binlog does
-    not have the position.
+    """Return MariaDB's GTID position at a file and position of the binlog, as BINLOG_GTID_POS does. Return None if the
+    binlog does not have the position, and an empty text for MySQL.
 
     As on a server, a transaction counts as done from its Gtid event on. A replica that resumes inside a transaction
-    takes the answer for its ``gtid_slave_pos``, and no later event would tell the GTID of this transaction again.
+    takes the answer for its ``gtid_slave_pos``. No later event would tell the GTID of this transaction.
     """
     try:
         place = find_position(file, position, store)

@@ -22,7 +22,7 @@ from dumpfilter.master.store import BinlogStore
 
 @dataclass(frozen=True)
 class ReplicaStart:
-    """The start of a dump for a real replica."""
+    """The position in the binlog at which a dump for a real replica starts, and the position that the replica named."""
 
     dump: DumpStart
     """The transaction boundary at which the dump begins."""
@@ -39,15 +39,18 @@ class ReplicaStart:
 
     @property
     def is_inside(self) -> bool:
-        """Whether the replica already has a part of the transaction with which the dump begins."""
+        """Whether the replica already has a part of the transaction with which the dump begins, because its connection
+        was lost there.
+        """
         return bool(self.dump.end)
 
 
 def start_by_gtids(have: GtidSet, store: BinlogStore, *, is_strict: bool = False) -> ReplicaStart:
-    """Return the start for a replica that has the transactions with these GTIDs.
+    """Return the start of a dump for a replica that has the transactions in ``have``.
 
-    With ``is_strict`` (MariaDB's ``gtid_strict_mode``) the binlog must have the replica's last GTIDs themselves. Raises
-    SqlError 1236 and ReplicaAhead.
+    With ``is_strict`` (MariaDB's ``gtid_strict_mode``) the binlog must contain the replica's last GTIDs. Raises
+    SqlError 1236 when the binlog no longer has transactions that the replica lacks, and ReplicaAhead when ``is_strict``
+    fails.
     """
     try:
         start = start_after(have, store)
@@ -75,13 +78,15 @@ def _has_first_transaction(start: DumpStart, store: BinlogStore) -> bool:
 def start_by_position(
     file: str, position: int, store: BinlogStore, *, is_computed: bool = False
 ) -> ReplicaStart:
-    """Return the start for a replica that names a file, empty for the first one, and a position.
+    """Return the start of a dump for a replica that names a binlog file and a position (bytes). An empty ``file``
+    stands for the first one.
 
-    ``is_computed`` says that the replica computes its position from the events that it received. Such a position
-    inside a transaction need not be the beginning of an event (:mod:`dumpfilter.master.replicas.stream`).
+    ``is_computed`` says that the replica computes its position from the events that it received. Such a position inside
+    a transaction need not be the beginning of an event (:mod:`dumpfilter.master.replicas.stream`). If the binlog is a
+    slave's relay log, the replica names a file of the writer (the server that wrote the events).
 
-    At a slave's relay log the replica names a file of the writer. Raises BinlogMissing, PositionError for a place where
-    no event begins, and SqlError 1236.
+    Raises BinlogMissing for an unknown file, PositionError for a position at which no event begins, and SqlError 1236
+    for one outside the file.
     """
     store.refresh()
     if position < FIRST_EVENT:

@@ -1,16 +1,16 @@
 """The sending of one dump to a real replica: packets, heartbeats, and corrections of the replica's position.
 
-A MySQL replica computes its position: it adds the lengths of the events that it receives. A MariaDB replica reads the
-position from ``end_log_pos`` of the events. Behind a filter both positions lag behind the dump, because events are
+A MySQL replica computes its position: it adds up the lengths of the events that it receives. A MariaDB replica reads
+the position from ``end_log_pos`` of the events. Behind a filter both positions lag behind the dump, because events are
 missing.
 
-After a connection was lost inside a transaction, a replica by file and position asks for the rest of the transaction.
-The master begins again at the start of the transaction, and leaves out the events that the replica has.
+A replica by file and position whose connection was lost inside a transaction asks for the rest of the transaction. The
+master begins again at the start of the transaction, and leaves out the events that the replica has.
 
-A replica of MariaDB computes its position event by event. It adds the length of the event, and goes on to the event's
+A MariaDB replica computes its position event by event. It adds the length of the event, and takes the event's
 ``end_log_pos`` if this is larger (tried with MariaDB 10.11 and 11.8). MariaDB 11.8 writes ``end_log_pos`` 0 for the
-events inside a transaction. Behind a filter such a position is smaller than that of the event in the binlog. The master
-therefore computes the position from the start of the transaction on, as the replica did.
+events inside a transaction. Behind a filter such a position is smaller than the event's position in the binlog. The
+master therefore computes the position from the start of the transaction on, as the replica did.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _NOWHERE = Reached("", 0, is_boundary=True)
 
 @dataclass
 class KnownPosition:
-    """The binlog file and position that one replica shows as its own (Read_Source_Log_Pos), computed from the events
-    sent to it.
+    """The binlog file and position that one replica shows as its own (Read_Source_Log_Pos). The master computes them
+    from the events that it sends.
     """
 
     server_id: int
@@ -72,13 +72,14 @@ class KnownPosition:
     _at: int = 0
 
     def begin(self, file: str, position: int) -> None:
-        """Record that the replica was sent this file and position."""
+        """Record that a Rotate event has told the replica this file and position."""
         self._file, self._at = file, position
 
     def count(self, events: bytes, *, checksum: bool) -> None:
-        """Record that the replica receives these events. ``checksum`` says that events end in a checksum.
+        """Record that the replica receives ``events``, whole events one after another. ``checksum`` says that events
+        end in a checksum.
 
-        The Rotate event at the end of a file moves the replica to the next file.
+        If the last one is the Rotate event at the end of a file, the replica moves to the next file.
         """
         last, told = last_events(events)
         head = EventHeader.unpack(events, last)
@@ -91,13 +92,13 @@ class KnownPosition:
             self._at = self._at + len(events) if self.sums else told or self._at
 
     def advance(self, size: int, last: bytes) -> None:
-        """Record that the replica receives events of ``size`` bytes. ``last`` is the event that ends their last
-        transaction.
+        """Record that the replica receives events of ``size`` bytes together. ``last`` is the event that ends the last
+        of their transactions.
         """
         self._at = self._at + size if self.sums else EventHeader.unpack(last).end_log_pos or self._at
 
     def is_wrong_at(self, file: str, position: int) -> bool:
-        """Tell whether the replica has another position in the file than ``position``, and an event can correct it."""
+        """Tell whether the replica has another position than ``position`` in ``file``, and an event can correct it."""
         if file != self._file or not self.corrects:
             return False
         if not self.sums:
@@ -105,7 +106,9 @@ class KnownPosition:
         return self._at != position and (self.v2 or position <= LARGEST_V1_POSITION)
 
     def correction(self, position: int, *, checksum: bool) -> bytes:
-        """Return the event that moves the replica to ``position``, and record that the replica receives it."""
+        """Return the event that sets the replica's position to ``position``, and record that the replica receives it.
+        It is a heartbeat for MySQL, and a Gtid_list event for MariaDB.
+        """
         if self.sums:
             self._at = position
             return heartbeat(self._file, position, self.server_id, checksum, v2=self.v2)
@@ -113,7 +116,8 @@ class KnownPosition:
         return gtid_list(position, self.server_id, checksum)
 
     def heartbeat(self, position: int, *, checksum: bool) -> bytes:
-        """Return a heartbeat that does not move the replica while the dump is at ``position``.
+        """Return a heartbeat event that leaves the replica's position as it is. ``position`` is the position of the
+        dump.
 
         A replica ends its connection at a heartbeat with another file or a smaller position than its own.
         """
@@ -126,7 +130,9 @@ class KnownPosition:
 
 @dataclass
 class KnownEvents:
-    """The events that a client already has of the transaction with which its dump begins."""
+    """The events that a replica or program already has of the transaction with which its dump begins. Its last
+    connection was lost inside this transaction.
+    """
 
     start: ReplicaStart
     is_computed: bool
@@ -143,9 +149,10 @@ class KnownEvents:
         """The position after the events so far, as the client has computed it."""
 
     def rest(self, events: bytes) -> bytes | None:
-        """Return the events of a message that the client lacks, or None when the client has all of them.
+        """Return the events of ``events`` (one message) that the client lacks, or None when the client has all of them.
 
-        After the first result that is not None, the client has none of the later events. Raises SqlError 1236.
+        The client lacks all events after the first result that is not None, so that the method need not be called
+        again. Raises SqlError 1236 if the events do not show which of them the client has.
         """
         told = self.start.told
         at = 0
@@ -170,7 +177,8 @@ class KnownEvents:
         """Return the last events of the transaction that the client lacks, when the dump sends no more of the
         transaction.
 
-        Raises SqlError 1236 when the replica has a part of the transaction.
+        Only a MariaDB replica can lack an event then: the Xid event of a stand-in (empty transaction). Return empty
+        bytes for other clients. Raises SqlError 1236 when the replica has another part of the transaction.
         """
         if not self.is_computed:
             return b""
@@ -191,7 +199,7 @@ class KnownEvents:
 
 @dataclass
 class ReplicaStream:
-    """The sending of one dump to one replica."""
+    """The sending of one dump to one replica over its connection."""
 
     packets: PacketStream
     dump: Dump
@@ -238,8 +246,8 @@ class ReplicaStream:
                     await self._send_events(self._correction())
 
     def _plan_correction(self) -> bool:
-        """Tell whether the replica's position must be corrected now. Otherwise let the dump wake this object when it
-        may be due.
+        """Tell whether the replica's position must be corrected now. Otherwise let the dump yield an empty message when
+        a correction may be due.
         """
         is_wrong = self._is_wrong
         if is_wrong and time.monotonic() - self._told_at >= BUSY_SECONDS:
@@ -248,8 +256,8 @@ class ReplicaStream:
         return False
 
     def _send_at_once(self, events: Sequence[bytes], reached: Reached) -> bool:
-        """Send the events of commits, and return True, if that needs no waiting. Otherwise do nothing and return
-        False.
+        """Send the events of commits if that needs no waiting, and return whether they were sent. ``reached`` is the
+        position of the dump after them.
         """
         if self.known is not None or not self.packets.is_idle:
             return False
@@ -267,7 +275,7 @@ class ReplicaStream:
 
     @property
     def _is_wrong(self) -> bool:
-        """Whether the replica has a wrong position that can be corrected now."""
+        """Whether the replica's position is wrong and an event can correct it now."""
         reached = self._reached
         if self.known is not None or not reached.is_boundary or not self.corrections:
             return False
@@ -292,7 +300,9 @@ class ReplicaStream:
         await self._send_events(events)
 
     def _beginning(self, message: bytes, reached: Reached) -> bytes:
-        """Return the events that tell the replica where the dump begins in a file."""
+        """Return the events with which a dump or a further file begins: a Rotate event with file and position, and the
+        format description event.
+        """
         description = _description(message)
         self._has_checksums = description.checksum
         if self.known is None:
@@ -303,7 +313,9 @@ class ReplicaStream:
         return head + format_description(description, is_whole_file=False)
 
     def _rest(self, known: KnownEvents, message: bytes) -> bytes:
-        """Return the events of a message that the replica lacks, in the dump's first transaction."""
+        """Return the events of a message that the replica lacks, while the dump is in a transaction of which the
+        replica has a part.
+        """
         rest = known.rest(message)
         if rest is None and self._reached.is_boundary:
             rest = known.at_end()
@@ -313,7 +325,7 @@ class ReplicaStream:
         return rest
 
     def _correction(self) -> bytes:
-        """Return the event that corrects the replica's position."""
+        """Return the event that corrects the replica's position, and note the time."""
         self._told_at = time.monotonic()
         return self.position.correction(self._reached.end, checksum=self._has_checksums)
 
@@ -330,7 +342,7 @@ class ReplicaStream:
 
 
 def _description(announcement: bytes) -> FormatDescription:
-    """Return the format description event of a message that consists of an artificial Rotate event and this event."""
+    """Return the format description event in ``announcement``, a message with an artificial Rotate event before it."""
     at = EventHeader.unpack(announcement).size
     size = EventHeader.unpack(announcement, at).size
     return FormatDescription.parse(announcement[at : at + size])
