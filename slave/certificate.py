@@ -22,9 +22,9 @@ log = structlog.get_logger("dumpfilter.slave")
 def kept_tls(directory: Path, host: str, ca: Path | None) -> ServerTls:
     """Return the TLS settings of the console, with the certificate and key in ``directory``.
 
-    If ``directory`` holds no usable certificate, the slave makes a new one for ``host``. This happens at the first
-    start, after a crash between the writes of the two files, and when the certificate has expired. ``ca`` is a file
-    of certificate authorities; with ``ca``, clients must show a certificate that one of these authorities signed.
+    If ``directory`` has no usable certificate, the slave makes and stores a new one for ``host``. This happens at the
+    first start, after a crash between the writes of the two files, and when the certificate has expired. ``ca`` is a
+    file of certificate authorities; with ``ca``, clients must show a certificate that one of these authorities signed.
     Raises OptionError when the file ``ca`` is unusable, and OutputError when the slave cannot write a file.
     """
     files = TlsFiles(directory / CERTIFICATE, directory / KEY, ca)

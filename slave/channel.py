@@ -1,7 +1,8 @@
-"""A replication channel: the stream from one master, with its own relay log, I/O thread, applier and filter.
+"""A replication channel: the stream from one master, with its own relay log, I/O thread, applier (SQL thread) and
+filter.
 
-The I/O thread receives events from the master and writes the relay log. The applier (SQL thread) reads the relay
-log and applies the transactions to a target.
+The I/O thread receives events from the master and writes the relay log. The applier reads the relay log and applies the
+transactions to a target.
 """
 
 from __future__ import annotations
@@ -72,9 +73,10 @@ A longer name is cut, and a hash of the channel's name is appended, so that name
 
 @dataclass(frozen=True)
 class Watching:
-    """The functions that the slave calls while it receives events. The first argument of each is the channel's name.
+    """Callbacks of a slave, by which other parts of the program follow the reception of events. The first argument of
+    each is the channel's name.
 
-    ``on_chunk`` is called after each message of the master's stream, ``on_connect`` after each registration.
+    ``on_chunk`` is called after each message of the master's stream, and ``on_connect`` after each registration.
     ``on_relay_end`` receives the position up to which the relay log is complete, whenever the position changes. Before
     a channel truncates the relay log, ``on_relay_end`` receives a position further back.
     """
@@ -171,8 +173,8 @@ class Channel:
         self._follow_filter()
 
     def check(self, info: SourceInfo) -> None:
-        """Check a new configuration of the channel. Raises OptionError when two options contradict each other, a
-        number is out of range, or a filter rule is invalid.
+        """Check a configuration of the channel. Raises OptionError when two options contradict each other, or a filter
+        rule is invalid.
         """
         if info.auto_position and info.log_file:
             raise OptionError("--start-file and --auto-position: give one of them")
@@ -182,13 +184,13 @@ class Channel:
         self.filter(NameRules())
 
     def _make_places_agree(self) -> None:
-        """Discard the relay log if the saved position of the applier does not lie in it. The master then sends it
+        """Discard the relay log if the applier's saved position does not lie in it. The master then sends the events
         again.
 
         The I/O thread's position is in ``master.info``, and the applier's in ``relay-log.info``. Each file is written
         atomically, but not both at once. A kill or a full disk may leave an older ``master.info`` beside a newer
-        ``relay-log.info``, or the other way round. The slave trusts ``relay-log.info``, because it holds the target's
-        state, too. The applier must not be running.
+        ``relay-log.info``, or the other way round. The slave trusts ``relay-log.info``, because this file has the
+        target's state, too. The applier must not be running.
         """
         if self._relay_log_fits(RelayLogInfo.read(self.directory)):
             return
@@ -202,7 +204,7 @@ class Channel:
         self._receive_again(to)
 
     def _relay_log_fits(self, applied: RelayLogInfo) -> bool:
-        """Tell whether the applier can continue at its saved position ``applied`` in the present relay log."""
+        """Tell whether the applier can continue from its saved position ``applied`` in the present relay log."""
         if applied.relay_position is not None:
             return place_order(applied.relay_position) <= place_order(self._relay_end.position)
         first = self._receiver.first_relay_file
@@ -228,8 +230,9 @@ class Channel:
 
     @property
     def master_info(self) -> MasterInfo:
-        """The I/O thread's state: its position in the master's binlog, the end of the relay log, and the retrieved
-        GTID set."""
+        """The I/O thread's state: its position in the master's binlog, the end of the relay log, and the received GTID
+        set.
+        """
         return self._receiver.info
 
     @property
@@ -244,16 +247,18 @@ class Channel:
 
     @property
     def semantics(self) -> FilterSemantics:
-        """The way in which the filter rules are read: classic, as in the servers' manuals, or effective, by the tables
-        that a statement changes (WL#2516).
+        """The semantics of the channel's filter rules: classic, as in the servers' manuals, or effective.
+
+        Effective rules (WL#2516) decide by the tables that a statement changes.
         """
         return self._filters.current(self.name).semantics
 
     def filter(self, names: NameRules) -> ReplicationFilter:
-        """Return the channel's own filter, without the filters that the master's operator imposes.
+        """Return the channel's own filter, without the filters that the master's operator imposes. Raises OptionError
+        for an invalid rule.
 
         ``names`` says how the server that wrote the binlog compares names. The slave's option
-        ``lower_case_table_names`` replaces the one in ``names``.
+        ``lower_case_table_names`` replaces the value in ``names``.
         """
         current = self._filters.current(self.name)
         names = names._replace(lower_case_table_names=self.options.lower_case_table_names)
@@ -276,12 +281,12 @@ class Channel:
         user: str | None = None,
         password: str | None = None,
     ) -> None:
-        """Start ``threads`` (``START REPLICA``). A thread that is already running is left alone.
+        """Start ``threads`` (``START REPLICA``). A thread that is already running stays as it is.
 
-        Without ``threads`` the option ``io_thread_only`` decides whether both threads start or only the I/O thread.
-        The applier stops at the condition ``until``; None: it does not stop by itself. A ``user`` and ``password``
-        replace the configured ones until the I/O thread ends. Raises StateCorrupt when ``relay-log.info`` does not fit
-        the relay log or the target.
+        Without ``threads`` the option ``io_thread_only`` decides whether both threads start or only the I/O thread. The
+        applier stops at the condition ``until``; None: without a condition. A ``user`` and ``password`` replace the
+        configured ones until the I/O thread ends. Raises StateCorrupt when ``relay-log.info`` does not fit the relay
+        log or the target.
         """
         if threads is None:
             threads = Threads.IO if self.options.io_thread_only else Threads.BOTH
@@ -311,7 +316,8 @@ class Channel:
         """Remove relay log files that were last written at least ``seconds`` ago and that no reader needs any more.
 
         The applier needs the file that it reads and all later files. ``needed`` is the oldest file that another reader
-        needs; None for no other reader. A channel without an applier keeps no file for one. Raises OutputError.
+        needs; None for no other reader. If the channel never runs an applier (``io_thread_only``), no file is kept for
+        it. Raises OutputError.
         """
         with self._busy:
             newest = self._relay_end.position
@@ -347,7 +353,7 @@ class Channel:
         return [worker for thread, worker in workers.items() if thread in threads]
 
     def follow_filter(self) -> None:
-        """Use the channel's changed filter (WL#7057) for all transactions that are not yet applied.
+        """Apply the channel's changed filter (WL#7057) to all transactions that are not yet applied.
 
         The applier must not be running; the I/O thread may be. The old filter selected the events in the relay log.
         Therefore the slave truncates the relay log to the applier's position, and the master sends everything after
@@ -394,7 +400,7 @@ class Channel:
             self._open()
 
     def _follow_filter(self, *, refetch: bool = False) -> None:
-        """Give the current filter to the I/O thread, which sends it to the master.
+        """Set the current filter in the I/O thread, which sends the filter to the master.
 
         If another filter selected the events in the relay log, discard the events that are not applied yet. The master
         sends them again. A channel does this at its start, too, because a user may have changed the filter options
@@ -412,7 +418,7 @@ class Channel:
         self._receive_again(self._applied.model_copy(update={"filter_digest": digest}))
 
     def _receive_again(self, to: MasterInfo) -> None:
-        """Discard the relay log after the position ``to``, and let the master send that part again with the current
+        """Discard the relay log after the position ``to``, and request that part again from the master with the current
         filter.
 
         If the relay log is damaged before ``to``, the whole relay log is discarded.
@@ -426,10 +432,11 @@ class Channel:
             self._receiver.close()
 
     def _without_relay_log(self, to: MasterInfo) -> MasterInfo:
-        """Return ``to`` with an empty position in the relay log, and save this in ``relay-log.info`` for the applier.
+        """Return a copy of ``to`` without a position in the relay log. Remove that position from ``relay-log.info``,
+        too.
 
-        The slave does so when even the applied part of the relay log is damaged. ``relay-log.info`` must be on the
-        disk before the new relay log begins, because the new files have the old files' names.
+        The slave does so when even the applied part of the relay log is damaged. ``relay-log.info`` must be on the disk
+        before the new relay log begins, because the new files have the old files' names.
         """
         nothing: dict[str, str | int] = {"relay_file": "", "relay_offset": 0}
         applied = RelayLogInfo.read(self.directory)
@@ -438,17 +445,16 @@ class Channel:
 
     @property
     def _applied(self) -> MasterInfo:
-        """The content that ``master.info`` would have if the slave had received nothing after the applier's saved
-        position.
-        """
+        """The content of ``master.info`` for a slave that has received nothing after the applier's saved position."""
         return self._receiver.info.back_at(RelayLogInfo.read(self.directory))
 
     def _discard_damaged(self, damage: RelayLogDamaged, finder: IoThread | SqlThread) -> bool:
-        """Discard the relay log after the applier's position, and let the master send that part again.
+        """Discard the relay log after the applier's position, and request that part again from the master. Return
+        whether the calling thread shall continue.
 
         ``finder`` is the calling thread, which has found the damage. A running applier may be ahead of its saved
-        position. If so, it discards the relay log itself, after it has gone back to that position. Return False when
-        the relay log was damaged too often at one position, or the calling thread is being stopped.
+        position. If so, the applier discards the relay log itself, after it has gone back to that position. Return
+        False when the relay log was damaged too often at one position, or the calling thread is being stopped.
         """
         # A statement such as STOP REPLICA may hold the lock, and waits for the thread's end.
         while not self._busy.acquire(timeout=0.05):
@@ -502,10 +508,11 @@ class Channel:
         return definition
 
     def _applied_filter(self, names: NameRules) -> ReplicationFilter:
-        """Return the filter that the applier uses for each event, from the channel's own rules and the imposed rules.
+        """Return the filter that the applier uses for each event: the channel's own rules and the imposed rules
+        together.
 
-        The imposed rules are filters that the master's operator has set for this slave. The master has applied them,
-        but it sends statements that it cannot decide. Therefore the applier applies these rules again.
+        The imposed rules are filters that the master's operator has set for this slave. The master has applied these
+        rules, but sends statements that it cannot decide. Therefore the applier applies the rules again.
         """
         own = self.filter(names)
         imposed = [filter_from_proto(one.filter, default=names) for one in self.imposed]
@@ -584,10 +591,8 @@ class Channel:
 
 
 def _file_name(channel: str) -> str:
-    """Return the name of a channel's directory: the channel's name, with characters escaped that are unsafe in file
-    names.
-
-    Different channels get different directories.
+    """Return the name of a channel's directory: the channel's name, with unsafe characters escaped. Different channels
+    get different directories.
 
     >>> _file_name("ch1"), _file_name("../x")
     ('ch1', '..%2Fx')

@@ -81,8 +81,8 @@ class SlaveConsole:
     def __init__(
         self, slave: Slave, replicas: Callable[[], Sequence[tuple[int, str, int, int, str]]] = lambda: ()
     ) -> None:
-        """Make the console of a slave. ``replicas`` returns the rows of SHOW REPLICAS, the replicas that are connected
-        to this slave.
+        """Store the slave. ``replicas`` returns the rows of SHOW REPLICAS, one for each replica that is connected to
+        this slave.
         """
         self._slave = slave
         self._replicas = replicas
@@ -101,7 +101,7 @@ class SlaveConsole:
             raise server_errors.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(error.channel) from None
 
     def table(self, schema: str, name: str) -> Table | None:
-        """Return the current rows of a table for SELECT, or None when the slave has no such table.
+        """Return a table of the console with its present rows, or None when the slave has no such table.
 
         ``schema`` is ``performance_schema`` or ``dumpfilter``.
         """
@@ -113,7 +113,7 @@ class SlaveConsole:
         return list(facts.TABLES)
 
     def variables(self) -> Mapping[str, str | int]:
-        """Return the current values of the system variables that the console knows, by the server's names."""
+        """Return the values of the system variables that the console shows, by the server's names."""
         options = self._slave.options
         ours = version("dumpfilter")
         return {
@@ -136,8 +136,10 @@ class SlaveConsole:
         }
 
     def wait(self, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
-        """Execute a function that waits for an applier, such as SOURCE_POS_WAIT, for at most ``seconds`` (None: no
-        limit). Raises SqlError.
+        """Execute an SQL function that waits for an applier, such as SOURCE_POS_WAIT, and return its value. Raises
+        SqlError.
+
+        ``seconds`` limits the statement's time; None: no limit. Setting ``interrupt`` ends the wait.
         """
         return wait(self._slave, call, interrupt, seconds)
 
@@ -272,7 +274,7 @@ class SlaveConsole:
         )
 
     def _chosen(self, channel: str | None, *, every: bool = False) -> list[Channel]:
-        """Return the channels that a statement is about: all of them, or the one in its FOR CHANNEL clause.
+        """Return the channels that a statement applies to: all channels, or the channel in its FOR CHANNEL clause.
 
         ``channel`` is None for a statement without this clause. The list is empty when the statement names the default
         channel and that channel is not configured. Raises UnknownChannel for another channel that does not exist.

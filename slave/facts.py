@@ -1,7 +1,8 @@
-"""The columns and metrics of a slave's channels and their threads, each declared once.
+"""The columns and metrics of a slave's channels and their threads. Each is declared once.
 
 The rows of SHOW REPLICA STATUS, the tables of performance_schema and dumpfilter, the metrics and docs/metrics.md are
-made from them. :mod:`dumpfilter.console.sql.columns` defines the columns of the tables that a server has, too.
+made from these declarations. :mod:`dumpfilter.console.sql.columns` defines the columns of the tables that a server has,
+too.
 """
 
 from __future__ import annotations
@@ -71,8 +72,9 @@ used.
 
 
 class ThreadView(NamedTuple):
-    """The state of one of a channel's two threads at one moment, with its newest error. Without an error: number 0,
-    text "" and time 0.
+    """The state of one of a channel's two threads at one moment, with its newest error.
+
+    Without an error the number is 0, the text empty and the time 0.
     """
 
     channel: str
@@ -87,8 +89,8 @@ class ThreadView(NamedTuple):
 
 
 class ChannelView:
-    """The state of a channel, with the positions of both threads at one moment. All columns and metrics are computed
-    from it.
+    """The state of a channel at one moment, with the positions of both threads. All columns and metrics are computed
+    from this state.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -102,8 +104,8 @@ class ChannelView:
 
     @cached_property
     def io(self) -> ThreadView:
-        """The state of the I/O thread. Its error is the one that ended the thread, or the reason why the last attempt
-        to connect failed.
+        """The state of the I/O thread. Its error is the error that ended the thread, or the reason of the last failed
+        attempt to connect.
         """
         worker, io = self.channel.io_worker, self.channel.io
         error = _error(worker.error, worker.error_at, _IO_NUMBERS)
@@ -136,7 +138,7 @@ class ChannelView:
     def seconds_behind(self) -> int | None:
         """The value of ``Seconds_Behind_Source``: the age of the first received event that is not applied, seconds.
 
-        As in a server, the result is None (NULL) while the applier is stopped. It is also None if the applier has
+        As in a server, the value is None (NULL) while the applier is stopped. It is also None if the applier has
         applied everything and the I/O thread has no connection, unless nothing was ever received.
         """
         if not self.sql.running:
@@ -171,8 +173,8 @@ THREADS: Facts[ThreadView] = Facts(
 
 
 def _count(name: str, metric: str = "") -> Fact:
-    """Declare a column with one of the counts that the master sends, and a metric of the name ``metric``, unless it is
-    empty.
+    """Return the declaration of a column with one of the counts that the master sends, and of a metric ``metric``. An
+    empty ``metric`` declares none.
     """
     return column(lambda view: view.counted.counts[name], metric=metric)
 
@@ -277,8 +279,8 @@ def views(channels: Iterable[Channel]) -> list[ChannelView]:
 
 
 class SlaveCollector(Collector):
-    """A Prometheus collector that reads a slave's metrics at a scrape. It does not wait for the console's
-    statements.
+    """A Prometheus collector that reads a slave's metrics at each scrape, without the lock that console statements
+    hold.
     """
 
     def __init__(self, slave: Slave) -> None:
@@ -385,14 +387,16 @@ def _filter_row(setting: Setting) -> list[Any]:
 
 
 def _filter_rows(slave: Slave) -> Iterator[list[Any]]:
-    """Yield each channel's filter rules, with counts of their uses (WL#7361 E)."""
+    """Yield the rows of ``replication_applier_filters``: each channel's filter rules by kind, with counts of their uses
+    (WL#7361 E).
+    """
     for name in slave.filters.channels:
         for setting in slave.filters.settings(name):
             yield [name, *_filter_row(setting), setting.counter]
 
 
 def _connection_row(view: ChannelView) -> list[Any]:
-    """Return a channel's row of ``replication_connection_status``: the state, the GTIDs and the error of the I/O
+    """Return a channel's row of ``replication_connection_status``, with the state, the GTIDs and the error of the I/O
     thread.
     """
     channel, io = view.channel, view.io
@@ -416,7 +420,9 @@ def _connection_row(view: ChannelView) -> list[Any]:
 
 
 def _configuration_row(info: SourceInfo) -> list[Any]:
-    """Return a channel's row of ``replication_connection_configuration``: how it connects to its master."""
+    """Return a channel's row of ``replication_connection_configuration``, with the options of its connection to the
+    master.
+    """
     return [
         *(info.channel, info.host, info.port, info.user, "", str(int(info.auto_position))),
         *("YES" if info.ssl else "NO", info.ssl_ca, "", info.ssl_cert, "", info.ssl_key),

@@ -25,7 +25,7 @@ class RelayLag(NamedTuple):
 def relay_lag(
     directory: Path, applied: RelayPosition | None, received: RelayPosition | None, now: float
 ) -> RelayLag:
-    """Return the size of a relay log, and of the part after the applier's position.
+    """Return the size of the relay log in ``directory``, and of its part after the applier's position.
 
     ``applied`` and ``received`` are the positions of the applier and of the I/O thread in the relay log; None before
     the first file. ``now`` is a Unix time, seconds.

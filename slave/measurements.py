@@ -13,7 +13,9 @@ from dumpfilter.console.metrics.latency import DELAY_BUCKETS, WORK_BUCKETS, Late
 
 @dataclass
 class Applied:
-    """The counts of a channel's applier over all its starts. After an error some transactions are counted twice."""
+    """The counts of a channel's applier over all its starts. After an error, transactions that are applied again count
+    twice.
+    """
 
     events_filtered: int = 0
     """The number of row events and statements that the slave's own filter dropped."""

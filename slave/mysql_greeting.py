@@ -1,6 +1,6 @@
-"""The test whether a MySQL or MariaDB server answers at an address where a slave expects a dumpfilter master.
+"""A check whether a MySQL or MariaDB server answers at an address where a slave expects a dumpfilter master.
 
-A MySQL server speaks first: it greets each connection with a packet of protocol version 10 (Protocol::HandshakeV10 of
+A MySQL server speaks first. It greets each connection with a packet of protocol version 10 (Protocol::HandshakeV10 of
 MySQL's client/server protocol). A gRPC server never begins with such bytes.
 """
 
@@ -24,8 +24,8 @@ _MOST = 128
 
 
 def mysql_version(host: str, port: int) -> str | None:
-    """Connect and return the version in the greeting of a MySQL or MariaDB server. None means that no such server
-    answers.
+    """Connect to an address, and return the version in the greeting of a MySQL or MariaDB server. Return None if no
+    such server answers.
 
     The version is "of unknown version" if the server greets with an error, for example because it blocks this host.
     """
@@ -59,7 +59,11 @@ def _read(connection: socket.socket, size: int, deadline: float) -> bytes:
 
 
 def version_in(greeting: bytes) -> str | None:
-    """Return the server's version in the first packet of MySQL's protocol. None for all other bytes."""
+    """Return the server's version in ``greeting``, the first packet of MySQL's protocol. Return None for all other
+    bytes.
+
+    The version is "of unknown version" for an error packet.
+    """
     if len(greeting) <= _HEADER or greeting[_HEADER - 1] != 0:
         return None
     length = int.from_bytes(greeting[: _HEADER - 1], "little")

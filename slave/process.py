@@ -36,13 +36,15 @@ log = structlog.get_logger("dumpfilter.slave")
 
 
 class ReplicaPorts(Protocol):
-    """The replication ports of a slave, at which it serves its relay logs to real replicas and to other slaves."""
+    """The replication ports of a slave. At these ports the slave serves its relay logs to real replicas and to other
+    slaves.
+    """
 
     def watching(self, watching: Watching) -> Watching:
-        """Return ``watching`` extended by the calls that the ports need."""
+        """Return ``watching``, the slave's callbacks, extended by the callbacks that the ports need."""
 
     def replicas(self) -> Sequence[tuple[int, str, int, int, str]]:
-        """Return the rows of SHOW REPLICAS: the replicas that are connected to the ports."""
+        """Return the rows of SHOW REPLICAS, one for each replica that is connected to the ports."""
 
     def serving(
         self, slave: Slave, executor: Executor, directory: ConnectionDirectory

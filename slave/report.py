@@ -1,5 +1,5 @@
-"""The report that a slave prints at its end: the positions, GTID sets and counts of each channel, and its target's
-state.
+"""The report that a slave prints at its end. It has the positions, GTID sets and counts of each channel, and its
+target's state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ Report = dict[str, Any]
 
 
 def report(channel: Channel) -> Report:
-    """Return the report of a channel whose two threads have ended: target state, positions, GTID sets and counts."""
+    """Return the report of a channel whose two threads have ended, as a dictionary that JSON can represent.
+
+    It has the target's state, the positions and GTID sets of both threads, and the counts.
+    """
     master, relay, received = channel.master_info, channel.relay_log_info, channel.received
     return {
         "summary": channel.target.state(),

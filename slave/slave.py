@@ -90,7 +90,7 @@ class Slave:
 
     @property
     def channels_now(self) -> list[Channel]:
-        """All channels like :attr:`channels`, but without waiting for a statement that changes the channels."""
+        """The channels of the slave, ordered by name, without a wait for a statement that is changing the channels."""
         return sorted(self._channels.values(), key=lambda one: one.name.encode())
 
     def get(self, name: str) -> Channel:
@@ -102,7 +102,7 @@ class Slave:
                 raise UnknownChannel(name) from None
 
     def has(self, name: str) -> bool:
-        """Tell whether the slave has a channel with this name."""
+        """Tell whether the slave has a channel with this name, in whatever case."""
         return fold_channel(name) in self._channels
 
     def configure(
@@ -110,7 +110,7 @@ class Slave:
     ) -> None:
         """Add a channel, or change the configuration of an existing one (``CHANGE REPLICATION SOURCE TO``).
 
-        The threads of an existing channel must be stopped. ``clauses`` are filter rules that the statement gives, too
+        The threads of an existing channel must be stopped. ``clauses`` are filter rules that the statement has, too
         (WL#2387, WL#2516). With ``afresh`` an existing channel forgets its position in the master's binlog, because
         ``info`` names another master or another position. Raises OptionError before anything has changed, StateCorrupt
         when a file of the channel is unusable, and OutputError when a file cannot be written.
@@ -224,10 +224,7 @@ class Slave:
 
     @property
     def error(self) -> BaseException | None:
-        """The error that ended a thread of any channel.
-
-        If several threads failed, this is the earliest error. Without an error it is None.
-        """
+        """The earliest error that ended the newest run of any channel's thread. None if there is none."""
         workers = [worker for one in self.channels for worker in (one.io_worker, one.sql_worker)]
         failed = [worker for worker in workers if worker.error is not None]
         return min(failed, key=lambda worker: worker.error_at).error if failed else None

@@ -1,8 +1,8 @@
 """The trial handshake: a TLS handshake that a slave makes with its master before gRPC connects.
 
 gRPC says little about a handshake that failed, and always verifies the master's certificate. Therefore the slave first
-makes a handshake by itself. It shows the reason of a failure, and fetches the certificate that gRPC shall expect when
-the user wants less verification.
+makes a handshake by itself. The trial finds the reason of a failure. It also gets the certificate that gRPC shall
+expect when the user wants less verification.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ _PROTOCOL = "h2"
 
 
 class Unreachable(Exception):
-    """The signal that the handshake reached no server, or that the server did not answer. The text gives the reason."""
+    """The exception for a handshake that reached no server, or that the server did not answer. The text gives the
+    reason.
+    """
 
 
 class _NoTls(TlsError):
@@ -77,8 +79,9 @@ def agree(
 
 
 def speaks_tls(host: str, port: int, stopped: Callable[[], bool]) -> bool:
-    """Tell whether a server that closed a connection without TLS answers a TLS handshake. ``stopped`` tells whether
-    the slave is stopping.
+    """Tell whether a server that closed a connection without TLS answers a TLS handshake.
+
+    ``stopped`` returns whether the slave is stopping, which ends the check with False.
     """
     trial = _Trial(ClientTls(TlsMode.REQUIRED), host, port, stopped, time.monotonic() + _PLAIN_TRIAL_SECONDS)
     try:
@@ -92,7 +95,7 @@ def speaks_tls(host: str, port: int, stopped: Callable[[], bool]) -> bool:
 
 @dataclass(frozen=True)
 class _Trial:
-    """A trial handshake with a master, with the texts of errors about this master."""
+    """A trial handshake with a master: its parameters, and the errors that name the master."""
 
     tls: ClientTls
     host: str
@@ -126,11 +129,13 @@ class _Trial:
         return context
 
     def handshake(self, context: ssl.SSLContext) -> bytes | None:
-        """Connect, make a handshake, wait for the master's first byte, and return the master's certificate as DER.
+        """Connect and make a TLS handshake. Return the master's certificate as DER after the master's first byte has
+        come.
 
-        Return None if the master completes the handshake and then closes the connection. In TLS 1.3 a server checks
-        the client's certificate after the client's part of the handshake. A gRPC server that refuses the certificate,
-        or misses one, closes the connection without a reason.
+        Return None if the master completes the handshake and then closes the connection. In TLS 1.3 a server checks the
+        client's certificate after the client's part of the handshake. A gRPC server that refuses the certificate, or
+        misses one, closes the connection without a reason. Raises TlsError when the handshake fails, and Unreachable
+        when no server answers.
         """
         answer: Future[bytes | None] = Future()
         opened: list[socket.socket] = []
@@ -212,8 +217,8 @@ class _Trial:
         )
 
     def name_in(self, presented: bytes) -> str:
-        """Return a name from the master's certificate (DER) that gRPC can check against. Raises TlsError for an
-        unusable certificate.
+        """Return a name from the master's certificate (DER) that gRPC can check against. Raises TlsError for a
+        certificate that is expired, nameless or unreadable.
         """
         try:
             certificate = x509.load_der_x509_certificate(presented)

@@ -1,7 +1,6 @@
-"""The SQL functions of the console that wait for an applier: SOURCE_POS_WAIT, WAIT_FOR_EXECUTED_GTID_SET and similar
-ones.
+"""The SQL functions of the console that wait for an applier, such as SOURCE_POS_WAIT and WAIT_FOR_EXECUTED_GTID_SET.
 
-Values, errors and warnings are those of MySQL 9.7. On a channel with MariaDB's binlogs, MASTER_POS_WAIT is the one of
+Values, errors and warnings are those of MySQL 9.7. On a channel with MariaDB's binlogs, MASTER_POS_WAIT acts as in
 MariaDB 10.11. MASTER_GTID_WAIT is MariaDB's function.
 """
 
@@ -48,9 +47,9 @@ class _Place(NamedTuple):
 
 
 def wait(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
-    """Execute a function that waits for an applier, and return its value. Raises SqlError.
+    """Execute an SQL function that waits for an applier, and return its value. Raises SqlError.
 
-    ``seconds`` limits the statement's time (``max_execution_time``), None for no limit. Setting ``interrupt`` ends the
+    ``seconds`` limits the statement's time (``max_execution_time``); None: no limit. Setting ``interrupt`` ends the
     wait.
     """
     until = partial(_until, slave, interrupt, seconds)
@@ -98,8 +97,8 @@ def _channel(slave: Slave, name: str) -> Channel | None:
 
 
 def _place(file: Value, position: Value) -> _Place | None:
-    """Return the binlog position that two arguments name, or None if they are not a file name with a number and a
-    position.
+    """Return the binlog position that two SQL arguments name. Return None if ``file`` has no number at its end, or
+    ``position`` is negative.
     """
     if file is None:
         return None
@@ -111,7 +110,9 @@ def _place(file: Value, position: Value) -> _Place | None:
 
 
 def _has_reached(channel: Channel, place: _Place) -> bool | None:
-    """Tell whether the applier has reached a binlog position. None: the file name is not one of this master's files."""
+    """Tell whether the channel's applier has reached a binlog position. Return None if the file name is not one of this
+    master's files.
+    """
     applied = channel.relay_log_info
     if not applied.source_file:
         return False
@@ -168,7 +169,9 @@ def _highest(gtids: GtidSet) -> dict[int, int]:
 
 
 def _executed(slave: Slave, kind: type[GtidSet]) -> GtidSet:
-    """Return the GTIDs that all channels together have applied, if they are of MySQL or MariaDB as ``kind`` says."""
+    """Return the GTIDs that all channels together have applied, as a set of the type ``kind``. Channels of the other
+    server family are left out.
+    """
     total = kind()
     family: Family = "mariadb" if kind is MariadbGtidSet else "mysql"
     channels = [one for one in views(slave.channels_now) if one.received.family == family]

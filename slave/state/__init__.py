@@ -1,4 +1,4 @@
-"""The files in a channel's relay directory: relay logs, positions, connection options, and the slave's UUID.
+"""The files in a channel's relay directory: relay logs, positions, connection options, and the slave's UUID and secret.
 
 ``infos.py`` has the state files. ``relay_log.py`` describes the order of writes that keeps the relay log usable after a
 crash.
@@ -31,8 +31,8 @@ FORMAT = Format(2, "relay directory", AFRESH)
 
 
 def lock_directory(directory: Path, *, patience: float = 1.0) -> DirectoryLock:
-    """Lock a relay directory, so that no other slave uses it. Wait up to ``patience`` seconds, then raise
-    DirectoryBusy.
+    """Lock a relay directory, so that no other slave uses it, and return the lock. Wait up to ``patience`` seconds,
+    then raise DirectoryBusy.
     """
     return DirectoryLock(
         directory / LOCK,

@@ -1,4 +1,5 @@
-"""The counts of a channel since it was first started, which the file ``counters.info`` keeps.
+"""The counts of a channel since its first start, such as connections, events and errors. The file ``counters.info``
+keeps them.
 
 The counts survive restarts of the channel's threads and of the slave. Replication does not depend on them. Therefore a
 damaged file is set aside with a warning, and the channel counts from zero.
@@ -46,7 +47,7 @@ class ChannelCounters:
         self.begin()
 
     def begin(self) -> None:
-        """Record that an I/O thread starts. :attr:`received` counts from here."""
+        """Record that an I/O thread starts. :attr:`received` counts from this call on."""
         self._begun = self.info
         self.last_heartbeat_at = 0.0
         """The Unix time of the newest heartbeat since the start of the I/O thread, seconds; 0 before the first
@@ -55,8 +56,8 @@ class ChannelCounters:
 
     @property
     def received(self) -> CountersInfo:
-        """The number of connections, heartbeats, messages and bytes, and the master's counts, since the I/O thread was
-        last started.
+        """The counts since the I/O thread was last started: connections, heartbeats, messages, bytes, and the master's
+        counts.
         """
         now, begun = self.info, self._begun
         names = ("connections", "heartbeats", "chunks", "bytes_received")
@@ -65,7 +66,7 @@ class ChannelCounters:
         return now.model_copy(update={**since, "counts": counts})
 
     def count_chunk(self, chunk: pb.Chunk, size: int) -> None:
-        """Add one received message of the master's stream, which has ``size`` bytes of events."""
+        """Count one received message of the master's stream. ``size`` is the size of its events, bytes."""
         self.last_chunk_at = time.time()
         if chunk.heartbeat:
             self.last_heartbeat_at = self.last_chunk_at
@@ -73,21 +74,23 @@ class ChannelCounters:
         self._add(chunks=1, bytes_received=size, heartbeats=int(chunk.heartbeat), counts=counts)
 
     def count_connection(self) -> None:
-        """Add one connection with a stream of events."""
+        """Count one connection on which a dump (stream of events) began."""
         self._add(connections=1)
 
     def count_hits(self, hits: Hits) -> None:
-        """Add numbers of uses of filter rules, by kind of rule."""
+        """Add the numbers of uses of filter rules, given by kind of rule."""
         self._add(hits={kind.option: count for kind, count in hits.items()})
 
     def count_error(self, thread: Literal["io", "sql"], text: str) -> None:
-        """Add an error of a thread. The error ended the thread or, for the I/O thread, only a connection."""
+        """Count an error of a thread, and store its text and time. The error ended the thread or, for the I/O thread,
+        only a connection.
+        """
         text = text[:_LONGEST_ERROR].encode("utf-8", "backslashreplace").decode("utf-8")
         newest = {f"last_{thread}_error": text, f"last_{thread}_error_at": time.time()}
         self._add(newest, **{f"{thread}_errors": 1})
 
     def _add(self, newest: Mapping[str, Any] | None = None, **more: int | Mapping[str, int]) -> None:
-        """Add the numbers ``more`` to the fields of these names, and replace the fields ``newest``."""
+        """Add the numbers ``more`` to the fields with these names, and replace the values of the fields ``newest``."""
         with self._lock:
             self.info = self.info.model_copy(
                 update={name: _sum(getattr(self.info, name), number) for name, number in more.items()}
@@ -95,8 +98,8 @@ class ChannelCounters:
             )
 
     def save(self) -> None:
-        """Write the counts to ``counters.info`` if they have changed. A failure is logged once, until a write succeeds
-        again.
+        """Write the counts to ``counters.info`` if they have changed. The first of several failures in a row is logged.
+        No error is raised.
         """
         with self._saving:
             info = self.info

@@ -1,4 +1,5 @@
-"""The slave's identity: its ``server_uuid``, and the secret with which it proves that a registration is its own.
+"""The slave's identity: its ``server_uuid``, and the secret with which it proves to its master that a registration is
+its own.
 
 The slave makes both at its first start. The UUID is in ``auto.cnf``, as in mysqld's data directory. The secret is in
 ``registration.key``, which only the file's owner can read.
@@ -22,9 +23,10 @@ _REMOVE = (
 
 
 def server_uuid(directory: Path) -> str:
-    """Return the slave's UUID from the file ``auto.cnf`` in ``directory``. If there is no such file, make one.
+    """Return the slave's UUID from the file ``auto.cnf`` in ``directory``. If there is no such file, make a new UUID
+    and write the file.
 
-    Raises StateCorrupt when the file exists and holds no UUID.
+    Raises StateCorrupt when the file has no UUID, and OutputError when it cannot be written.
     """
     path = directory / "auto.cnf"
     if path.exists():
@@ -42,9 +44,10 @@ def server_uuid(directory: Path) -> str:
 
 
 def registration_secret(directory: Path) -> bytes:
-    """Return the secret in the file ``registration.key`` of ``directory``. If there is no such file, make one.
+    """Return the secret (32 bytes) in the file ``registration.key`` of ``directory``. If there is no such file, make a
+    new secret and write the file.
 
-    Raises StateCorrupt when the file exists and holds no secret.
+    Raises StateCorrupt when the file has no secret, and OutputError when it cannot be written.
     """
     path = directory / "registration.key"
     try:

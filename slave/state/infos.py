@@ -43,20 +43,22 @@ class Info(State):
 
     @classmethod
     def file(cls, directory: Path) -> StateFile[Self]:
-        """Return the file in a channel's directory that has this kind of content."""
+        """Return the state file of this class in a channel's directory."""
         return StateFile(directory / cls.NAME, cls, FORMAT, mode=cls.MODE)
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read the file. If it does not exist, return the defaults. Raises StateCorrupt for an unusable file."""
+        """Read the file in a channel's directory. If the file does not exist, return the defaults. Raises StateCorrupt
+        for an unusable file.
+        """
         return cls.file(directory).load() or cls()
 
 
 class SourceInfo(SourceOptions, TlsOptions, Info):
-    """The content of ``source.info``: how one channel connects to its master, and where it begins to read.
+    """The content of ``source.info``: how one channel connects to its master, and where the channel begins to read.
 
-    The fields are the options of CHANGE REPLICATION SOURCE TO, with the server's defaults where those of the command
-    line differ.
+    The fields are the options of CHANGE REPLICATION SOURCE TO, with the server's defaults where the command line has
+    others.
     """
 
     NAME = "source.info"
@@ -85,7 +87,7 @@ class SourceInfo(SourceOptions, TlsOptions, Info):
     @property
     def start_position(self) -> int:
         """The byte offset in the binlog file at which the channel's first dump begins. Without a configured file it is
-        4, the first event.
+        4, the offset of the first event.
         """
         return self.log_pos if self.log_file else FIRST_EVENT
 
@@ -147,10 +149,10 @@ class PlaceInfo(Info):
 
 
 class MasterInfo(PlaceInfo):
-    """The content of ``master.info``: the I/O thread's resume point (last transaction boundary up to which everything
-    is received), and the filter that selected the events.
+    """The content of ``master.info``: the I/O thread's resume point, and the filter that selected the events.
 
-    The next dump continues from the resume point. After a crash the slave truncates the relay log to the resume point.
+    The resume point is the last transaction boundary up to which everything is received. The next dump continues from
+    there. After a crash the slave truncates the relay log to the resume point.
     """
 
     NAME = "master.info"
@@ -187,7 +189,9 @@ class MasterInfo(PlaceInfo):
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read the file. Raises StateCorrupt for an unusable file, and for relay logs without the file."""
+        """Read ``master.info`` in a channel's directory. If the file does not exist, return the defaults. Raises
+        StateCorrupt for an unusable file, and for relay logs without the file.
+        """
         info = cls.file(directory).load()
         if info is None and any(directory.glob(f"{BASENAME}.[0-9]*")):
             raise StateCorrupt(f"{directory / cls.NAME}: the file is missing beside relay logs; {AFRESH}")
@@ -199,10 +203,10 @@ class MasterInfo(PlaceInfo):
         return NameCollation(self.names) if self.names else None
 
     def back_at(self, applied: RelayLogInfo) -> MasterInfo:
-        """Return the content that the file would have if the slave had received nothing after the applier's position
+        """Return the content of ``master.info`` for a slave that has received nothing after the applier's position
         ``applied``.
 
-        The family and the collation that slave and master agreed on stay.
+        The server family and the name collation stay.
         """
         if not applied.source_file:
             return MasterInfo(family=self.family, retrieved=applied.executed)
@@ -242,8 +246,8 @@ class ImposedInfo(Info):
 
 
 def read_imposed(directory: Path) -> tuple[pb.ImposedFilter, ...]:
-    """Return the imposed filters that are saved for a channel. Raises StateCorrupt when ``imposed.info`` is
-    unusable.
+    """Return the imposed filters that are saved for a channel. They are set by the master's operator. Raises
+    StateCorrupt when ``imposed.info`` is unusable.
     """
     try:
         filters = ImposedInfo.read(directory).filters
@@ -253,7 +257,7 @@ def read_imposed(directory: Path) -> tuple[pb.ImposedFilter, ...]:
 
 
 def save_imposed(directory: Path, imposed: Sequence[pb.ImposedFilter]) -> None:
-    """Save the imposed filters of a channel, in place of the earlier ones. Raises OutputError."""
+    """Save the imposed filters of a channel in ``imposed.info``, in place of the earlier ones. Raises OutputError."""
     filters = [base64.b64encode(one.SerializeToString()).decode() for one in imposed]
     ImposedInfo.file(directory).save(ImposedInfo(filters=filters))
 

@@ -49,7 +49,9 @@ class RelayPosition(NamedTuple):
 
 
 def place_order(position: tuple[str, int] | None) -> tuple[int, int]:
-    """Return a sort key for positions in the relay log. None stands for the beginning of the relay log."""
+    """Return a sort key for a position in the relay log. None stands for the beginning of the relay log, before all
+    positions.
+    """
     return (file_number(position[0]), position[1]) if position else (0, 0)
 
 
@@ -61,7 +63,10 @@ With larger values another thread waits, and the I/O thread may receive as many 
 
 
 def read_head(path: Path) -> FileBegin:
-    """Return the head of a relay log file. Raises RelayLogDamaged when the file is missing, too short or damaged."""
+    """Return the facts at the beginning of a relay log file, such as the master's file and position there.
+
+    Raises RelayLogDamaged when the file is missing, too short or damaged.
+    """
     # Programs that show the state of a slave import this module, and must not wait for the compiled code of a scan.
     from dumpfilter.index.fileset import BinlogFile
 
@@ -78,12 +83,12 @@ def read_head(path: Path) -> FileBegin:
 def header_bytes(
     source_file: str, start_position: int, format_description: bytes, origin: dict[str, Any]
 ) -> bytes:
-    """Return the first bytes of a relay log file: magic, format description event, artificial Rotate event, head
+    """Return the first bytes of a relay log file: magic, format description event, artificial Rotate event and head
     event.
 
     The Rotate event says that the following events come from the master's binlog file ``source_file``, from the byte
     offset ``start_position`` on. ``format_description`` is the master's format description event as raw bytes.
-    ``origin`` has the members of the head event, which name the master.
+    ``origin`` has the fields of the head event, which name the master.
     """
     checksum = FormatDescription.parse(format_description).checksum
     server_id = EventHeader.unpack(format_description).server_id
@@ -197,7 +202,7 @@ class RelayLog(LogWriter[GrowingFile]):
     def format_description(self) -> bytes:
         """Return the format description event of the newest relay log file, as raw bytes.
 
-        The slave compares the event with the master's to notice that the master's file was replaced. Raises
+        The slave compares the event with the master's, to notice that the master's file was replaced. Raises
         RelayLogDamaged when the head of the file is damaged.
         """
         return read_head(self.directory / self.names[-1]).format_description.raw
@@ -205,10 +210,10 @@ class RelayLog(LogWriter[GrowingFile]):
     def rotate(
         self, source_file: str, start_position: int, format_description: bytes, origin: dict[str, Any]
     ) -> None:
-        """Begin the next relay log file, because the master continues with another binlog file.
+        """Begin the next relay log file, because the master continues with another binlog file. Raises OutputError.
 
         The master's binlog file ``source_file`` is read from the byte offset ``start_position`` on.
-        ``format_description`` is its format description event as raw bytes. ``origin`` has the members of the head
+        ``format_description`` is its format description event as raw bytes. ``origin`` has the fields of the head
         event. The head event also holds the size of the previous file, so that the applier notices when that file was
         truncated.
         """
@@ -225,11 +230,11 @@ class RelayLog(LogWriter[GrowingFile]):
         self._unsynced_events = 0
 
     def expire(self, before: str, written_before: float) -> list[str]:
-        """Remove the oldest files before the file ``before`` that were last written before the Unix time
-        ``written_before``.
+        """Remove the oldest relay log files before the file ``before`` that were last written before the Unix time
+        ``written_before``. Return their names.
 
-        The newest file stays. Return the names of the removed files. A crash leaves files that the index does not name,
-        and :meth:`recover` removes them.
+        The newest file always stays. A crash may leave removed files that the index no longer names; :meth:`recover`
+        removes them. Raises OutputError.
         """
         names = self.names
         oldest = itertools.takewhile(lambda name: file_number(name) < file_number(before), names[:-1])
@@ -248,10 +253,10 @@ class RelayLog(LogWriter[GrowingFile]):
             return False
 
     def append(self, data: bytes | memoryview, *, events: int) -> None:
-        """Append raw events to the newest relay log file.
+        """Append raw events to the newest relay log file. Raises OutputError.
 
-        ``data`` holds ``events`` whole events, and may end inside a transaction. The number of events counts
-        towards ``--sync-relay-log``, after which the file is forced to the disk.
+        ``data`` holds ``events`` whole events, and may end inside a transaction. The number of events counts towards
+        ``--sync-relay-log``, after which the file is forced to the disk.
         """
         assert self.file is not None, "no relay log has been begun"
         self.file.append(data)

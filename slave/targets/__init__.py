@@ -19,7 +19,7 @@ TARGETS: Mapping[str, Callable[[], Target]] = {"summary": SummaryTarget}
 
 
 def make_target(name: str) -> Target:
-    """Make a new target by its name, to which nothing was applied yet. Raises OptionError for an unknown name."""
+    """Return a new target by its name, to which nothing was applied yet. Raises OptionError for an unknown name."""
     try:
         return TARGETS[name]()
     except KeyError:

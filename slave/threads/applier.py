@@ -60,16 +60,16 @@ def gtid_of(event: Event) -> Gtid | None:
 
 
 class EventApplier:
-    """Takes the events of a binlog or relay log one by one, filters them, and applies them to a target.
+    """A filter before a target. It receives the events of a binlog or relay log one by one, and applies those that pass
+    the filter ``rules``.
 
-    The target receives only events that pass the filter ``rules``, with the names after ``--replicate-rewrite-db``.
-    The applier calls ``Target.begin`` when the first event of a transaction passes. It does not call the target for a
-    transaction of which no event passes.
+    The target gets the names after ``--replicate-rewrite-db``. The applier calls ``Target.begin`` when the first event
+    of a transaction passes. It does not call the target for a transaction of which no event passes.
 
-    ``origin`` drops whole transactions by server id or domain, before the rules are asked. ``on_complete`` receives
+    ``origin`` drops whole transactions by server id or domain, before the rules are checked. ``on_complete`` receives
     the GTID of each completed transaction, even if the target received nothing of it. The exception is a MySQL
-    transaction that ``origin`` dropped, because a MySQL replica does not add such a transaction to ``gtid_executed``.
-    A MariaDB replica adds it to its position. ``applied`` counts transactions and filtered events.
+    transaction that ``origin`` dropped, because a MySQL replica does not add such a transaction to ``gtid_executed``. A
+    MariaDB replica adds it to its position. ``applied`` counts transactions and filtered events.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class EventApplier:
 
     @property
     def inside(self) -> bool:
-        """Whether the newest event lies inside a transaction that is not complete yet."""
+        """Whether the newest event lies inside a transaction, or a statement, that is not complete yet."""
         return self._groups.inside
 
     def take_hits(self) -> Counter[BaseRuleKind]:
@@ -166,7 +166,7 @@ class EventApplier:
         self._tables.clear()
 
     def _is_unwanted(self, event: Event) -> bool:
-        """Tell whether the transaction that begins with this event is dropped because of its server id or domain."""
+        """Tell whether ``origin`` drops the transaction that begins with ``event``, by its server id or domain."""
         assert self._origin is not None
         gtid = gtid_of(event)
         domain = gtid.domain_id if isinstance(gtid, MariadbGtid) else None
@@ -215,11 +215,11 @@ class EventApplier:
         return header.statement_ends
 
     def _query(self, kind: int, body: bytes | memoryview, description: FormatDescription) -> Keyword:
-        """Filter a statement, and apply it to the target if it passes. Return which transaction control the statement
-        is.
+        """Filter a statement, and apply it to the target if it passes. Return the statement's kind of transaction
+        control.
 
-        BEGIN, COMMIT and other statements that control a transaction do not go to the target. For all other
-        statements the result is ``Keyword.NONE``.
+        BEGIN, COMMIT and other statements that control a transaction do not go to the target. For all other statements
+        the result is ``Keyword.NONE``.
         """
         word = _short_keyword(kind, body, description)
         if word is not Keyword.NONE:
@@ -250,10 +250,11 @@ class EventApplier:
 
 
 def _short_keyword(kind: int, body: bytes | memoryview, description: FormatDescription) -> Keyword:
-    """Return ``Keyword.BEGIN`` or ``Keyword.END`` for a Query event that is BEGIN, COMMIT or ROLLBACK.
+    """Return ``Keyword.BEGIN`` or ``Keyword.END`` for a Query event that is BEGIN, COMMIT or ROLLBACK. Return
+    ``Keyword.NONE`` for all other events.
 
-    The result is ``Keyword.NONE`` for all other events, which need a closer look. About every second Query event
-    controls a transaction, and recognizing these without decoding the whole event saves time.
+    About every second Query event controls a transaction. To recognize these without decoding the whole event saves
+    time.
     """
     usual = description.post_header_length(kind) == QUERY_HEADER_LENGTH
     if kind != EventType.QUERY or not usual or len(body) < QUERY_HEADER_LENGTH:

@@ -1,4 +1,4 @@
-"""The master of a channel, and the gRPC connection to it, with or without TLS."""
+"""The gRPC connection of a channel to its master, with or without TLS."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NEVER_CONNECTED = ("Connection refused", "DNS", "imeout", "nreachable", "No rou
 
 @dataclass(frozen=True)
 class Source:
-    """A channel's master, with everything that the I/O thread needs to connect, to register and to ask for events."""
+    """A channel's master, with everything that the I/O thread needs to connect, to register and to request a dump."""
 
     info: SourceInfo
     """The channel's configuration."""
@@ -84,9 +84,10 @@ def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:
 
 
 def explain_failure(source: Source, error: grpc.RpcError, stopped: Callable[[], bool]) -> None:
-    """Raise an error with the reason why a call without TLS can never succeed. Return if no such reason is found.
+    """Raise the reason why a gRPC call without TLS has failed, if later calls must fail, too. Otherwise return.
 
-    Raises NotAMaster if a MySQL server answers, and TlsError if the master only accepts TLS.
+    ``error`` is the failure. Raises NotAMaster if a MySQL server answers, and TlsError if the master only accepts TLS.
+    ``stopped`` tells whether the slave is stopping, which ends the checks.
     """
     details = error.details() or ""
     if (

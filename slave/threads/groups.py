@@ -20,9 +20,10 @@ _LONE = STATEMENTS | {EventType.INCIDENT}
 
 
 class Keyword(enum.Enum):
-    """The kinds of transaction control that a statement can be, and ``NONE`` for all other statements.
+    """The kinds of statements that control a transaction, such as BEGIN and COMMIT. ``NONE`` stands for all other
+    statements.
 
-    Filters do not decide about statements that control a transaction. The server tells them apart in
+    Filters do not decide about statements that control a transaction. The server's function for this test is
     ``Query_log_event::is_trans_keyword``.
     """
 
@@ -37,7 +38,7 @@ class Keyword(enum.Enum):
 
 
 def keyword(text: str) -> Keyword:
-    """Return the kind of transaction control that a statement is, or ``Keyword.NONE`` for any other statement.
+    """Return the kind of transaction control of a statement, or ``Keyword.NONE`` for any other statement.
 
     >>> keyword("begin"), keyword("ROLLBACK TO `a`"), keyword("BEGIN NOT ATOMIC")
     (<Keyword.BEGIN: 2>, <Keyword.INSIDE: 4>, <Keyword.NONE: 1>)
@@ -79,11 +80,11 @@ class Groups:
         word: Keyword = Keyword.NONE,
         statement_end: bool = False,
     ) -> bool:
-        """Take the next event of the binlog, and tell whether it completes a transaction or a statement outside of
-        transactions.
+        """Process the type and flags of the next event of the binlog. Return whether the event completes a transaction,
+        or a statement outside of transactions.
 
-        ``kind`` is the event's type. ``mariadb_flags`` are the flags of a MariaDB Gtid event. ``word`` says which
-        transaction control a Query event is. ``statement_end`` says that a rows event carries STMT_END_F.
+        ``kind`` is the event's type. ``mariadb_flags`` are the flags of a MariaDB Gtid event. ``word`` is the kind of
+        transaction control of a Query event. ``statement_end`` says that a rows event carries STMT_END_F.
         """
         if kind in MYSQL_GTIDS:
             self._state = _State.STATEMENT

@@ -1,7 +1,7 @@
-"""The I/O thread of a channel: the gRPC client that receives events from the master and has them written.
+"""The I/O thread of a channel: the gRPC client that receives events from the master for the relay log.
 
-The I/O thread registers the slave and its filter with the master. Then it asks for a dump, a stream of events, from
-the position that the slave has saved. The events come in messages called chunks. The thread passes each chunk to
+The I/O thread registers the slave and its filter with the master. Then it requests a dump, a stream of events, from the
+position that the slave has saved. The events come in messages called chunks. The thread passes each chunk to
 :class:`dumpfilter.slave.threads.receiver.Receiver`, which writes the relay log. After a lost connection the thread
 connects and registers again.
 
@@ -147,13 +147,15 @@ class _Dump(_Call, Protocol):
 
 
 class IoThread:
-    """The I/O thread, which receives events from the master and lets ``receiver`` write them to the relay log.
+    """The I/O thread, which receives events from the master and passes them to ``receiver`` for the relay log.
 
     :meth:`run` works until the thread ends, and may be called once. Any thread may call :meth:`stop` and
-    :meth:`change_filter`. The I/O thread calls ``on_chunk`` after each message of the stream that was written. It
-    calls ``on_connect`` after each registration, with the gRPC stub of the connection and the master's answer. When
-    the thread finds the relay log damaged, it calls ``on_damage``. The callback has the damaged part discarded and
-    returns True if the thread shall connect again.
+    :meth:`change_filter`.
+
+    The I/O thread calls ``on_chunk`` after each message of the stream that was written. It calls ``on_connect`` after
+    each registration, with the gRPC stub of the connection and the master's answer. When the thread finds the relay log
+    damaged, it calls ``on_damage``. This callback discards the damaged part, and returns True if the thread shall
+    connect again.
     """
 
     def __init__(
@@ -222,7 +224,7 @@ class IoThread:
         """Replace the filter for all events after the position ``to``, up to which the applier has applied everything.
 
         The receiver truncates the relay log to ``to``. The thread then registers again with the new filter, and the
-        master sends everything after ``to``.
+        master sends everything after ``to``. Raises RelayLogDamaged if the relay log is shorter.
         """
         # The thread may be waiting for an unreachable master's answer to Register, and holds the lock meanwhile.
         self._is_cancelled = True
@@ -246,12 +248,13 @@ class IoThread:
         return self._stop.is_set()
 
     def stop(self) -> None:
-        """Let :meth:`run` end soon and without an error, even while the thread waits for the master."""
+        """Make :meth:`run` return soon and without an error, even while the thread waits for the master."""
         self._stop.set()
         self._cancel()
 
     def run(self) -> None:
-        """Receive events until :meth:`stop` is called. With ``once`` also end at the end of the newest binlog.
+        """Receive events until :meth:`stop` is called. With the option ``once``, also end at the end of the newest
+        binlog.
 
         After a lost connection, and other errors that may be temporary, the thread connects again. Raises
         ConnectionLost after ``retry_count`` failed attempts, and every other error at once.
@@ -303,7 +306,9 @@ class IoThread:
             return ended
 
     def _begin_dump(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> _Dump:
-        """Ask the master for a stream of events (dump) from the position up to which the slave has received."""
+        """Request a stream of events (dump) from the position up to which the slave has received. Return the running
+        gRPC call.
+        """
         by_gtid = self._receiver.begin_stream(
             master_uuid=answer.master_uuid,
             family=FAMILIES.get(answer.family, "mysql"),
@@ -423,7 +428,7 @@ class IoThread:
             self._stream_rate = _rate(size, time.monotonic() - begun)
 
     def _reason_to_retry(self, error: Exception) -> str:
-        """Return the reason why a connection failed, if another attempt may succeed.
+        """Return the reason of a failure as text, if another attempt to connect may succeed.
 
         Otherwise raise ``error``, or the error of dumpfilter for its gRPC status, such as PositionError.
         """
@@ -538,10 +543,11 @@ class IoThread:
                 self._give_sign(*registration, now)
 
     def _give_sign(self, stub: rpc.DumpFilterStub, slave_id: str, now: float) -> None:
-        """Make an Alive call, which tells the master that the slave is alive, and measure its duration.
+        """Start an Alive call, which tells the master that the slave is alive. Its duration gives the rate of the
+        connection.
 
-        The second call soon follows the first, since the first shows the speed of the connection when it carries
-        nothing else.
+        The second call soon follows the first, since the first shows the rate of the connection when it carries nothing
+        else.
         """
         period = self._source.options.net_timeout / _SIGNS
         self._sign_at = now + (period if self._sign_at else min(period, _SECOND_SIGN))

@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 
 class Progress:
-    """Wakes waiting SQL statements when an applier has completed a transaction or has ended. All channels of a slave
-    share it.
+    """A condition variable for SQL statements that wait for an applier. All channels of a slave share it.
+
+    The statements wake when an applier has completed a transaction or has ended.
     """
 
     def __init__(self) -> None:
@@ -19,15 +20,16 @@ class Progress:
         """The number of statements that wait."""
 
     def told(self) -> None:
-        """Wake the waiting statements, which then test their conditions again. Any thread may call this method."""
+        """Wake the waiting statements, so that they test their conditions again. Any thread may call this method."""
         if self.waiting:
             with self._changed:
                 self._version += 1
                 self._changed.notify_all()
 
     def until(self, ask: Callable[[], bool], seconds: float | None) -> bool:
-        """Wait until ``ask`` returns true, for at most ``seconds`` (None: no limit). Return the last answer of
-        ``ask``.
+        """Wait until ``ask`` returns true, for at most ``seconds`` (None: no limit). Return the last result of ``ask``.
+
+        ``ask`` is called at once, and again after each :meth:`told`.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         with self._changed:

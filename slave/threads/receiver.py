@@ -1,4 +1,4 @@
-"""The part of the I/O thread that writes files: received events go to the relay log, the position to ``master.info``.
+"""The file writer of the I/O thread. Received events go to the relay log, and the position goes to ``master.info``.
 
 The events come in chunks, the messages of the master's stream. The receiver checks each chunk before it writes
 anything: the chunk's own CRC32, its position after the previous chunk, and the checksums of its events. Where the
@@ -49,16 +49,16 @@ After a crash the slave asks the master again for the events that it received in
 
 
 class Receiver:
-    """Writes one channel's relay log and ``master.info`` from the chunks that the master sends.
+    """Writes one channel's relay log and ``master.info`` from the chunks (messages) that the master sends.
 
     The constructor reads ``master.info``, and publishes the position there to the applier through ``relay_end``. Each
-    stream begins with a relay log that is truncated to the position. Only the I/O thread calls :meth:`receive`.
-    Another thread may call :meth:`flush_if_due` at the same time.
+    stream begins with a relay log that is truncated to the position. Only the I/O thread calls :meth:`receive`. Another
+    thread may call :meth:`flush_if_due` at the same time.
 
     ``sync_every`` is the option ``--sync-master-info``. After that many events the receiver forces the relay log and
-    then ``master.info`` to the disk. With 0 the operating system decides when it writes them. A crash of the process
-    loses nothing in either case. A crash of the machine may lose data that was not yet on the disk. ``save_period`` is
-    in seconds, and ``clock`` returns a monotonic time.
+    then ``master.info`` to the disk. With 0 the operating system decides when it writes the files. A crash of the
+    process loses nothing in either case. A crash of the machine may lose data that was not yet on the disk.
+    ``save_period`` is in seconds, and ``clock`` returns a monotonic time.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Receiver:
         """The newest transaction boundary up to which everything is received, with the GTIDs. The next dump begins
         there.
 
-        Position and GTIDs are those of one moment, and may be newer than the file ``master.info`` by up to
+        Position and GTIDs belong to the same moment, and may be newer than the file ``master.info`` by up to
         ``save_period`` seconds.
         """
         with self._showing:
@@ -129,17 +129,19 @@ class Receiver:
 
     @property
     def resume_point(self) -> object:
-        """An object that changes when the position moves. Unlike :attr:`info` it costs no time."""
+        """An object that is replaced when the position moves. A comparison by identity is cheaper than :attr:`info`."""
         return self._info
 
     @property
     def kept(self) -> Kept:
-        """The bytes at the end of the relay log that the next stream need not repeat."""
+        """The bytes after the last transaction boundary in the relay log that the master need not send again: their
+        number and CRC32.
+        """
         return self._kept if self._keeps and self._kept is not None else NOTHING_KEPT
 
     def forget_kept(self) -> None:
-        """Let the next stream begin at :attr:`info` and repeat later bytes, because the end of the relay log may be
-        damaged.
+        """Let the next stream begin at the transaction boundary of :attr:`info`, because later bytes of the relay log
+        may be damaged.
         """
         with self._lock:
             self._kept = None
@@ -151,7 +153,9 @@ class Receiver:
         return self._relay_log.directory / names[0] if names else None
 
     def expire_relay_log(self, before: str, written_before: float) -> list[str]:
-        """Remove old files of the relay log (:meth:`RelayLog.expire`), and return their names. Raises OutputError."""
+        """Remove the oldest relay log files before ``before`` that were last written before the Unix time
+        ``written_before``. Return their names. Raises OutputError.
+        """
         with self._lock:
             return self._relay_log.expire(before, written_before)
 
@@ -166,15 +170,16 @@ class Receiver:
         """Prepare for a new stream of events from the master ``master_uuid``. Return whether the stream shall begin by
         GTID.
 
-        True means after the received GTIDs, and False at the position of :attr:`info`. With ``auto_position`` the
-        first stream and the first one from another master begin by GTID. The events of another master begin a new
-        relay log file, because its binlog file is a different file even if it has the same name.
+        True means that the stream begins after the received GTIDs, and False that it begins at the position of
+        :attr:`info`. With ``auto_position`` the first stream and the first stream from another master begin by GTID.
+        The events of another master begin a new relay log file, because its binlog file is a different file even if it
+        has the same name.
 
-        If the previous stream ended inside a transaction, the events of this transaction stay in the relay log until
-        the first chunk tells whether the master leaves them out (:attr:`kept`). ``family`` is that of the servers that
+        If the previous stream ended inside a transaction, the events of this transaction stay in the relay log
+        (:attr:`kept`). The first chunk tells whether the master leaves them out. ``family`` is that of the servers that
         wrote the master's binlog, and ``names`` the collation by which the master compares names.
 
-        Raises StreamError when the family or the collation differs from the one of the existing relay logs, and
+        Raises StreamError when the family or the collation differs from that of the existing relay logs, and
         RelayLogDamaged when the relay log does not reach the position.
         """
         with self._lock:
@@ -239,7 +244,7 @@ class Receiver:
         self._info = self._info.model_copy(update={"relay_offset": position.offset})
 
     def _origin(self) -> dict[str, str]:
-        """Return the members of a head event, which names the master of the events after it."""
+        """Return the fields of a head event (the relay log's own event), which name the master of the next events."""
         return {
             "master_uuid": self._master_uuid,
             "names": self._info.names,
@@ -247,9 +252,11 @@ class Receiver:
         }
 
     def rewind(self, to: MasterInfo) -> None:
-        """Truncate the relay log to the position of ``to``, because the master sends everything after it again.
+        """Truncate the relay log to the position of ``to``, because the master sends everything after that position
+        again.
 
-        The receiver discards further chunks until a new stream begins, because the old filter selected them.
+        The receiver discards further chunks until a new stream begins, because the old filter selected their events.
+        Raises RelayLogDamaged if the relay log is shorter.
         """
         with self._lock:
             # Whoever reads the relay log must know before the events are gone.
@@ -267,16 +274,15 @@ class Receiver:
             self._relay_end.publish(self._info.relay_position)
 
     def receive(self, chunk: pb.Chunk, events: bytes | memoryview | None = None) -> bool:
-        """Write a chunk's events to the relay log, and advance the position to the end of the chunk's last complete
-        transaction.
+        """Write a chunk's events to the relay log, and move the position to the end of the chunk's last complete
+        transaction. Return whether the chunk was accepted.
 
-        ``events`` are the chunk's events, if ``chunk`` itself does not hold them (:class:`Received`).
+        ``events`` are the chunk's events, if ``chunk`` itself does not hold them (:class:`Received`). A chunk that
+        comes after :meth:`rewind` is discarded, because the master sends its transactions again with the new filter.
 
-        Return False, without writing, for a chunk that came after :meth:`rewind`. The master sends the transactions of
-        such a chunk again with the new filter.
-
-        Raises StreamDamaged for a damaged, missing or repeated chunk, StreamError when the chunk breaks the rules of
-        the stream, and OutputError when the slave cannot write a file. Of such a chunk nothing is written.
+        Raises StreamDamaged for a damaged, missing or repeated chunk, and StreamError when the chunk breaks the rules
+        of the stream. In both cases no event of the chunk is written. Raises OutputError when the slave cannot write a
+        file.
         """
         with self._lock:
             if self._is_rewound:
@@ -375,10 +381,11 @@ class Receiver:
         )
 
     def _begin_events(self, chunk: pb.Chunk) -> None:
-        """Prepare for the first events of a stream: after the bytes of :attr:`kept`, if the master leaves them out,
-        else without them.
+        """Prepare for the first events of a stream. If the master leaves out the bytes of :attr:`kept`, these stay in
+        the relay log; otherwise they are removed.
 
-        Raises StreamError if the master leaves out other bytes.
+        Raises StreamError if the master leaves out another number of bytes, and StreamDamaged for an unusable format
+        description event.
         """
         if chunk.kept_bytes != (self.kept.size if chunk.kept_bytes else 0):
             raise StreamError(
@@ -468,7 +475,9 @@ class Receiver:
         self._kept = NOTHING_KEPT.add(events[chunk.resume_bytes :])
 
     def _with_gaps(self, chunk: pb.Chunk, events: bytes | memoryview) -> bytes | memoryview:
-        """Return the chunk's events, with a Gap event at each position where the master dropped transactions."""
+        """Return the chunk's events with a Gap event inserted at each position where the master dropped transactions.
+        Raises StreamDamaged.
+        """
         data = events
         if chunk.HasField("gaps"):
             gaps = gaps_from_proto(chunk.gaps)
@@ -503,10 +512,11 @@ class Receiver:
 
 
 def _runs_of(completed: pb.GtidRunsSet, kind: type[GtidSet]) -> list[_Run]:
-    """Return the GTIDs that the master sent with a chunk, for a set of the type ``kind``.
+    """Return the GTIDs in ``completed``, which the master sent with a chunk, as runs of consecutive GTIDs. ``kind`` is
+    the type of the slave's GTID set.
 
-    The message encodes each run of consecutive GTIDs as two numbers: the distance from the end of the run before, and
-    the number of GTIDs in the run. Raises StreamDamaged for a malformed message.
+    The message encodes each run as two numbers: the distance from the end of the run before, and the number of GTIDs in
+    the run. Raises StreamDamaged for a malformed message.
     """
     found: list[_Run] = []
     is_mysql = kind is not MariadbGtidSet

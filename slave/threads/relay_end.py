@@ -27,8 +27,8 @@ class RelayEnd:
         self._woken = False
 
     def publish(self, position: RelayPosition | None) -> None:
-        """Set the position up to which the relay log is complete, which may also move back, and wake the applier.
-        None: no relay log.
+        """Set the position up to which the relay log is complete, and wake the applier. The position may also move
+        back. None: there is no relay log.
         """
         with self._changed:
             self.position = position
@@ -47,9 +47,11 @@ class RelayEnd:
             self._closed = False
 
     def wait(self, applied: RelayPosition | None, timeout: float) -> tuple[RelayPosition | None, bool]:
-        """Wait up to ``timeout`` seconds until the position is another one than ``applied``, the applier's own.
+        """Wait up to ``timeout`` seconds until the published position differs from ``applied``, the applier's own
+        position.
 
-        Return the position, and whether :meth:`close` was called. :meth:`close` and :meth:`wake` end the wait early.
+        Return the published position, and whether :meth:`close` was called. :meth:`close` and :meth:`wake` end the wait
+        early.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._woken or self.position != applied, timeout)

@@ -62,8 +62,10 @@ def _cut(path: Path, size: int, received: int) -> str:
 
 
 def _size_of(path: Path, next_head: FileBegin) -> int:
-    """Return the size that a relay log file had when the next file was begun, from the next file's head
-    ``next_head``.
+    """Return the size that the relay log file ``path`` must have. The head of the next file, ``next_head``, has this
+    size.
+
+    If the head does not name the file, return the file's present size.
     """
     if next_head.origin.get("previous_file") == path.name:
         return int(next_head.origin["previous_size"])
@@ -78,20 +80,26 @@ def _widened(position: int, end_log_pos: int) -> int:
 
 
 class SqlThread:
-    """The SQL thread, which applies a channel's relay log to the target.
+    """The SQL thread, which applies a channel's relay log to the target. :meth:`run` works until the thread ends, and
+    may be called once.
 
-    The thread reads its position, its GTID set and the uses of filter rules from the relay log. ``relay_end`` tells it
-    up to where the relay log is complete. :meth:`run` works until the thread ends and may be called once. Any thread
-    may call :meth:`stop`. The constructor restores the target to the state that ``relay-log.info`` holds.
+    The constructor restores the target to the state in ``relay-log.info``. It raises StateCorrupt when
+    ``relay-log.info`` does not fit the relay log or the target. Any thread may call :meth:`stop`.
 
-    ``make_filter`` returns the filter that the slave itself applies. Its argument says which family of servers wrote
-    the binlog and how names are compared. ``origin`` drops transactions by server id or domain. ``on_hits`` receives
-    counts of the uses of filter rules since the last call, on the slave and on the master. ``until`` is the condition
-    of START REPLICA UNTIL; None: there is none. ``progress`` wakes the statements that wait for the thread. The thread
-    calls ``refetch`` when the relay log is damaged. The callback discards the relay log after the saved position and
-    returns True, and the I/O thread fetches that part again.
-
-    Raises StateCorrupt when ``relay-log.info`` does not fit the relay log or the target.
+    Parameters:
+        directory: the channel's directory with the relay log and ``relay-log.info``.
+        relay_end: tells up to which position the relay log is complete.
+        target: the object to which transactions are applied.
+        make_filter: returns the filter that the slave itself applies. Its argument says which family of servers wrote
+            the binlog and how names are compared.
+        origin: drops whole transactions by server id or domain.
+        on_hits: receives the number of uses of filter rules since the last call, on the slave and on the master.
+        until: the condition of START REPLICA UNTIL; None: there is none.
+        refetch: called when the relay log is damaged. It discards the relay log after the saved position and returns
+            True, and the I/O thread receives that part again.
+        measured: counts the applied transactions and their delays.
+        progress: wakes SQL statements that wait for the thread.
+        clock: returns a monotonic time in seconds.
     """
 
     def __init__(
@@ -172,19 +180,20 @@ class SqlThread:
         return self._stop.is_set()
 
     def follow_filter(self) -> None:
-        """Let the thread make the slave's filter again, because the imposed filters have changed.
+        """Make the slave's filter again before more of the relay log is applied, because the imposed filters have
+        changed.
 
-        The thread does so when it has reached the position up to which it is applying now.
+        The thread first applies the part of the relay log that it is working on with the old filter.
         """
         self._filter_is_old = True
 
     def report_damage(self, damage: RelayLogDamaged) -> None:
-        """Let the thread call ``refetch``, because the I/O thread has found the relay log damaged."""
+        """Report a damage of the relay log that the I/O thread has found. The SQL thread then calls ``refetch``."""
         self._damage = damage
         self._relay_end.wake()
 
     def stop(self) -> None:
-        """Let :meth:`run` end soon, without interrupting a transaction."""
+        """Make :meth:`run` return soon, but not inside a transaction."""
         self._stop.set()
         self._relay_end.wake()
 
@@ -246,10 +255,10 @@ class SqlThread:
         self._target.restore(self._saved.target)
 
     def _apply_up_to(self, here: RelayPosition | None, end: RelayPosition) -> bool:
-        """Apply the relay log from ``here`` (None: from its beginning) to ``end``. Return False when this thread has
-        to end.
+        """Apply the relay log from ``here`` (None: from its beginning) to ``end``. Return whether the thread shall
+        continue.
 
-        The reason to end is STOP REPLICA or the condition of START REPLICA UNTIL.
+        The thread ends at STOP REPLICA or at the condition of START REPLICA UNTIL. Raises RelayLogDamaged.
         """
         files = read_index(self._directory)
         first = files.index(here.file) if here is not None and here.file in files else 0
@@ -279,8 +288,8 @@ class SqlThread:
         return not self._is_met()
 
     def _prepare_applier(self, head: FileBegin) -> None:
-        """Make an :class:`EventApplier` for a relay log file with this head, if there is none yet or the filter has
-        changed.
+        """Make an :class:`EventApplier` for a relay log file with this head, if there is none yet, or the filter or the
+        name collation has changed.
         """
         family = head.format_description.family
         collation = NameCollation(head.origin.get("names") or NameCollation.GENERAL_CI)
@@ -300,8 +309,10 @@ class SqlThread:
             )
 
     def _apply_file(self, path: Path, head: FileBegin, start: int, end: int) -> bool:
-        """Apply the events of a relay log file between the byte offsets ``start`` and ``end``. Return False when this
-        thread has to end.
+        """Apply the events of a relay log file between the byte offsets ``start`` and ``end``. Return whether the
+        thread shall continue.
+
+        ``head`` has the facts at the beginning of the file. Raises RelayLogDamaged.
         """
         applier = self._applier
         assert applier is not None
@@ -363,11 +374,11 @@ class SqlThread:
     def _ends_before(
         self, at: RelayPosition, source_file: str, source_position: int, comes: Event | Gap | Head | None
     ) -> bool:
-        """Tell whether UNTIL ends the thread before the event at the position ``at`` in the relay log.
+        """Tell whether START REPLICA UNTIL ends the thread before the event at the position ``at`` in the relay log.
 
-        ``comes`` is the event. It begins a transaction, or is a Gap event that stands for transactions that the master
-        dropped. None stands for the beginning of a file. ``source_file`` and ``source_position`` are the position in
-        the master's binlog before the event.
+        ``comes`` is the event. It begins a transaction, or is a Gap event in place of dropped transactions. None stands
+        for the beginning of a file. ``source_file`` and ``source_position`` are the position in the master's binlog
+        before the event.
         """
         if self.until is None or isinstance(comes, Head):
             return False
@@ -393,9 +404,9 @@ class SqlThread:
             self._save()
 
     def _save(self) -> None:
-        """Write the applier's position, its GTIDs and the target's state to ``relay-log.info``.
+        """Write the applier's position, its GTIDs and the target's state to ``relay-log.info``. Raises OutputError.
 
-        The thread calls this method between two transactions only, because a target's state is that after a commit.
+        The thread may call this method between two transactions only, because a target's state is valid after a commit.
         """
         self._report_hits()
         if self._info is self._saved:

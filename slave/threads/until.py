@@ -29,7 +29,7 @@ class UntilPosition:
 
     @property
     def shown(self) -> tuple[str, str, int]:
-        """``Until_Condition``, ``Until_Log_File`` and ``Until_Log_Pos`` of SHOW REPLICA STATUS."""
+        """The values of ``Until_Condition``, ``Until_Log_File`` and ``Until_Log_Pos`` in SHOW REPLICA STATUS."""
         return self.log, self.file, self.position
 
     def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Job(Protocol):
-    """The work of one run of a thread. ``run`` does the work and returns at its end. ``stop`` makes it return soon."""
+    """One run of a thread. ``run`` does the work and returns at its end. ``stop`` makes ``run`` return soon."""
 
     def run(self) -> None: ...
 
@@ -42,11 +42,11 @@ class Worker:
 
     @property
     def thread_id(self) -> int | None:
-        """The operating system's number of the running thread, or None."""
+        """The operating system's number of the running thread. None while the thread does not run."""
         return self._thread.native_id if self._thread is not None and self.running else None
 
     def start(self, job: Job) -> None:
-        """Run ``job`` in a new thread, and forget the error of the previous run, as a server does at START REPLICA."""
+        """Run ``job`` in a new thread. The error of the previous run is cleared, as a server does at START REPLICA."""
         assert not self.running
         self.error = None
         self._job = job
