@@ -38,8 +38,8 @@ def deframe(buffer: Bytes, begin: int, end: int, out: Bytes, sequence: int, posi
     """Copy the events of the packets in ``buffer[begin:end]`` to ``out``, one directly after another.
 
     ``sequence`` is the sequence number that the next packet must have, and ``position`` the byte offset of the next
-    event in its binlog file. ``least`` is the smallest valid length of an event. ``out`` is as large as ``buffer``.
-    The pass stops at the first packet that is incomplete, malformed, or holds no ordinary event.
+    event in its binlog file. ``least`` is the smallest valid length of an event, bytes. ``out`` is as large as
+    ``buffer``. The pass stops at the first packet that is incomplete, malformed, or holds no ordinary event.
 
     Return the number of bytes read, the number of bytes written, the next sequence number, and whether the next packet
     holds no ordinary event. Such a packet is an error, an end, or an event that tells the stream's position.
@@ -87,8 +87,8 @@ def walk(data: Bytes, size: int, position: int, has_checksums: bool):
     """Check the events in ``data[:size]`` one after another. ``data`` begins at the byte offset ``position`` in its
     file.
 
-    Return the offset of the last whole event, the end of the whole events, and whether a damaged event follows them. A
-    damaged event has a wrong length, ``end_log_pos`` or checksum.
+    Return the offset of the last whole event in ``data`` (-1 if there is none), the end of the whole events, and
+    whether a damaged event follows them. A damaged event has a wrong length, ``end_log_pos`` or checksum.
     """
     base = np.uintp(data.ctypes.data)
     least = LEAST_WITH_CHECKSUM if has_checksums else LEAST_WITHOUT_CHECKSUM

@@ -1,4 +1,6 @@
-"""One binlog file that is being received: its events, its end after a crash, and LOG_EVENT_BINLOG_IN_USE_F."""
+"""The binlog file that a receiver is writing: the append of events, the repair after a crash, and
+LOG_EVENT_BINLOG_IN_USE_F.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ _LONGEST_CLOSING = 4096
 
 
 class FileEnd(NamedTuple):
-    """The end of a received binlog file after a crash: its last whole event."""
+    """The last whole event of a received binlog file, at which the file is cut after a crash."""
 
     last: int
     """The byte offset of the last whole event."""
@@ -43,6 +45,8 @@ class FileEnd(NamedTuple):
 def find_end(path: Path, description: FormatDescription) -> FileEnd:
     """Return the last whole event of a received file. An event is whole when its length, ``end_log_pos`` and checksum
     are right.
+
+    ``description`` is the file's format description. Raises BinlogError for a file that cannot be read.
     """
     last, at = len(MAGIC), len(MAGIC) + len(description.raw)
     is_wrong = False
@@ -66,8 +70,8 @@ def find_end(path: Path, description: FormatDescription) -> FileEnd:
 class OpenFile(GrowingFile):
     """The binlog file that a receiver is writing.
 
-    The stream may begin before the end of the file. Events that the file already has are compared with it, not
-    written.
+    The stream may begin before the end of the file. Events that the file already has are compared with the file, and
+    not written again.
     """
 
     def __init__(self, path: Path, fd: int, end: int) -> None:
@@ -82,7 +86,9 @@ class OpenFile(GrowingFile):
 
     @classmethod
     def begin(cls, path: Path, head: bytes, description: FormatDescription) -> OpenFile:
-        """Create a file with a format description event, marked as in use (LOG_EVENT_BINLOG_IN_USE_F)."""
+        """Create a file with the format description event ``head`` (raw bytes), marked as in use
+        (LOG_EVENT_BINLOG_IN_USE_F). Raises OutputError.
+        """
         marked = bytearray(MAGIC + head)
         marked[FLAGS_OFFSET] |= LOG_EVENT_BINLOG_IN_USE_F
         made = cls.create(path, bytes(marked))
@@ -91,10 +97,11 @@ class OpenFile(GrowingFile):
 
     @classmethod
     def resume(cls, path: Path) -> tuple[OpenFile, int]:
-        """Open a received file, cut a torn event at its end, and return the file and the number of bytes that were
-        cut.
+        """Open a received file, and cut off an incomplete event at its end. Return the file and the number of bytes
+        that were cut off.
 
-        The stream shall begin at the last whole event, which proves that the source still has the same file.
+        The next stream shall begin at the last whole event, which proves that the source still has the same file.
+        Raises BinlogError and OutputError.
         """
         with open_regular(path) as source:
             description = read_format_description(source, file=path.name)
@@ -119,14 +126,14 @@ class OpenFile(GrowingFile):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether the file has events that the source has not sent again yet in this stream."""
+        """Whether the file has events that the source has not sent again in this stream yet."""
         return self.position < self.end
 
     def check_head(self, sent: FormatDescription) -> None:
         """Check that the source's file of this name begins like this file. Raises SourceReplaced.
 
-        ``sent`` is the source's format description event. A dump from inside a file sends it without the time of its
-        creation.
+        ``sent`` is the source's format description event. A dump from inside a file sends this event without the time
+        of the file's creation.
         """
         ours, theirs = self.description.header, sent.header
         if (
@@ -138,17 +145,16 @@ class OpenFile(GrowingFile):
             raise self.replaced("begins differently")
 
     def replaced(self, how: str) -> SourceReplaced:
-        """Return the error for a source that has another file of this name. ``how`` says in what the files differ."""
+        """Return the error for a source that has another file under this name. ``how`` tells the difference."""
         return SourceReplaced(
             f"{self.name}: at {self.position}: the source's file {how}: it is another server, or its binlogs began "
             f"anew (RESET MASTER), or it lost events in a crash; fetch into another directory than {self.path.parent}"
         )
 
     def append(self, data: bytes | memoryview) -> None:
-        """Take whole events from the stream: write them, or compare them with the events that the file has. Raises
-        OutputError.
+        """Process whole events from the stream: compare them with the events that the file has, and write the others.
 
-        Raises SourceReplaced when they differ.
+        Raises SourceReplaced when they differ, and OutputError.
         """
         if self.is_ahead:
             known = min(len(data), self.end - self.position)
@@ -161,8 +167,8 @@ class OpenFile(GrowingFile):
             self.position = self.end
 
     def append_large(self, pieces: Iterable[memoryview]) -> None:
-        """Take one event in pieces. When the pieces end in an error, the file is truncated to the end of the event
-        before.
+        """Append one event that comes in pieces. If the pieces end in an error, truncate the file to the end of the
+        event before, and raise the error.
         """
         position, end = self.position, self.end
         try:
@@ -174,7 +180,7 @@ class OpenFile(GrowingFile):
             raise
 
     def clear_in_use(self) -> None:
-        """Clear LOG_EVENT_BINLOG_IN_USE_F, as a server does when it closes a file."""
+        """Clear LOG_EVENT_BINLOG_IN_USE_F in the file's header, as a server does when it closes a file."""
         flags = self.read(FLAGS_OFFSET, 1)[0]
         if flags & LOG_EVENT_BINLOG_IN_USE_F:
             with writing(self.path):

@@ -1,5 +1,5 @@
-"""The user and the password for a source, from the places that MySQL's own clients use. No command-line argument holds
-a password.
+"""The user and the password for a source (a running server), from the files and variables that MySQL's own clients use.
+A command-line argument never holds a password.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ON = ("", "1", "on", "true")
 
 
 def find_credentials(url: SourceUrl, environment: Mapping[str, str] | None = None) -> Login:
-    """Return the login for a source. Parts of the URL have precedence over the option file.
+    """Return the login for the server at ``url``. Parts of the URL have precedence over the option file.
 
     The option file is ``~/.my.cnf`` if the URL names none. ``environment`` replaces the process's environment
     variables. Raises OptionError for a file that cannot be read.
@@ -65,10 +65,10 @@ def find_credentials(url: SourceUrl, environment: Mapping[str, str] | None = Non
 
 
 def _mode(text: str, *, is_local: bool, has_ca: bool) -> TlsMode:
-    """Return the TLS mode that ``text`` names, or the default for any other text.
+    """Return the TLS mode with the name ``text``, or the default for any other text.
 
-    The default verifies the server's identity with a CA. Otherwise it requires TLS for other machines and prefers it
-    on this machine.
+    With a CA the default verifies the server's identity. Without a CA it requires TLS for other machines, and uses TLS
+    on this machine if the server offers it.
     """
     try:
         return TlsMode(text)
@@ -79,7 +79,9 @@ def _mode(text: str, *, is_local: bool, has_ca: bool) -> TlsMode:
 
 
 def _public_key(url: SourceUrl, path: Path | None) -> bytes:
-    """Return the server's public key in PEM, empty without a file. Raises OptionError for a file without such a key."""
+    """Return the server's RSA public key in PEM from the file ``path``; empty for None. Raises OptionError for a file
+    without such a key.
+    """
     if path is None:
         return b""
     # The imports take longer than a command that reads files has.

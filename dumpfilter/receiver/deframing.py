@@ -1,7 +1,8 @@
 """The deframer: it reads the packets of a replication stream from a socket, and extracts the events.
 
-A server sends one event a packet, with 5 bytes before each. The compiled pass takes a whole buffer at once. Memory is
-limited to two buffers, whatever a server sends. An event that is larger than a buffer is returned in pieces.
+A server sends one event in each packet, with 5 bytes before it. A compiled function extracts the events of a whole
+buffer at once. Memory is limited to two buffers, whatever a server sends. An event that is larger than a buffer is
+returned in pieces.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _LAST_POSITION = 0xFFFFFFFF
 
 
 class Socket(Protocol):
-    """The method of a socket that the deframer needs."""
+    """The only method of a socket that the deframer calls."""
 
     def recv_into(self, buffer: memoryview, /) -> int:
         """Read the available bytes into ``buffer``, and return their number; 0 at the end of the connection."""
@@ -59,7 +60,9 @@ class Control:
 
 @dataclass(frozen=True)
 class LargeEvent:
-    """An event that is larger than the buffer. The deframer reads it from the socket while its pieces are taken."""
+    """An event that is larger than the buffer. The deframer reads it from the socket while the caller iterates over its
+    pieces.
+    """
 
     size: int
     """The length of the event, bytes."""
@@ -71,7 +74,7 @@ class LargeEvent:
 
 
 class Deframer:
-    """Reads the packets of one replication stream.
+    """Reads the packets of one replication stream from a socket, and extracts the events.
 
     Parameters:
         socket: the connection, after the command that begins the dump.
@@ -97,7 +100,9 @@ class Deframer:
         """Whether the events of the present file end in a checksum. The caller sets it."""
 
     def fill(self) -> None:
-        """Wait for bytes from the source. Raises ConnectionLost at the end of the connection, and OSError."""
+        """Wait for bytes from the source, and read them into the buffer. Raises ConnectionLost at the end of the
+        connection, and OSError.
+        """
         if self._begin == self._end:
             self._begin = self._end = 0
         elif self._begin:
@@ -110,11 +115,11 @@ class Deframer:
         self._end += got
 
     def fill_at_once(self, most: int, has_more: Callable[[], bool]) -> int:
-        """Read available bytes, up to about ``most``, from a non-blocking socket. Return their number.
+        """Read available bytes from a non-blocking socket, and return their number. Stop at about ``most`` bytes.
 
-        A TLS connection gives one record at a time, and a server may send each event in a record of its own.
-        ``has_more`` tells whether the source has sent bytes that were not read yet. Calling it costs less than a read
-        that finds nothing.
+        A TLS connection gives one record at a time, and a server may send each event in a separate record. ``has_more``
+        tells whether the source has sent bytes that were not read yet. Calling it costs less than a read that finds
+        nothing. Raises ConnectionLost and OSError if nothing was read before.
         """
         before = self._end - self._begin
         got = 0
@@ -132,7 +137,8 @@ class Deframer:
         return got
 
     def next(self) -> Events | Control | LargeEvent | None:
-        """Return the next item in the buffer, or None while the buffer holds no whole packet. Call :meth:`fill` then.
+        """Return the next item in the buffer: whole events, a control packet, or a large event. Return None if the
+        buffer holds no whole packet; then call :meth:`fill`.
 
         Raises SourceStreamDamaged for a packet that no server sends.
         """
@@ -175,7 +181,7 @@ class Deframer:
         return Control(payload)
 
     def _rest(self) -> LargeEvent | None:
-        """Return the event at the begin of the buffer if it is too large for the buffer, or None while more bytes must
+        """Return the event at the start of the buffer if it is too large for the buffer, or None while more bytes must
         come.
 
         Raises SourceStreamDamaged for a malformed packet.
@@ -206,9 +212,9 @@ class Deframer:
         return LargeEvent(size, self._pieces(size))
 
     def _pieces(self, size: int) -> Iterator[memoryview]:
-        """Yield the bytes of the event at the begin of the buffer, which comes in one or more packets.
+        """Yield the bytes of the event at the start of the buffer, which comes in one or more packets.
 
-        The event's last piece comes only if the checksum is right.
+        The last piece is yielded only if the event's checksum is right. Raises SourceStreamDamaged otherwise.
         """
         crc, left, kind = 0, size, self._view[self._begin + PACKET_HEADER + 1 + 4]
         for piece in self._payloads(size):
@@ -220,7 +226,9 @@ class Deframer:
             yield piece
 
     def _payloads(self, size: int) -> Iterator[memoryview]:
-        """Yield the payloads of an event's packets in pieces, without the OK byte before the event."""
+        """Yield the payloads of an event's packets in pieces, without the OK byte before the event. Raises
+        SourceStreamDamaged if they have another length than the event.
+        """
         left, skip = size, 1
         length = LONGEST_PAYLOAD
         while length == LONGEST_PAYLOAD:
@@ -260,7 +268,7 @@ class Deframer:
         )
 
     def _packet(self) -> tuple[int, int]:
-        """Return the payload's length and the sequence number of the packet at the begin of the buffer."""
+        """Return the payload's length in bytes and the sequence number of the packet at the start of the buffer."""
         head = self._view[self._begin : self._begin + PACKET_HEADER]
         return int.from_bytes(head[:3], "little"), head[3]
 

@@ -1,4 +1,4 @@
-"""The follower: it keeps a store (the received binlog files) up to date with its source, and reconnects after
+"""The follower, which keeps a store (the received binlog files) up to date with its source, and reconnects after
 errors.
 """
 
@@ -33,7 +33,7 @@ _MOST_DAMAGED = 3
 
 @dataclass(frozen=True)
 class FollowOptions:
-    """The options of a follower."""
+    """The options of a :class:`Follower`: when it ends, and how often it tries again."""
 
     stop_never: bool = False
     """Whether the follower waits for new events at the end of the newest file, instead of ending there."""
@@ -47,7 +47,8 @@ class FollowOptions:
 
 
 class Follower:
-    """Receives the binlog of one source into one store. :meth:`run` works in the caller's thread until it is done.
+    """Receives the binlog of one source (a running server) into one store. :meth:`run` works in the caller's thread
+    until it is done.
 
     Parameters:
         url: the source's address.
@@ -94,7 +95,7 @@ class Follower:
         return self._stopped.is_set()
 
     def stop(self) -> None:
-        """Let :meth:`run` end soon. Any thread and any signal handler may call this method."""
+        """Make :meth:`run` return soon. Any thread and any signal handler may call this method."""
         self._stopped.set()
         connection = self._connection
         if connection is not None:
@@ -103,8 +104,8 @@ class Follower:
     def run(self) -> None:
         """Receive until the end of the source's binlog, or until :meth:`stop`.
 
-        After a lost connection the follower connects again. Raises DumpfilterError for an error that no further
-        attempt can cure.
+        After a lost connection the follower connects again. Raises DumpfilterError for an error that no further attempt
+        can cure, or after too many failed attempts.
         """
         self._warn_of_impostors()
         damaged, backoff = 0, Backoff(self._options.longest_wait)
@@ -133,7 +134,9 @@ class Follower:
                 self._stopped.wait(wait)
 
     def _warn_of_impostors(self) -> None:
-        """Log what a fake server at the source's address could obtain, unless the source's certificate is verified."""
+        """Log a warning, once, of the data that a fake server at the source's address could obtain. With a verified
+        certificate there is none.
+        """
         if self.url.socket or self._has_warned:
             return
         self._has_warned = True
@@ -193,6 +196,8 @@ class Follower:
     def _range(self, facts: SourceFacts) -> tuple[str, str]:
         """Return the file at which an empty store begins (empty for the oldest), and the last file to receive (empty
         for all).
+
+        ``facts`` has the source's files. Raises OptionError for a file in the URL that is not possible.
         """
         first = "" if self.url.first == OLDEST else self.url.first
         last = self.url.last

@@ -1,4 +1,4 @@
-"""The login at a source with PyMySQL, and the socket for the dump after it."""
+"""The login at a source (a running MySQL or MariaDB server) with PyMySQL, and the socket for the dump after it."""
 
 from __future__ import annotations
 
@@ -70,9 +70,10 @@ _PRIVILEGE_ERRORS = frozenset({1044, 1142, _NO_SUCH_PRIVILEGE})
 
 
 class SourceConnection:
-    """A connection to a source, for statements first and then for the dump.
+    """A connection to a source (a running server), for statements first and then for the dump. The constructor logs in.
 
-    The methods raise ConnectionLost, TlsError, SourceRefused or SourceStreamDamaged. Each error names the address.
+    Constructor and methods raise ConnectionLost, TlsError, SourceRefused or SourceStreamDamaged. The constructor also
+    raises OptionError for unusable files. Each error names the address.
     """
 
     def __init__(self, url: SourceUrl) -> None:
@@ -98,7 +99,7 @@ class SourceConnection:
 
     @property
     def is_mariadb(self) -> bool:
-        """Whether the server identifies itself as MariaDB at the login."""
+        """Whether the server has identified itself as MariaDB at the login."""
         return "mariadb" in str(self._client.server_version).lower()
 
     def ask(self, statement: str) -> Sequence[Sequence[Any]]:
@@ -111,7 +112,9 @@ class SourceConnection:
             raise self._explained(error) from None
 
     def try_to_ask(self, statement: str) -> Sequence[Sequence[Any]] | None:
-        """Run a statement and return its rows, or None when the user lacks the privilege."""
+        """Run a statement and return its rows, each value a string or None. Return None when the user lacks the
+        privilege.
+        """
         try:
             return self.ask(statement)
         except SourceRefused as error:
@@ -120,7 +123,9 @@ class SourceConnection:
             raise
 
     def command(self, number: int, payload: bytes) -> None:
-        """Send a command of the client/server protocol other than a statement, and wait for its OK packet."""
+        """Send a command of the client/server protocol other than a statement, with the content ``payload``, and wait
+        for its OK packet.
+        """
         try:
             self._client._execute_command(number, payload)
             self._client._read_packet()
@@ -155,7 +160,11 @@ class SourceConnection:
         self._client._force_close()
 
     def refusal(self, number: int, text: str) -> DumpfilterError:
-        """Return the error for an error packet with this number and text. It says what to do."""
+        """Return the error for an error packet of the server with this number and text: ConnectionLost if it may pass
+        by itself, else SourceRefused.
+
+        The error's text says what to do.
+        """
         said = printable(text, _LONGEST_TEXT)
         where = str(self.url)
         if number in MOMENTARY_ERRORS:
@@ -181,7 +190,9 @@ class SourceConnection:
         return error
 
     def _explained(self, error: Exception) -> DumpfilterError:
-        """Return a dumpfilter error for any error of PyMySQL or the system, or for invalid answers of a source."""
+        """Return the DumpfilterError for an error of PyMySQL or the operating system, or for an invalid answer of the
+        server.
+        """
         where = str(self.url)
         original = getattr(error, "original_exception", None) or error
         if isinstance(original, DumpfilterError):

@@ -1,4 +1,4 @@
-"""The list of the databases, tables, triggers, routines and events that a running server has."""
+"""A query for the names of all databases, tables, triggers, routines and events of a running server."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NAMES = {
 
 
 def objects_of(address: str) -> list[str]:
-    """Return the objects that a server shows to the account, each as a LIKE pattern for ``db.name``.
+    """Return the objects that a server shows to the account, each as a LIKE pattern for ``db.name``. The pattern of a
+    database is ``db.``.
 
-    A database is ``db.``. ``address`` is a mysql:// URL. Raises OptionError for a wrong address, and the errors of
-    SourceConnection.
+    ``address`` is a mysql:// URL. Raises OptionError for a wrong address, and the errors of SourceConnection.
     """
     connection = SourceConnection(parse_source_url(address))
     try:

@@ -1,5 +1,5 @@
-"""The reception over one connection: packets in, binlog files of the store out. Everything that the source sends is
-checked.
+"""The reception of a source's binlog over one connection. Packets come in, and binlog files of the store are written.
+Everything that the source sends is checked.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ delay.
 
 @dataclass
 class Progress:
-    """The progress of a receiver, which other threads may read: the binlog file and position up to which events are
-    stored.
+    """The progress of a receiver: the binlog file and position up to which events are stored, and counts. Other threads
+    may read it.
     """
 
     file: str = ""
@@ -88,25 +88,26 @@ class Progress:
 
 
 class Turns(Protocol):
-    """An event loop that waits for a source instead of the receiving thread.
+    """An event loop that waits for a source's data in place of the receiving thread.
 
     A receiving thread would have to be woken for each commit, and would have to wake the loop that sends the commit.
     """
 
     def run(self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]) -> None:
-        """Call ``turn`` in the loop whenever the source has sent something, and ``tick`` once a second.
+        """Call ``turn`` in the loop whenever the socket ``stream`` has data, and ``tick`` once a second.
 
-        Return when ``turn`` returns False, or when the loop ends. Raises what either function raises.
+        Return when ``turn`` returns False, or when the loop ends. Raises the errors of both functions.
         """
 
     def received(self, file: str, offset: int, data: bytes) -> None:
-        """Handle whole events that ``turn`` has stored in the binlog file ``file``, from the byte offset ``offset``
+        """Process whole events that ``turn`` has stored in the binlog file ``file``, from the byte offset ``offset``
         on.
         """
 
 
 class Reception:
-    """The reception of binlog files over one connection, from the end of the store on.
+    """The reception of binlog files from a source over one connection, from the end of the store (directory of received
+    files) on.
 
     Parameters:
         connection: a connection after its login.
@@ -151,10 +152,11 @@ class Reception:
         self._received_at = self._synced_at
 
     def run(self, first: str, last: str, *, blocking: bool) -> None:
-        """Receive until the source ends the dump, or until the file ``last`` is complete.
+        """Receive until the source ends the dump, or until the file ``last`` is complete. Raises DumpfilterError when
+        the connection breaks or the source cannot continue.
 
         ``first`` is the file at which an empty store begins; empty for the source's oldest file. An empty ``last``
-        means all files. With ``blocking`` the source waits for new events at the end of its newest file.
+        stands for all files. With ``blocking`` the source waits for new events at the end of its newest file.
         """
         try:
             self._receive(first, last, blocking=blocking)
@@ -195,15 +197,19 @@ class Reception:
                 self._store.sync()
 
     def _may_wait_in(self, stream: socket.socket) -> bool:
-        """Tell whether an event loop may wait for the source now: few events arrive, and no sync to the disk is
-        required first.
+        """Tell whether an event loop may wait for the source now. It may if few events arrive, and no sync to the disk
+        is required first.
         """
         if self._store.policy is Sync.TRANSACTION or self._file is None or self._file.is_ahead:
             return False
         return not self._has_more(stream)
 
     def _wait_in(self, turns: Turns, stream: socket.socket, deframer: Deframer, silence: float) -> None:
-        """Let an event loop receive, until much data arrives or an item that the receiving thread must handle."""
+        """Let an event loop receive events, until much data arrives, or an item arrives that the receiving thread must
+        handle.
+
+        ``silence`` is the time without data after which the connection counts as lost, seconds.
+        """
         full = 0
 
         def turn() -> bool:
@@ -239,7 +245,7 @@ class Reception:
             stream.settimeout(silence)
 
     def _events_in(self, turns: Turns, item: Events) -> None:
-        """Store events in a turn of an event loop, and pass them to ``turns``."""
+        """Store events, and pass them to ``turns``, in a turn of an event loop."""
         file = self._current_file()
         end, data = file.end, bytes(item.data)
         self._append(file, item)
@@ -247,7 +253,9 @@ class Reception:
         self._is_told = True
 
     def _broken(self, error: OSError) -> ConnectionLost:
-        """Return the error for a broken connection, which names the source."""
+        """Return the error, which names the source, for a connection that broke with the operating system's error
+        ``error``.
+        """
         if isinstance(error, TimeoutError):
             return self._silent()
         return ConnectionLost(f"{self._connection.url}: the connection broke: {error.strerror or error}")
@@ -278,7 +286,7 @@ class Reception:
                 return
 
     def _sync_later(self) -> None:
-        """Begin to sync the events to the disk in another thread, unless the thread is still syncing earlier ones."""
+        """Start a sync of the received events to the disk in another thread, unless one is still running."""
         self._synced_at = time.monotonic()
         if not self._store.is_syncing:
             self._store.sync_later()
@@ -294,10 +302,10 @@ class Reception:
         return self._file.name, self._file.position
 
     def _place(self, opened: OpenFile | None, first: str) -> tuple[str, int]:
-        """Return the file and position from which to ask for events.
+        """Return the file and position at which the dump shall begin.
 
-        ``opened`` is the newest file of the store, and None for an empty store, which begins at the file ``first``.
-        Raises an error when the source cannot continue there.
+        ``opened`` is the newest file of the store; None for an empty store, which begins at the file ``first``. Raises
+        SourcePurged, SourceReplaced or SourceRefused when the source cannot continue there.
         """
         logs = self._facts.logs
         names = [name for name, _ in logs or []]
@@ -322,7 +330,11 @@ class Reception:
         return name, position
 
     def _gone(self, name: str, names: list[str]) -> SourceError:
-        """Return the error for a source that does not have the newest file of the store."""
+        """Return the error for a source that lacks the newest file of the store: SourcePurged for a purged file, else
+        SourceReplaced.
+
+        ``name`` is the missing file, and ``names`` are the source's files.
+        """
         try:
             base, number = check_binlog_name(name)
             oldest_base, oldest = check_binlog_name(names[0])
@@ -341,7 +353,7 @@ class Reception:
         )
 
     def _current_file(self) -> OpenFile:
-        """Return the file to which the next event belongs. Raises SourceStreamDamaged."""
+        """Return the file to which the next event belongs. Raises SourceStreamDamaged if no event may come now."""
         if self._file is None:
             raise self._damaged("an event before the format description event of its file")
         if self._file.is_closed and not self._file.is_ahead:
@@ -375,7 +387,11 @@ class Reception:
         self._is_told = False
 
     def _control(self, payload: bytes, deframer: Deframer, last: str, *, blocking: bool) -> bool:
-        """Handle a packet that holds no ordinary event, and tell whether more packets are expected."""
+        """Process a packet that holds no ordinary event, and return whether more packets are expected.
+
+        Such a packet is an error, the end of the dump, or an event such as Rotate, format description or heartbeat.
+        ``last`` is the last file to receive, and empty for all.
+        """
         first = payload[0]
         if first == _ERROR:
             raise self._error(payload)
@@ -413,9 +429,9 @@ class Reception:
         return True
 
     def _begin(self, event: bytes, last: str) -> bool:
-        """Handle an artificial Rotate event, which names the file and position of the following events.
+        """Process an artificial Rotate event, which names the file and position of the following events.
 
-        Return whether these events are wanted.
+        Return whether these events are wanted. Raises SourceStreamDamaged for a file or position that cannot follow.
         """
         body = event[HEADER_LENGTH:]
         # Before the format description event, only a right checksum says that there is one.
@@ -461,7 +477,11 @@ class Reception:
             raise self._file.replaced("ends earlier")
 
     def _describe(self, event: bytes, header: EventHeader, deframer: Deframer) -> None:
-        """Handle a format description event, which begins a file, or is repeated when a dump begins inside a file."""
+        """Process a format description event: begin its file in the store, or check that the store's file begins alike.
+
+        The event begins a file, or is repeated when a dump begins inside a file. Raises SourceStreamDamaged and
+        SourceReplaced.
+        """
         if not self._named or self._file is not None:
             raise self._damaged("a format description event that does not stand at the begin of a file")
         if self._named_position != FIRST_POSITION and event[-CHECKSUM_LENGTH - 1 : -CHECKSUM_LENGTH] == b"\0":
@@ -490,7 +510,9 @@ class Reception:
         deframer.checksum = description.checksum
 
     def _heartbeat(self, event: bytes, header: EventHeader) -> None:
-        """Check a heartbeat: the source must not have sent more than was received. Raises SourceStreamDamaged."""
+        """Check that the position of a heartbeat is the position up to which events were received. Raises
+        SourceStreamDamaged.
+        """
         file = self._file
         if header.type != EventType.HEARTBEAT or file is None or file.is_ahead:
             return
@@ -501,7 +523,9 @@ class Reception:
             raise self._damaged(f"a heartbeat from {header.end_log_pos}; events are missing")
 
     def _close(self, event: bytes, header: EventHeader) -> None:
-        """Handle a Rotate or Stop event that belongs to the file itself, with which the server closed the file."""
+        """Store a Rotate or Stop event with which the server closed the file. Raises SourceStreamDamaged for a
+        malformed event.
+        """
         file = self._current_file()
         if header.end_log_pos != (file.position + header.size) & MOST_POSITION:
             raise self._damaged(f"a {event_name(header.type)} event that ends at {header.end_log_pos}")
@@ -518,7 +542,7 @@ class Reception:
         file.clear_in_use()
 
     def _error(self, payload: bytes) -> Exception:
-        """Return the error for an error packet of the source."""
+        """Return the error for an error packet of the source, such as SourcePurged or SourceRefused."""
         if len(payload) < 3:
             return self._damaged("an error packet without an error")
         (number,) = struct.unpack_from("<H", payload, 1)
@@ -556,7 +580,7 @@ def _is_heartbeat(payload: bytes) -> bool:
 
 
 def _is_past(file: OpenFile, last: str) -> bool:
-    """Tell whether a store with the newest file ``file`` already has the complete file ``last``."""
+    """Tell whether a store with the newest file ``file`` has the file ``last`` completely."""
     number, wanted = check_binlog_name(file.name)[1], check_binlog_name(last)[1]
     return number > wanted or (number == wanted and file.is_closed)
 

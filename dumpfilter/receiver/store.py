@@ -1,8 +1,8 @@
 """The store of a receiver: a directory with a source's binlog files, their index file, and a file that identifies the
 source.
 
-A crash at any moment leaves a valid binlog set, which lacks its newest events at worst. A file appears in the index
-after its first event is in it. Only one process writes a store.
+A crash at any moment leaves a valid binlog set, which at worst lacks its newest events. A file is named in the index
+only after its first event has been written. Only one process writes a store.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class Sync(enum.StrEnum):
 
 
 class _Note(BaseModel):
-    """The part of a store's :data:`SOURCE_FILE` that every release can read."""
+    """The format version in a store's :data:`SOURCE_FILE`, which every release can read."""
 
     format: int
 
 
 class StoredSource(State):
-    """The identity of a store's source, and the identity with which the store registers there."""
+    """The saved identity of a store's source, and the identity with which the receiver registers there as a replica."""
 
     format: int = _FORMAT
     family: Family
@@ -81,7 +81,7 @@ class StoredSource(State):
     """The server id with which the store registers at the source."""
 
     def check_is(self, family: Family, server_uuid: str, address: str, directory: Path) -> None:
-        """Check that a server (by family and UUID) is the source of the store in ``directory``. Raises
+        """Check that a server with this family and UUID is the source of the store in ``directory``. Raises
         SourceReplaced.
         """
         if (self.family, self.server_uuid) != (family, server_uuid):
@@ -121,9 +121,9 @@ def is_binlog_name(name: str) -> bool:
 
 
 class BinlogDirectory(LogWriter[OpenFile]):
-    """A store (directory of received binlog files) that this process writes.
+    """A store (directory of received binlog files) that this process writes. The constructor locks the directory.
 
-    Raises DirectoryBusy when another process writes the directory. Raises OutputError for a directory with binlogs that
+    It raises DirectoryBusy when another process writes the directory, and OutputError for a directory with binlogs that
     no receiver put there.
     """
 
@@ -145,9 +145,11 @@ class BinlogDirectory(LogWriter[OpenFile]):
             raise
 
     def recognize(self, family: Family, server_uuid: str, address: str) -> StoredSource:
-        """Check that a server is the store's source, and return the saved identities. Raises SourceReplaced.
+        """Check that a server is the store's source. Return the saved identities of the source and of the receiver.
+        Raises SourceReplaced.
 
-        A new store gets a random identity. Its server id is higher than people usually choose.
+        A new store accepts any server, and saves a random identity for the receiver. Its server id is higher than
+        people usually choose.
         """
         if self.source is None:
             known = StoredSource(
@@ -167,7 +169,9 @@ class BinlogDirectory(LogWriter[OpenFile]):
         return known
 
     def resume(self) -> OpenFile | None:
-        """Open the newest file at its last whole event, after a torn event was cut. None if the store has no file."""
+        """Open the newest file at its last whole event, and cut off an incomplete event at its end. Return None if the
+        store has no file.
+        """
         self.close_file(synced=False)
         names = self.names
         if not names:
@@ -181,7 +185,7 @@ class BinlogDirectory(LogWriter[OpenFile]):
         """Close the open file, if any, and begin the file ``name``. ``head`` is its format description event as raw
         bytes.
 
-        Raises SourceStreamDamaged for a name that does not follow the name of the newest file, and SourceReplaced for
+        Raises SourceStreamDamaged for a number that is not higher than that of the newest file, and SourceReplaced for
         another base name.
         """
         base, number = check_binlog_name(name)
@@ -202,10 +206,11 @@ class BinlogDirectory(LogWriter[OpenFile]):
         return self.begin(index, OpenFile.begin(self.directory / name, head, description))
 
     def _keep_uuid(self, index: Path, description: FormatDescription) -> None:
-        """Write the UUID by which slaves of a master identify the set, in the format of a server's ``auto.cnf``.
+        """Write the UUID by which slaves of a master recognize the set to a file in the format of a server's
+        ``auto.cnf``.
 
-        The set of a MySQL server has the server's UUID. For a MariaDB server it is computed from the format
-        description event of its first file, so that two stores that begin with the same file have the same UUID.
+        The set of a MySQL server has the server's UUID. For a MariaDB server it is computed from the format description
+        event of its first file, so that two stores that begin with the same file have the same UUID.
         """
         server_uuid = self.source.server_uuid if self.source is not None else ""
         found = server_uuid or str(uuid.uuid5(uuid.NAMESPACE_OID, description.raw.hex()))
@@ -213,10 +218,10 @@ class BinlogDirectory(LogWriter[OpenFile]):
         files.replace(index.with_suffix(".uuid"), text.encode())
 
     def end_file(self) -> None:
-        """Close the open file, because the source has begun another one.
+        """Close the open file, if any, because the source has begun another one.
 
         A file without a Rotate or Stop event at its end was left by a server that crashed. MySQL clears
-        LOG_EVENT_BINLOG_IN_USE_F at the next start, and MariaDB never does.
+        LOG_EVENT_BINLOG_IN_USE_F in it at its next start, and so does this method. MariaDB never clears the flag.
         """
         if self.file is None:
             return

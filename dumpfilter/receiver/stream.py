@@ -1,4 +1,4 @@
-"""The statements and commands that a receiver sends to a source before the dump, as a replica does."""
+"""The statements and commands that a receiver sends to a source (a running server) before the dump, like a replica."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ class SourceFacts:
 
 
 def ask_facts(connection: SourceConnection) -> SourceFacts:
-    """Query a server's version, UUID and binlog files. Raises SourceRefused for a server that writes no binlog."""
+    """Query a server's version, UUID and binlog files. Raises SourceRefused for a server that writes no binlog.
+
+    The UUID is empty for MariaDB.
+    """
     variables = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'server_uuid', 'log_bin')"
     found = {str(row[0]): str(row[1] or "") for row in connection.ask(variables) if len(row) > 1}
     version = found.get("version") or ""
@@ -76,11 +79,12 @@ def begin_stream(
     *,
     blocking: bool,
 ) -> socket.socket:
-    """Register the receiver as a replica, and begin the dump at the file and position ``place``. Return the dump's
-    socket.
+    """Register the receiver as a replica of the server, and begin the dump. Return the socket from which the dump's
+    packets are read.
 
-    An empty file name stands for the source's oldest file. With ``blocking`` the dump waits for new events at the end.
-    The socket raises TimeoutError when even heartbeats fail to come.
+    ``place`` is the file and position at which the dump begins. An empty file name stands for the source's oldest file.
+    With ``blocking`` the dump waits for new events at the end. The socket raises TimeoutError when even heartbeats fail
+    to come. Raises the errors of SourceConnection.
     """
     url = connection.url
     nanoseconds = int(url.heartbeat * 1e9)

@@ -1,5 +1,5 @@
-"""The addresses of running servers, ``mysql://user@host:port/?option=value``, which can replace the path of a binlog
-set.
+"""The addresses of running servers, ``mysql://user@host:port/?option=value``. Commands take such an address in place of
+the path of a binlog set.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ def is_source_url(text: object) -> bool:
 
 
 def parse_source_url(text: str) -> SourceUrl:
-    """Parse the URL of a running server. Raises OptionError, whose text never shows a password.
+    """Parse the URL of a running server. Raises OptionError for a wrong URL; the text of the error never shows a
+    password.
 
     >>> str(parse_source_url("mysql://repl@db1/?tls=verify-ca&ca=/etc/ca.pem"))
     'mysql://repl@db1:3306/'
