@@ -1,4 +1,4 @@
-"""The time that a client waits after a failed attempt to reach its server, which grows with each failure."""
+"""The wait of a client after a failed attempt to reach its server. The wait grows with each failure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Backoff:
         self.attempts = 0
 
     def next(self) -> float:
-        """Count one more failed attempt, and return the time to wait before the next attempt, seconds."""
+        """Count one more failed attempt, and return the wait before the next attempt, seconds."""
         bound = min(self._maximum, FIRST * 2.0 ** min(self.attempts, 30))
         self.attempts += 1
         return bound * random.uniform(0.5, 1.0)

@@ -15,10 +15,10 @@ from rich.progress import (
 
 
 def byte_bar(console: Console, *, shown: bool = True, remaining: bool = True) -> Progress:
-    """Return a progress bar that counts bytes. It stays invisible if ``console`` is no terminal, or if ``shown`` is
-    False.
+    """Return a progress bar that counts bytes. The bar stays invisible if ``console`` is no terminal, or if ``shown``
+    is False.
 
-    With ``remaining`` the bar also shows the estimated time left, which work without a known end does not have.
+    With ``remaining`` the bar also shows the estimated time left. Work without a known end has no such estimate.
     """
     columns: list[ProgressColumn] = [
         TextColumn("{task.description}"),

@@ -1,4 +1,4 @@
-"""Handling of the signals that end a process (Ctrl-C, SIGTERM and SIGHUP) while some code runs."""
+"""Handling of the signals that end a process (SIGINT from Ctrl-C, SIGTERM, SIGHUP) during a part of the program."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Handler = Callable[[int, FrameType | None], object]
 
 @contextlib.contextmanager
 def handling(handler: Handler, *numbers: signal.Signals) -> Iterator[Callable[[], None]]:
-    """Handle the signals ``numbers`` with ``handler`` inside the context. Yield a function that restores the earlier
-    handlers.
+    """Handle the signals ``numbers`` with ``handler`` inside the ``with`` block. Yield a function that restores the
+    earlier handlers before its end.
 
     In a thread other than the main one nothing changes, since only the main thread gets signals.
     """
@@ -38,8 +38,8 @@ def handling(handler: Handler, *numbers: signal.Signals) -> Iterator[Callable[[]
 
 @contextlib.contextmanager
 def ending_at_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into SystemExit, so that the body of the ``with`` statement can remove its temporary
-    files.
+    """Turn SIGTERM and SIGHUP into SystemExit inside the ``with`` block, so that the block can remove its temporary
+    files. The exit status is 128 plus the signal's number.
     """
 
     def end(number: int, _: FrameType | None) -> None:
@@ -51,7 +51,7 @@ def ending_at_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def endings_interrupt() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP act like Ctrl-C."""
+    """Turn SIGINT, SIGTERM and SIGHUP into KeyboardInterrupt inside the ``with`` block."""
 
     def interrupt(number: int, _: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -62,9 +62,11 @@ def endings_interrupt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Defer the signals that end a process until the end of the context. Then the first of them is raised.
+    """Defer SIGINT, SIGTERM and SIGHUP until the end of the ``with`` block. Then raise the first deferred signal, and
+    drop the others.
 
-    Blocking the signals would not do: another thread would get them, and Python would still interrupt the main thread.
+    Blocking the signals would not suffice. Another thread would get them, and Python would still interrupt the main
+    thread.
     """
     held: list[int] = []
     with handling(lambda number, _: held.append(number), *ENDINGS):

@@ -16,8 +16,9 @@ from typing import Self
 class DumpfilterError(Exception):
     """The base class of all errors that dumpfilter raises on purpose.
 
-    The exit codes of all commands are in docs/exit-codes.md. An error about a thing that is in use or there already
-    has 1, since the same command line may succeed later. 2 is for a command line that can never succeed.
+    The exit codes of all commands are in docs/exit-codes.md. Exit code 1 is for errors after which the same command
+    line may succeed later, for example if a file is in use or exists already. Exit code 2 is for a command line that
+    can never succeed.
     """
 
     exit_code = 1
@@ -26,7 +27,9 @@ class DumpfilterError(Exception):
 
 
 class KernelsMissing(DumpfilterError):
-    """There is no compiled code for this machine, and it could not be compiled. The text names the cure."""
+    """The error when there is no compiled code for this machine, and the code could not be compiled. The text names the
+    cure.
+    """
 
 
 class OptionError(DumpfilterError):
@@ -37,7 +40,7 @@ class OptionError(DumpfilterError):
 
 
 class PortTaken(OptionError):
-    """An error about a port on which another program listens. The text names the options of the address."""
+    """An error about a TCP port on which another program listens. The text names the options of the address."""
 
     exit_code = 1
 
@@ -101,11 +104,11 @@ class BinlogUnreadable(BinlogError):
 
 
 class BinlogReplaced(BinlogError):
-    """An error about a binlog file whose name now stands for another file with other events."""
+    """An error about a binlog file whose name now belongs to another file with other events."""
 
 
 class BinlogMissing(BinlogError):
-    """An error about a missing binlog file, which the binlog index file or a slave's position names."""
+    """An error about a binlog file that does not exist, although the index file or a slave's position names it."""
 
     grpc_code = "OUT_OF_RANGE"
 
@@ -224,7 +227,9 @@ class SourceError(DumpfilterError):
 
 
 class SourceRefused(SourceError):
-    """An error about a source that refuses the login or the dump. The text quotes the source, and says what to do."""
+    """An error about a source (a running server) that refuses the login or the dump. The text quotes the server, and
+    says what to do.
+    """
 
     exit_code = 2
     number: int = 0
@@ -232,33 +237,36 @@ class SourceRefused(SourceError):
 
 
 class SourcePurged(SourceError):
-    """An error about a source that has purged the binlog file from which the receiver must continue."""
+    """An error about a source (a running server) that has purged the file from which the receiver must continue."""
 
 
 class SourceReplaced(SourceError):
-    """An error about a source that is not the server whose binlogs the store (the directory of fetched files) holds.
+    """An error about a source (a running server) that is not the server whose binlogs the store holds, the directory of
+    fetched files.
 
     It is another server, or the same server after its binlogs began anew (``RESET MASTER``).
     """
 
 
 class SourceStreamDamaged(SourceError):
-    """An error about a source that sends what no server sends: malformed packets, wrong checksums or positions.
+    """An error about a source (a running server) that sends malformed packets, wrong checksums or wrong positions.
 
     Nothing of the damaged event is stored.
     """
 
 
 class ServerError(DumpfilterError):
-    """The base class of errors about a real MySQL or MariaDB server that dumpfilter starts or asks."""
+    """The base class of errors about a real MySQL or MariaDB server that dumpfilter starts or queries."""
 
 
 class ServerMissing(ServerError):
-    """An error about a machine without the program of a server. The text has the cure."""
+    """An error about a server program that is not installed on this machine. The text names the cure."""
 
 
 class ServerFailed(ServerError):
-    """An error about a server that does not start, or that ended. The text has the end of the server's error log."""
+    """An error about a MySQL or MariaDB server that does not start, or that ended. The text has the end of the server's
+    error log.
+    """
 
 
 class StatementRefused(ServerError):

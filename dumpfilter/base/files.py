@@ -1,8 +1,9 @@
-"""The changes of files that survive a crash: write, sync, rename, replace atomically, and lock a directory.
+"""Changes of files that survive a crash: write, sync, rename, atomic replacement, and the lock of a directory.
 
 Tests simulate a crash before, inside and after each of the small functions (``create``, ``write``, ``truncate``,
-``sync``, ``sync_path``, ``rename``, ``remove``). Therefore the larger ones call them by their names in this module.
-Every function raises OutputError, which names the file, when the operating system reports an error.
+``sync``, ``sync_path``, ``rename``, ``remove``). Therefore the larger functions call the small ones by their names in
+this module. Unless a function says otherwise, it raises OutputError, which names the file, when the operating system
+reports an error.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SYNC_OBSERVERS: list[Callable[[float], None]] = []
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raise an OutputError that names ``path`` when the block of the ``with`` statement raises an OSError."""
+    """Raise an OutputError that names ``path`` when the ``with`` block raises an OSError."""
     try:
         yield
     except OSError as error:
@@ -39,10 +40,11 @@ def _cannot_write(path: Path, error: OSError) -> OutputError:
 
 
 def create(path: Path, mode: int = 0o640) -> int:
-    """Create the file ``path``, replacing a file of this name. Return a descriptor open for reading and writing.
+    """Create the file ``path``, in place of a file of this name. Return a descriptor that is open for reading and
+    writing.
 
-    A symbolic link of this name is removed, so that nothing is written to the file that the link names. ``mode`` is the
-    permissions of the new file, before the umask.
+    A symbolic link of this name is removed, so that nothing is written to the link's target. ``mode`` is the
+    permissions of the new file, before the umask. Raises OutputError.
     """
     with writing(path):
         path.unlink(missing_ok=True)
@@ -50,7 +52,9 @@ def create(path: Path, mode: int = 0o640) -> int:
 
 
 def write(path: Path, fd: int, data: bytes | memoryview) -> None:
-    """Write all of ``data`` at the current offset of the file descriptor ``fd``. ``path`` is for error texts."""
+    """Write all of ``data`` at the current offset of the file descriptor ``fd``. Raises OutputError that names
+    ``path``.
+    """
     # A source's commits are written one by one. Here a ``with`` statement would take as long as the system call.
     try:
         rest = memoryview(data)
@@ -61,14 +65,16 @@ def write(path: Path, fd: int, data: bytes | memoryview) -> None:
 
 
 def truncate(path: Path, fd: int, size: int) -> None:
-    """Truncate the open file to ``size`` bytes, and move the offset of ``fd`` to the file's new end."""
+    """Truncate the open file to ``size`` bytes, and move the offset of ``fd`` to the file's new end. Raises OutputError
+    that names ``path``.
+    """
     with writing(path):
         os.ftruncate(fd, size)
         os.lseek(fd, size, os.SEEK_SET)
 
 
 def sync(path: Path, fd: int) -> None:
-    """Wait until the data of the open file is on the disk (``fdatasync``)."""
+    """Wait until the data of the open file is on the disk (``fdatasync``). Raises OutputError that names ``path``."""
     begin = time.perf_counter()
     with writing(path):
         os.fdatasync(fd)
@@ -77,7 +83,9 @@ def sync(path: Path, fd: int) -> None:
 
 
 def sync_path(path: Path) -> None:
-    """Sync a file, or the entries of a directory, to disk (``fsync``), so that a rename survives a power failure."""
+    """Sync a file, or the entries of a directory, to the disk (``fsync``), so that a rename survives a power failure.
+    Raises OutputError.
+    """
     with writing(path):
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -87,13 +95,13 @@ def sync_path(path: Path) -> None:
 
 
 def rename(old: Path, new: Path) -> None:
-    """Rename a file. If a file named ``new`` exists, it is replaced atomically."""
+    """Rename a file. An existing file with the name ``new`` is replaced atomically. Raises OutputError."""
     with writing(new):
         os.replace(old, new)
 
 
 def remove(path: Path) -> None:
-    """Remove a file if it exists."""
+    """Remove a file. Do nothing if it does not exist. Raises OutputError."""
     with writing(path):
         path.unlink(missing_ok=True)
 
@@ -102,7 +110,8 @@ def remove(path: Path) -> None:
 def committed(
     path: Path, *, beside: Path | None = None, synced: bool = True, mode: int = 0o666
 ) -> Iterator[BinaryIO]:
-    """Yield a new file for writing, which replaces ``path`` atomically at the end of the ``with`` statement.
+    """Yield a new file for writing, which replaces ``path`` atomically at the end of the ``with`` block. Raises
+    OutputError.
 
     After an error, ``path`` stays unchanged and the new file is removed. Until the end the new file has the name
     ``beside``, by default that of ``path`` with ``.new``. Concurrent writers of one path need different names. With
@@ -126,14 +135,18 @@ def committed(
 
 
 def replace(path: Path, data: bytes, *, synced: bool = True, mode: int = 0o640) -> None:
-    """Replace the content of a file, so that a crash leaves the old or the new content (see :func:`committed`)."""
+    """Replace the content of a file atomically, so that a crash leaves the old or the new content. Raises OutputError.
+
+    With ``synced`` the new content also survives a power failure. ``mode`` is the permissions of the file, before the
+    umask.
+    """
     with committed(path, synced=synced, mode=mode) as file:
         write(path.with_name(f"{path.name}.new"), file.fileno(), data)
 
 
 def replace_directory(new: Path, target: Path, aside: Path) -> None:
-    """Rename the directory ``new`` to ``target``. An existing ``target`` is renamed to ``aside`` first, which the
-    caller removes.
+    """Rename the directory ``new`` to ``target``. An existing ``target`` is renamed to ``aside`` first, and the caller
+    removes ``aside``.
 
     After an error the existing directory has its old name again. Raises OSError.
     """

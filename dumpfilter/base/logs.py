@@ -1,8 +1,8 @@
 """The log of a process: its format (text or JSON), its lowest level, and the rate limit of its lines.
 
-All parts of the product log through structlog, with an event and fields. Libraries such as grpc and asyncio log through
-the standard library. :func:`configure` sends both through the same processors to standard error. An event's name is a
-stable lower-case phrase, so that programs can search for it.
+All parts of the product log through structlog, with an event name and fields. Libraries such as grpc and asyncio log
+through the standard library. :func:`configure` sends both through the same processors to standard error. An event's
+name is a stable lower-case phrase, so that programs can search for it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Event = MutableMapping[str, Any]
 
 
 class Format(enum.StrEnum):
-    """The form of the log's lines: text for people, or one JSON object a line for programs."""
+    """The format of the log's lines: text for people, or one JSON object a line for programs."""
 
     TEXT = "text"
     JSON = "json"
@@ -80,8 +80,8 @@ class _State:
 
 
 class Seldom:
-    """A rate limiter for log lines that outsiders can cause in any number. It allows ``most`` lines in each ``period``
-    seconds.
+    """A rate limiter for log lines that outsiders can cause in any number. It allows ``most`` lines in each period of
+    ``period`` seconds.
     """
 
     def __init__(self, period: float = LINES_PERIOD, most: int = 1) -> None:
@@ -94,12 +94,13 @@ class Seldom:
 
     @property
     def is_shut(self) -> bool:
-        """Whether the limit of the current period is used up."""
+        """Whether the limit of the current period is used up, so that the next line is dropped."""
         return not self._left
 
     def allows(self) -> int | None:
-        """Return the number of lines dropped since the last allowed one, or None when the limit is reached and this
-        line must be dropped.
+        """Ask for permission to log one line. Return None when the limit is reached and the line must be dropped.
+
+        Otherwise return the number of lines that were dropped since the last permitted one.
         """
         with self._lock:
             now = time.monotonic()
@@ -126,7 +127,7 @@ def shows(level: Level) -> bool:
 
 
 def prefer(format: Format | None, level: Level | None) -> None:
-    """Note the format and level that the user has chosen for every command. None leaves the choice to the command."""
+    """Set the format and level that the user has chosen for every command. With None the command chooses."""
     _State.preferred_format, _State.preferred_level = format, level
 
 
@@ -139,8 +140,9 @@ def configure(
 ) -> None:
     """Configure this process to write its log to standard error.
 
-    Without ``format`` or ``level`` the user's choice for every command (:func:`prefer`) is used. ``otherwise`` is the
-    level if the user has chosen none. The log also gets a line for each uncaught exception of a thread.
+    Without ``format`` or ``level`` the user's choice for every command applies (:func:`prefer`). ``otherwise`` is the
+    level if the user has chosen none. ``colors`` permits colors in the text format. The log also gets a line for each
+    uncaught exception of a thread.
     """
     format = format or _State.preferred_format or Format.TEXT
     level = level or _State.preferred_level or otherwise
@@ -192,7 +194,7 @@ def reset() -> None:
 
 
 def _set_handler(handler: ErrorHandler | None, own: int, libraries: int) -> None:
-    """Replace the handler of the log, or remove it for None.
+    """Replace the handler that writes the log, or remove it for None.
 
     ``own`` is the lowest level of dumpfilter's lines, and ``libraries`` that of all other lines.
     """
@@ -207,23 +209,27 @@ def _set_handler(handler: ErrorHandler | None, own: int, libraries: int) -> None
 
 
 class ErrorHandler(logging.StreamHandler[Any]):
-    """The end of the log: a handler that writes one line for each event to standard error.
+    """The handler that writes one line for each event to standard error.
 
-    A progress bar may replace ``sys.stderr`` while it runs. Therefore the handler looks ``sys.stderr`` up for every
+    A progress bar may replace ``sys.stderr`` while it runs. Therefore the handler looks up ``sys.stderr`` for every
     line.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record."""
+        """Write one log record to the present ``sys.stderr``."""
         self.stream = sys.stderr
         super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Leave out a dropped event, and a line that cannot be written. A log must not stop the replication."""
+        """Ignore the error of a record that cannot be written, or that a processor has dropped. The log must not stop
+        the replication.
+        """
 
 
 def _of_library(_: Any, name: str, event: Event) -> Event:
-    """Move a library's message into the field ``message``, so that the event's name is stable."""
+    """Replace the event name of a library's log line by a stable one, and move its message into the field ``message``.
+    A structlog processor.
+    """
     template, arguments = event["event"], event.pop("positional_args")
     try:
         message = {
@@ -237,7 +243,7 @@ def _of_library(_: Any, name: str, event: Event) -> Event:
 
 
 def _within_rate(_: Any, name: str, event: Event) -> Event:
-    """Drop a line when its event has used up the limit of the period (:data:`MOST_LINES`).
+    """Drop a log line when its event has used up the limit of the period (:data:`MOST_LINES`). A structlog processor.
 
     The event's next line carries the number of dropped lines. Lines of the audit log are never dropped.
     """
@@ -257,7 +263,7 @@ def _within_rate(_: Any, name: str, event: Event) -> Event:
 
 
 def _with_error(event: Event, *, with_traceback: bool) -> Event:
-    """Replace the exception of a log line by its class, text and place in the code.
+    """Replace the exception in a log line by fields with its class, text and place in the code.
 
     With ``with_traceback``, as at the level debug, the line also has the traceback.
     """
@@ -280,7 +286,7 @@ def _with_error(event: Event, *, with_traceback: bool) -> Event:
 
 
 def _json_steps() -> list[Any]:
-    """Return the last structlog processors for the JSON format. They write one valid line whatever the fields hold."""
+    """Return the last structlog processors for the JSON format. They write one valid line, whatever the fields hold."""
     import structlog
 
     def ordered(_: Any, name: str, event: Event) -> Event:
@@ -312,7 +318,7 @@ def _text_steps(*, colors: bool) -> list[Any]:
 
 
 def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
-    """Return ``value`` converted to types that JSON can represent, with ``clean`` applied to each text in it."""
+    """Return a copy of ``value`` with only types that JSON can represent. ``clean`` is applied to each text in it."""
     match value:
         case None | bool() | int():
             return value
@@ -328,7 +334,7 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
 
 
 def _utf8(text: str) -> str:
-    r"""Return a text without lone surrogates, which are not UTF-8.
+    r"""Return a text with lone surrogates escaped, which are not valid in UTF-8.
 
     >>> _utf8("caf\udce9")
     'caf\\udce9'
@@ -341,7 +347,7 @@ def _cut(text: str) -> str:
 
 
 def _thread_failed(args: threading.ExceptHookArgs) -> None:
-    """Log an error that ends a thread and that nothing expected."""
+    """Log an uncaught exception that ends a thread. It is the value of ``threading.excepthook``."""
     if args.exc_value is None or isinstance(args.exc_value, SystemExit):
         return
     import structlog

@@ -11,7 +11,8 @@ _UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 
 
 def printable(text: str, most: int = LONGEST_IN_LOG) -> str:
-    r"""Return the text on one line, with control characters escaped, cut to ``most`` characters.
+    r"""Return the text on one line, with control characters escaped. A text longer than ``most`` characters is cut, and
+    ends in ``…``.
 
     >>> printable("a\nb\x1b[2J"), printable("x" * 300, 10)
     ('a\\nb\\x1b[2J', 'xxxxxxxxxx…')
@@ -21,7 +22,8 @@ def printable(text: str, most: int = LONGEST_IN_LOG) -> str:
 
 
 def for_terminal(text: str) -> str:
-    r"""Return the text with control characters escaped that could command a terminal. Tabs and line ends stay.
+    r"""Return the text with all control characters escaped but tabs and line ends, so that the text cannot command a
+    terminal.
 
     >>> for_terminal("a\tb\x1b]0;title\x07\n")
     'a\tb\\x1b]0;title\\x07\n'

@@ -1,4 +1,4 @@
-"""A mapping of bounded size, so that clients who choose its keys cannot fill the memory."""
+"""A mapping with a limit on its number of entries, so that clients who choose its keys cannot fill the memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class Recent(OrderedDict[K, V]):
-    """A mapping of at most ``most`` entries. Beyond the limit, it drops the entry that was set longest ago."""
+    """A mapping of at most ``most`` entries. Above the limit, the entry that was set longest ago is dropped."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

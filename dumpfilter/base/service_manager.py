@@ -14,7 +14,9 @@ _ALIVE = "WATCHDOG=1"
 
 
 class ServiceManager:
-    """The service manager (systemd) that started this process. Without one, as in a terminal, nothing is sent."""
+    """The service manager (systemd) that started this process, to which messages are sent. Without one, as in a
+    terminal, nothing is sent.
+    """
 
     def __init__(self) -> None:
         # Child processes must not speak for this process.
@@ -28,7 +30,7 @@ class ServiceManager:
         self._alive_at = 0.0
 
     def tell(self, *messages: str) -> None:
-        """Send messages such as :data:`READY`, or ``STATUS=`` and a text for people."""
+        """Send messages such as :data:`READY`, or ``STATUS=`` with a text for people. Errors are ignored."""
         if not self._address:
             return
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
@@ -39,12 +41,12 @@ class ServiceManager:
                 return
 
     def reloading(self) -> None:
-        """Say that the configuration is being read again. :data:`READY` ends the reload."""
+        """Report that the configuration is being read again. The message :data:`READY` ends the reload."""
         self.tell(RELOADING, f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
     def alive(self, is_alive: Callable[[], bool]) -> None:
-        """Send the watchdog's keep-alive if one is due and ``is_alive`` returns True. Without it systemd restarts the
-        process.
+        """Send the watchdog's keep-alive message if it is due and ``is_alive`` returns True. Without the message
+        systemd restarts the process.
         """
         now = time.monotonic()
         if self._period and now - self._alive_at >= self._period and is_alive():

@@ -37,7 +37,7 @@ S = TypeVar("S", bound=State)
 
 
 class Format(NamedTuple):
-    """The format of all state files in a directory of one type, such as a relay directory."""
+    """The format version of state files in one type of directory, such as relay directories, and texts for errors."""
 
     version: int
     directory: str
@@ -47,9 +47,10 @@ class Format(NamedTuple):
 
 
 class StateFile(Generic[S]):
-    """The state file ``path``. The file's name is its ``kind``, and ``model`` is the type of its content.
+    """The state file ``path``, with methods to read and replace it. The file's name is its ``kind``, and ``model`` is
+    the type of its content.
 
-    ``form`` is the format that is written and required. ``mode`` is the permissions of the file.
+    ``form`` is the format that is written and required. ``mode`` is the file's permissions.
     """
 
     def __init__(self, path: Path, model: type[S], form: Format, *, mode: int = 0o640) -> None:
@@ -59,8 +60,8 @@ class StateFile(Generic[S]):
         self._mode = mode
 
     def load(self) -> S | None:
-        """Read the state. Return None if the file does not exist. Raises StateCorrupt, which names the file and the
-        remedy.
+        """Read the file and return the state. Return None if the file does not exist. Raises StateCorrupt, which names
+        the file and the remedy.
         """
         try:
             with open(self.path, "rb") as file:
@@ -74,7 +75,8 @@ class StateFile(Generic[S]):
         return self.decode(data)
 
     def load_or_set_aside(self, warn: Callable[[str, str], None]) -> S | None:
-        """Read the file as :meth:`load`, but rename an unusable file to ``….unusable`` and return None.
+        """Read the file and return the state. If the file is unusable, rename it to ``….unusable`` and return None, as
+        for a missing file.
 
         ``warn`` receives the reason, and the file's new name.
         """
@@ -88,18 +90,20 @@ class StateFile(Generic[S]):
             return None
 
     def save(self, state: S, *, synced: bool = True) -> None:
-        """Replace the file atomically. With ``synced`` wait until it is on the disk. Raises OutputError."""
+        """Replace the file atomically. With ``synced`` wait until the new file is on the disk. Raises OutputError."""
         files.replace(self.path, self.encode(state), synced=synced, mode=self._mode)
 
     def encode(self, state: State) -> bytes:
-        """Return the content of the file for a state, with ``kind``, ``format`` and checksum."""
+        """Return the bytes of the file for a state: JSON with ``kind``, ``format``, the members and ``crc32``."""
         kind, members = self.path.name, state.model_dump(mode="json")
         head = {"kind": kind, "format": self._form.version}
         document = {**head, **members, "crc32": checksum(kind, self._form.version, members)}
         return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
 
     def decode(self, data: bytes) -> S:
-        """Parse the bytes of the file, and check kind, format, checksum and members. Raises StateCorrupt."""
+        """Parse the bytes of the file, check kind, format, checksum and members, and return the state. Raises
+        StateCorrupt.
+        """
         kind, own = self.path.name, self._form.version
         try:
             members = json.loads(data)
@@ -130,5 +134,5 @@ class StateFile(Generic[S]):
 
 
 def checksum(kind: str, version: int, members: dict[str, Any]) -> int:
-    """Return the checksum of a state file's members without ``kind``, ``format`` and ``crc32``."""
+    """Return the CRC32 of a state file. ``members`` are its members without ``kind``, ``format`` and ``crc32``."""
     return zlib.crc32(json.dumps([kind, version, members], sort_keys=True, separators=(",", ":")).encode())

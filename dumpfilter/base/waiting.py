@@ -1,4 +1,4 @@
-"""Waiting by polling for a state, and a thread that watches while other work is done."""
+"""Polling until a state is reached, and a thread that watches something during other work."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def until(
 
 @contextmanager
 def watching(watch: Callable[[threading.Event], object], name: str) -> Iterator[None]:
-    """Run ``watch`` in a thread called ``name`` during the body of a ``with`` statement.
+    """Run ``watch`` in a thread called ``name`` during the ``with`` block.
 
-    ``watch`` receives an event, which is set at the end of the body. Leaving the body waits until ``watch`` returns.
+    ``watch`` receives an event, which is set at the end of the block. The block ends when ``watch`` has returned.
     """
     over = threading.Event()
     thread = threading.Thread(target=watch, args=(over,), name=name, daemon=True)

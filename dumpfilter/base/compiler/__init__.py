@@ -1,3 +1,3 @@
-"""Ahead-of-time compilation of kernels (Python functions compiled by numba), their loading, and a notice while
-compiling.
+"""The compiler of kernels (Python functions that numba compiles to machine code): ahead-of-time compilation, loading,
+and a notice to the user.
 """

@@ -1,4 +1,6 @@
-"""The types of arrays in the annotations of kernels: contiguous in C order, with a dtype and a number of dimensions."""
+"""Types of numpy arrays for the annotations of kernels (compiled functions). Each has a dtype and a number of
+dimensions, and means contiguous in C order.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The compilation of a module with kernels into an extension module, by numba's ahead-of-time compiler ``pycc``.
+"""The compilation of a module with kernels (compiled functions) into an extension module, by numba's ahead-of-time
+compiler ``pycc``.
 
-This module changes numba in its process, which should only compile.
+This module changes numba in its process, so that the process should only compile.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ _SCALARS = {int: types.int64, bool: types.boolean}
 
 
 def prepare() -> None:
-    """Change numba so that it compiles for ``CPU``, and compiled functions run without the interpreter's lock."""
+    """Change numba so that it compiles for the processor ``CPU``, and compiled functions run without the interpreter's
+    lock (GIL).
+    """
     begin_to_compile()
     config: Any = numba.config
     config.CPU_NAME, config.CPU_FEATURES = CPU or "generic", ""
@@ -53,7 +56,9 @@ def _flags(make: Any = _pycc.Flags) -> Any:
 
 
 def compile_support(directory: Path) -> Path:
-    """Compile the C functions that an extension module needs to read its arguments, and return their object file."""
+    """Compile the C functions that an extension module needs to read its arguments. Return the path of their object
+    file in ``directory``. Raises OSError.
+    """
     source = Path(_pycc.__file__).with_name("modulemixin.c")
     headers = (sysconfig.get_path("include"), np.get_include())
     out = directory / "support.o"
@@ -65,7 +70,9 @@ def compile_support(directory: Path) -> Path:
 
 
 def _cc(*arguments: str) -> None:
-    """Run the C compiler: that of the environment variable CC, Python's own, or ``cc``."""
+    """Run the C compiler with ``arguments``. It is the compiler in the environment variable CC, Python's own, or
+    ``cc``. Raises OSError when it fails.
+    """
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     if shutil.which(compiler[0]) is None:
         compiler = ["cc"]
@@ -76,6 +83,7 @@ def _cc(*arguments: str) -> None:
 
 def compile_module(name: str, support: Path, out: Path) -> None:
     """Compile the kernels of the module ``name``, and link them with ``support`` into the extension module ``out``.
+    Raises OSError when the linker fails.
 
     ``support`` is the object file that :func:`compile_support` returned.
     """

@@ -1,4 +1,6 @@
-"""The type check of a kernel's arguments, which the compiled code itself leaves out. Tests switch the check on."""
+"""A check of the arguments of kernels (compiled functions) against their annotations, which the compiled code itself
+leaves out. Tests enable it.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,11 @@ Check = Callable[[Any], None]
 
 
 def checked(function: Callable[..., Any], compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the compiled form of a function with a check of its arguments against the function's annotations.
+    """Return the function ``compiled`` with a check of its arguments against the annotations of ``function``, its
+    Python form.
 
-    Raises :class:`TypeError` for an array of another dtype or shape, or one that is not contiguous in C order.
+    A call raises TypeError for an array of another dtype or number of dimensions, or one that is not contiguous in C
+    order.
     """
 
     @functools.cache
@@ -33,7 +37,9 @@ def checked(function: Callable[..., Any], compiled: Callable[..., Any]) -> Calla
 
 
 def types_of(of: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations of a function's arguments, or of a NamedTuple's fields, by name."""
+    """Return the type annotations of a function's arguments, or of a NamedTuple's fields, by name. The annotation of
+    the result is left out.
+    """
     hints = typing.get_type_hints(of, include_extras=True)
     hints.pop("return", None)
     return hints

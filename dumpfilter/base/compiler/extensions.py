@@ -1,9 +1,9 @@
-"""The compiled kernels on disk: one extension module (``.so``) for each Python module with kernels, where it lies, and
-whether it is valid.
+"""The files of compiled kernels: one extension module (``.so``) for each Python module with kernels. This module finds
+them, and tells which are valid.
 
 A kernel is a Python function that numba compiles to machine code. An extension module is valid for the source texts
-that its code comes from, a version of Python and a kind of processor. Its file name has a digest of the texts and the
-kind of processor. This module needs the standard library alone, since ``setup.py`` imports it.
+that its code comes from, a version of Python and a type of processor. Its file name has a digest of the texts and the
+type of processor. This module needs the standard library alone, since ``setup.py`` imports it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HASWELL = {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "popcnt", "ss
 
 
 def _cpu() -> str:
-    """Return LLVM's name for the kind of processor: ``"haswell"``, or ``""`` for any of this architecture."""
+    """Return LLVM's name for the type of processor: ``"haswell"``, or ``""`` for any processor of this architecture."""
     if platform.machine() != "x86_64":
         return ""
     try:
@@ -46,7 +46,9 @@ HAS_CLMUL = bool(CPU)
 
 
 def modules() -> list[Path]:
-    """Return the source files of the modules with kernels, largest first, since these take longest to compile."""
+    """Return the source files of the modules with kernels (compiled functions), largest first, since these take longest
+    to compile.
+    """
     found = [
         file
         for file in PACKAGE.rglob("*.py")
@@ -56,16 +58,17 @@ def modules() -> list[Path]:
 
 
 def beside(file: Path) -> Path:
-    """Return the path of the valid extension module in the first directory, ``__pycache__`` beside the source ``file``.
+    """Return the path that the valid extension module for a source file has in ``__pycache__`` beside it. The extension
+    module may not exist yet.
 
-    ``make wheel`` packs the extension module from there. The file may not exist yet.
+    ``make wheel`` packs the extension module from there.
     """
     return next(directories(file)) / file_name(file)
 
 
 def directories(file: Path) -> Iterator[Path]:
-    """Yield the directories in which the extension module of a source file may lie: ``__pycache__`` beside it, the
-    user's cache.
+    """Yield the directories in which the extension module of a source file may be: ``__pycache__`` beside the file, and
+    then the user's cache.
     """
     yield file.parent / "__pycache__"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
@@ -80,21 +83,23 @@ def find(file: Path) -> Path | None:
 
 
 def file_name(file: Path) -> str:
-    """Return the name of the valid extension module for a source file, with a digest of the texts that its code comes
-    from.
+    """Return the name of the valid extension module for a source file. The name has a digest of the texts that the
+    compiled code comes from.
     """
     return f"{file.stem}.{_digest(file)}{SUFFIX}"
 
 
 def is_stale(extension: Path, file: Path) -> bool:
-    """Return whether ``extension`` was compiled from an earlier text of the source ``file``, for the same Python."""
+    """Tell whether the file ``extension`` was compiled from an earlier text of the source ``file``, for the same
+    version of Python.
+    """
     is_of = extension.name.startswith(f"{file.stem}.") and extension.name.endswith(SUFFIX)
     return is_of and extension.name != file_name(file)
 
 
 @functools.cache
 def _digest(module: Path) -> str:
-    """Return a short digest of the kind of processor, and of the texts that the machine code depends on.
+    """Return a short digest of the type of processor, and of the texts that the machine code of a module depends on.
 
     The texts are those of ``build.py``, of the module, and of the modules of dumpfilter that it imports. For an
     imported module with kernels, its own digest counts instead.

@@ -36,30 +36,32 @@ class _State:
 
 
 def is_compiling() -> bool:
-    """Return whether this process compiles kernels, so that modules get numba's functions in place of compiled ones."""
+    """Tell whether this process compiles kernels. Then the decorators of this module return numba's functions in place
+    of compiled ones.
+    """
     return _State.is_compiling
 
 
 def begin_to_compile() -> None:
-    """Make the decorators of modules that are imported from now on return numba's functions, so that they can be
-    compiled.
+    """Switch this process to compiling. The decorators return numba's functions for modules that are imported from now
+    on, so that they can be compiled.
     """
     _State.is_compiling = True
 
 
 def check_arguments() -> None:
-    """Let the kernels of modules that are imported from now on check the types of their arguments, as in tests."""
+    """Enable a type check of the arguments of kernels, for modules that are imported from now on. Tests use this."""
     _State.checks_arguments = True
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Return the compiled form of a function that Python code calls.
+    """Return the compiled form of a function that Python code calls. Used as a decorator.
 
     The annotations give the types: ``int`` is int64, arrays are those of :mod:`dumpfilter.base.compiler.arrays`, and a
     ``NamedTuple`` may combine them. The function must neither create nor store arrays. It runs without the
-    interpreter's lock. The caller passes arrays of these types, contiguous in C order: the compiled code checks the
-    number of dimensions and the size of an entry alone. After :func:`check_arguments`, each call
-    checks all types.
+    interpreter's lock (GIL). The caller must pass arrays of these types, contiguous in C order. The compiled code
+    checks only the number of dimensions and the size of an entry. After :func:`check_arguments`, each call checks all
+    types. Raises KernelsMissing if there is no compiled code and it cannot be made.
     """
     if _State.is_compiling:
         return _numba_function(function, nogil=True)
@@ -69,12 +71,16 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def inner(function: Callable[..., Any]) -> Any:
-    """Mark a function that only kernels call. Outside a compilation it stays as it is."""
+    """Mark a function that only kernels (compiled functions) call. Used as a decorator. Outside a compilation the
+    function is returned unchanged.
+    """
     return _numba_function(function) if _State.is_compiling else function
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Mark a small function that only kernels call. numba inserts its code into each caller to save the call."""
+    """Mark a small function that only kernels (compiled functions) call. numba inserts its code into each caller.
+    Outside a compilation the function is returned unchanged.
+    """
     return _numba_function(function, inline="always") if _State.is_compiling else function
 
 
@@ -88,7 +94,9 @@ def _numba_function(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:
-    """Mark a function that writes LLVM instructions, as numba's ``intrinsic`` does."""
+    """Mark a function that generates LLVM instructions, as numba's ``intrinsic`` does. Outside a compilation the
+    function is returned unchanged.
+    """
     if not _State.is_compiling:
         return function
     from numba.extending import intrinsic
@@ -98,7 +106,11 @@ def intrinsic(function: Callable[..., Any]) -> Any:
 
 @functools.cache
 def _extension(name: str, file: Path) -> ModuleType:
-    """Load the extension module of a module with kernels. Raises :class:`KernelsMissing`."""
+    """Load the extension module with the compiled kernels of the module ``name``, and return it. Compile all kernels
+    first if it does not exist.
+
+    ``file`` is the module's source file. Raises KernelsMissing when the kernels cannot be compiled.
+    """
     path = find(file)
     if path is None:
         told_once()
@@ -121,7 +133,9 @@ _CURE = (
 
 
 def _compile() -> None:
-    """Compile all kernels in another process, since this one has modules without numba's functions."""
+    """Compile the kernels of all modules in another process, since this one has modules without numba's functions.
+    Raises KernelsMissing.
+    """
     path = os.pathsep.join((str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")))
     done = subprocess.run(
         [sys.executable, "-m", "dumpfilter.compile"],

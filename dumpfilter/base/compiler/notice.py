@@ -1,5 +1,5 @@
-"""The notice that this process compiles kernels. A command shows it once, because a first compilation can take a
-minute.
+"""The notice to the user that this process compiles kernels (compiled functions). It is shown once, because a first
+compilation can take a minute.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ class _State:
 
 
 def on_compilation(tell: Callable[[], object] | None) -> None:
-    """Call ``tell`` once, when the next compilation of kernels begins. None calls nothing."""
+    """Set the function that is called once, when the next compilation of kernels begins. None: nothing is called."""
     _State.tell, _State.is_chosen = tell, True
 
 
 def on_compilation_by_default(tell: Callable[[], object]) -> None:
-    """Call ``tell`` when the next compilation of kernels begins, unless :func:`on_compilation` has been called
-    before.
+    """Set the function that is called once, when the next compilation of kernels begins, unless :func:`on_compilation`
+    has set one before.
     """
     if not _State.is_chosen:
         on_compilation(tell)
 
 
 def told_once() -> None:
-    """Call the function given to :func:`on_compilation`, if it has not been called yet, because a compilation
-    begins.
+    """Call the function given to :func:`on_compilation`, unless it was called before. The compiler calls this when a
+    compilation begins.
     """
     tell, _State.tell = _State.tell, None
     if tell is not None:

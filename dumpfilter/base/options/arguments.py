@@ -1,8 +1,9 @@
-"""Translation of the command line and of option files (``my.cnf``) into the arguments that a command's parser knows.
+"""Translation of the command line and of option files (``my.cnf``) into the arguments that a command's Typer parser
+knows.
 
-Like the servers, :func:`arguments_of` puts the options of files before those of the command line. For an option with
-one value the last value wins, which is the command line's. Repeatable options such as filter rules add up. MySQL 9.7
-behaves in the same way.
+Like the servers, :func:`arguments_of` puts the options of files before those of the command line. If an option with one
+value is given several times, the last value wins. So the command line overrides files. Repeatable options such as
+filter rules add up. MySQL 9.7 behaves in the same way.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SERVER_SECTION = re.compile(r"server|(mysqld|mariadb|mariadbd)(-\d+(\.\d+)?)?")
 
 @dataclass(frozen=True)
 class Argument:
-    """One option of a command, or another argument of the command line. ``tokens`` are the words for Typer's parser."""
+    """One option or other argument of a command. ``tokens`` are the words for Typer's parser."""
 
     tokens: list[str]
     named: Named | None = None
@@ -43,10 +44,11 @@ class Argument:
 def arguments_of(
     typed: Sequence[str], command: str, commands: Mapping[str, OptionNames], server_options: frozenset[str]
 ) -> list[Argument]:
-    """Return the arguments from the option files that the command line names, followed by the command line's own.
+    """Return the arguments of a command: first those from the option files that the command line names, then those of
+    the command line.
 
-    ``typed`` is the command line. ``commands`` has the options of every command that may read an option file. A
-    server's section, such as ``[mysqld]``, may set only ``server_options``. Raises OptionError.
+    ``typed`` is the command line without the command. ``commands`` has the options of every command that may read an
+    option file. A server's section, such as ``[mysqld]``, may set only ``server_options``. Raises OptionError.
     """
     options = commands[command]
     given = list(_from_command_line(typed, options))
@@ -71,9 +73,11 @@ def last_of(arguments: Sequence[Argument], name: str) -> Argument | None:
 def server_options(
     file_options: Iterable[FileOption], known: OptionNames
 ) -> Iterator[tuple[FileOption, Named]]:
-    """Yield the options in the sections of servers, such as ``[mysqld]``, that ``known`` has, in the order of the file.
+    """Yield the options that ``known`` has from the servers' sections of an option file, such as ``[mysqld]``, in the
+    order of the file.
 
-    Other options and sections are left out. Raises OptionError for an option with a wrong value or without one.
+    Each option comes as the file spells it, and by its name in dumpfilter. Other options and sections are left out.
+    Raises OptionError for an option with a wrong value or without one.
     """
     for option in file_options:
         if _SERVER_SECTION.fullmatch(option.section.lower()) is None:

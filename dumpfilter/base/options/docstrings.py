@@ -1,5 +1,5 @@
-"""Reading of attribute docstrings: the string literals after a class's attributes, which are the help of options and
-metrics.
+"""Reading of attribute docstrings: the string literals after a class's attributes. They are the help texts of options
+and metrics.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from itertools import pairwise
 
 
 def attribute_texts(body: type) -> dict[str, str]:
-    """Return the string literal after each attribute in the source of ``body``, as one line, by the attribute's name.
+    """Return the string literal after each attribute in the source of the class ``body``, as one line, by the
+    attribute's name.
 
     Attributes without a literal, and those of base classes, are left out.
     """

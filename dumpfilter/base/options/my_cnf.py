@@ -104,7 +104,8 @@ def parse(text: str, file: str) -> Iterator[FileOption | Include]:
 
 
 def read_options_file(path: str | os.PathLike[str]) -> list[FileOption]:
-    """Return all options of an option file. The options of an included file stand in place of its ``!include`` line.
+    """Return all options of an option file, in order. The options of an included file stand in place of its
+    ``!include`` line.
 
     ``!includedir`` reads the files that end in ``.cnf`` in the order of their names' bytes, as the servers do on Unix.
     Raises OptionFileError.

@@ -1,4 +1,6 @@
-"""The servers' ways to spell an option: underscores, older names, and prefixes such as ``skip-`` and ``loose-``."""
+"""The spellings of an option that MySQL and MariaDB servers allow: underscores, older names, and prefixes such as
+``skip-`` and ``loose-``.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ class UnknownOption(OptionError):
 
 @dataclass(frozen=True)
 class Named:
-    """An option's name as dumpfilter spells it, without dashes in front, and the option's value.
+    """An option by its name in dumpfilter, without dashes in front, and the option's value.
 
     A flag's value is True or False. Another option's value is None when the user gave no value.
     """
@@ -47,10 +49,10 @@ class Named:
 
 
 class OptionNames:
-    """The option names of a command. It finds an option by any spelling that the servers allow.
+    """The option names of a command. :meth:`find` finds an option by any spelling that the servers allow.
 
-    An option is a flag, or takes a value. Names have no dashes in front. ``switches`` has, for each flag, the words of
-    the command line that turn it on, and those that turn it off.
+    An option is a flag, or takes a value. Names have no dashes in front. ``switches`` has, for each flag, the
+    command-line words that turn it on, and those that turn it off.
 
     >>> names = OptionNames(values=["replica-net-timeout"], flags=["verify-checksum"])
     >>> names.find("slave_net_timeout", "60")
@@ -88,7 +90,7 @@ class OptionNames:
         return [f"--{named.name}" if named.value is None else f"--{named.name}={named.value}"]
 
     def find(self, spelled: str, value: str | None) -> Named | None:
-        """Return the option that a server would understand under this spelling.
+        """Return the option that a server would understand under the spelling ``spelled``, with its value.
 
         Return None for an unknown option with the prefix ``loose-``, which servers ignore. Dashes and underscores mean
         the same, and so do capital and small letters (as in MariaDB). The prefixes ``skip-`` and ``disable-`` turn a

@@ -1,4 +1,4 @@
-"""The nearest of the known words, for errors about unknown ones."""
+"""Suggestions of similar known words, for errors about unknown words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the end of an error about an unknown word: the nearest known word, or the list of known words.
+    """Return the end of an error text about an unknown word: the most similar known word, or else the list of known
+    words.
 
     >>> did_you_mean("rulse", ["rules", "from"]), did_you_mean("x", ["rules", "from"])
     ('; did you mean rules?', '; there are rules, from')

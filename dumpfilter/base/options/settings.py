@@ -1,4 +1,4 @@
-"""Settings: an option of the command line is declared once, as a field of a frozen pydantic model.
+"""The declaration of command-line options as fields of frozen pydantic models (settings).
 
 The field's type, default and docstring are the option's type, default and help. The function of a command has one
 parameter for each class of settings, and gets the options' values as objects. Several commands can have the same class.
@@ -24,7 +24,9 @@ T = TypeVar("T")
 
 
 class Repeated(NamedTuple):
-    """One repeatable option, whose values form one item of a field that is a mapping (:func:`repeated`)."""
+    """One repeatable option of a field that is a mapping. The option's values become one item of the mapping
+    (:func:`repeated`).
+    """
 
     name: str
     """The option's name without dashes at the front."""
@@ -40,7 +42,8 @@ class Repeated(NamedTuple):
 
 
 class Settings(BaseModel):
-    """The base of classes whose fields are options. A string literal after a field is the option's help.
+    """The base class of settings, whose fields are command-line options. A string literal after a field is the option's
+    help.
 
     ``panel`` is the heading of the options in ``--help``. A field with further properties has :func:`setting` as its
     default.
@@ -61,7 +64,9 @@ class Settings(BaseModel):
 
     @classmethod
     def parameters(cls) -> Iterator[Parameter]:
-        """Yield the options in the order of ``--help``, as parameters of a function that Typer inspects."""
+        """Yield a function parameter for each option, in the order of ``--help``. Typer makes the options from these
+        parameters.
+        """
         hints, texts = get_type_hints(cls, include_extras=True), _texts(cls)
         for name, field in cls.model_fields.items():
             extra = texts[name] | _properties(field)
@@ -84,7 +89,7 @@ class Settings(BaseModel):
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Return an object from the values that Typer parsed. ``values`` has one item for each parameter of
+        """Return an object with the values that Typer parsed. ``values`` has one item for each parameter of
         :meth:`parameters`.
         """
         members = dict(values)
@@ -96,20 +101,20 @@ class Settings(BaseModel):
 
 
 def setting(default: Any = PydanticUndefined, *names: str, **properties: Any) -> Any:
-    """Return the default of a field of settings with further properties of its option.
+    """Return the default of a settings field, with further properties of its command-line option.
 
-    ``names`` are the spellings, if they are not the field's name with dashes. ``properties`` are those of
-    ``typer.Option``, such as ``metavar``, ``min``, ``max`` and ``rich_help_panel``. ``is_argument`` makes an argument,
-    and ``is_option=False`` a field that only the program sets.
+    ``names`` are the option's spellings, if they are not the field's name with dashes. ``properties`` are keyword
+    arguments of ``typer.Option``, such as ``metavar``, ``min``, ``max`` and ``rich_help_panel``. ``is_argument`` makes
+    an argument, and ``is_option=False`` a field that only the program sets.
     """
     extra: dict[str, Any] = {**({"names": names} if names else {}), **properties}
     return Field(default, json_schema_extra=extra)
 
 
 def repeated(options: Iterable[Repeated]) -> Any:
-    """Return the default of a field that is a mapping from the keys of repeatable options to the given values.
+    """Return the default of a settings field that collects several repeatable options in a mapping.
 
-    An option that is not given has no item.
+    The field maps each option's key to the list of its values. An option that is not given has no item.
     """
     return Field({}, json_schema_extra={"repeated": tuple(options)})  # type: ignore[dict-item]
 
@@ -118,15 +123,14 @@ _resources: ContextVar[contextlib.ExitStack] = ContextVar("resources of a comman
 
 
 def until_end_of_command(resource: AbstractContextManager[T]) -> T:
-    """Enter a context manager that the end of the running command exits, and return what the manager yields."""
+    """Enter a context manager, and exit it at the end of the running command. Return the value that it yields."""
     return _resources.get().enter_context(resource)
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Wrap the function of a command so that Typer sees every option of its settings as a parameter.
+    """Return a wrapper of a command's function in which every option is one parameter, as Typer requires.
 
-    The returned function collects the values of each class of settings into one object, and calls ``command`` with
-    these objects.
+    The wrapper collects the values of each class of settings into one object, and calls ``command`` with these objects.
     """
     groups: dict[str, type[Settings]] = {
         parameter.name: parameter.annotation
@@ -165,7 +169,7 @@ def _properties(field: Any) -> dict[str, Any]:
 
 @functools.cache
 def _texts(cls: type[Settings]) -> dict[str, dict[str, str | None]]:
-    """Return the help and the panel of each option field of a class and its bases, as keyword arguments of
+    """Return the help and the panel of each option field of a class and its bases, by field, as keyword arguments of
     ``typer.Option``.
     """
     found: dict[str, dict[str, str | None]] = {}

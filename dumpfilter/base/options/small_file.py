@@ -11,7 +11,9 @@ MAX_SIZE = 16 << 20
 
 
 def read_small_file(path: Path) -> bytes:
-    """Return the content of a file. Raises OSError, and OptionError for a file above the limit."""
+    """Return the content of a file of at most ``MAX_SIZE`` bytes. Raises OptionError for a larger file, and OSError for
+    a file that cannot be read.
+    """
     with open(path, "rb") as file:
         data = file.read(MAX_SIZE + 1)
     if len(data) > MAX_SIZE:
@@ -20,7 +22,9 @@ def read_small_file(path: Path) -> bytes:
 
 
 def read_password_file(path: Path) -> str:
-    """Return the first line of a file, without its end. Raises OptionError for a file that cannot be read."""
+    """Return the password in a file: its first line, without the line end. Raises OptionError for a file that cannot be
+    read.
+    """
     try:
         lines = read_small_file(path).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

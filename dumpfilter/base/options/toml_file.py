@@ -18,7 +18,7 @@ from dumpfilter.base.options.small_file import read_small_file
 
 
 class Model(BaseModel):
-    """The base of models for the tables of a TOML file. Unknown keys are errors.
+    """The base class of models for the tables of a TOML file. Unknown keys are errors.
 
     Errors never show a value, because the value may be a password.
     """
@@ -44,7 +44,9 @@ _DEEP_KEY = re.compile(rf"""(?<![\w"'-])(?:["']?[\w-]++["']?[ \t]*+\.[ \t]*+){{{
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
-    """Return the tables of a TOML text. Raises OptionError that begins with ``where``."""
+    """Parse a TOML text, and return its tables. Raises OptionError for a text that is too long, nested too deeply or
+    invalid; the error begins with ``where``.
+    """
     if len(text) > MAX_TOML:
         raise OptionError(f"{where}: has more than the limit of {MAX_TOML} characters; name the right file")
     deep = f"{where}: is nested too deeply; the limit is {MAX_DEPTH} tables and lists within one another"
@@ -70,7 +72,8 @@ def _within(value: object) -> Iterable[object]:
 
 
 def load_toml(path: Path, model: type[_Model], context: Any = WRITTEN) -> _Model:
-    """Read a TOML file into ``model``. ``context`` is the validation context that the model's validators see.
+    """Read a TOML file, and return it as an object of ``model``. ``context`` is the validation context that the model's
+    validators see.
 
     Raises OptionError that names the file and the bad key, and never shows a value.
     """
@@ -85,8 +88,8 @@ def load_toml(path: Path, model: type[_Model], context: Any = WRITTEN) -> _Model
 
 
 def wrong(reason: str, *location: str | int) -> ValidationError:
-    """Return the error that a validator of a model raises about a wrong key. ``location`` is the path to the key within
-    the model.
+    """Return the error that a model's validator raises for a wrong key. ``location`` is the path to the key within the
+    model.
     """
     kind = PydanticCustomError("wrong", "{reason}", {"reason": reason})
     return ValidationError.from_exception_data(
@@ -95,7 +98,11 @@ def wrong(reason: str, *location: str | int) -> ValidationError:
 
 
 def reason_of(error: ValidationError, model: type) -> tuple[str, str]:
-    """Return the key of the first error, such as ``imposed[2].rules``, and the reason, in which no value is shown."""
+    """Return the key of the most useful error in ``error``, such as ``imposed[2].rules``, and the reason as text. The
+    text shows no value.
+
+    An unknown key comes first, because a misspelt key is often the reason for a missing one.
+    """
     errors = error.errors(include_input=False, include_url=False)
     # A misspelt key is often the reason why another key is missing.
     first = next((each for each in errors if each["type"] in _UNKNOWN), errors[0])
@@ -139,13 +146,13 @@ def _near(model: type, error: ErrorDetails) -> str:
 
 
 def _fields(model: type) -> dict[str, FieldInfo]:
-    """Return the fields of a model or of a dataclass of pydantic, by the keys that a person writes."""
+    """Return the fields of a pydantic model or dataclass, by the keys that a person writes."""
     fields: dict[str, FieldInfo] = getattr(model, "__pydantic_fields__", {})
     return {field.alias or name: field for name, field in fields.items() if not field.exclude}
 
 
 def _models(annotation: Any) -> list[type]:
-    """Return the models in a type such as ``tuple[Model, ...]``."""
+    """Return the pydantic models in a type annotation such as ``tuple[Model, ...]``."""
     if hasattr(annotation, "__pydantic_fields__"):
         return [annotation]
     return [model for part in get_args(annotation) for model in _models(part)]

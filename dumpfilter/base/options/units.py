@@ -39,9 +39,8 @@ MICROSECOND = Decimal("0.000001")
 
 
 def parse_size(text: str, *, option: str = "size", least: int = 0) -> int:
-    """Return the number of bytes that a text such as ``512M`` means. K, M, G and T are powers of 1024.
-
-    A size below ``least`` is an error.
+    """Parse a size such as ``512M``, and return the number of bytes. K, M, G and T are powers of 1024. Raises
+    OptionError, also for a size below ``least``.
 
     >>> parse_size("1.5K"), parse_size("2g")
     (1536, 2147483648)
@@ -65,7 +64,7 @@ def format_size(size: int) -> str:
 
 
 def parse_rate(text: str, *, option: str = "") -> int:
-    """Return the bits per second that a text such as ``2mbit`` means. Units are powers of 1000.
+    """Parse a rate such as ``2mbit``, and return the bits per second. Units are powers of 1000. Raises OptionError.
 
     >>> parse_rate("512kbit"), parse_rate("1.5mbit")
     (512000, 1500000)
@@ -82,7 +81,7 @@ def parse_rate(text: str, *, option: str = "") -> int:
 
 
 def format_rate(bits: int) -> str:
-    """Return a rate as a text. The text has the largest unit that leaves at most three decimals.
+    """Return the text of a rate in bits per second. The text has the largest unit that leaves at most three decimals.
 
     >>> format_rate(2_000_000), format_rate(1_500_000), format_rate(1_234_567)
     ('2mbit', '1.5mbit', '1234.567kbit')
@@ -94,7 +93,7 @@ def format_rate(bits: int) -> str:
 
 
 def parse_time(text: str, *, option: str = "") -> float:
-    """Return the seconds that a text such as ``50ms`` means.
+    """Parse a time such as ``50ms``, and return the seconds. Raises OptionError.
 
     >>> parse_time("50ms"), parse_time("1.5h")
     (0.05, 5400.0)
@@ -110,7 +109,7 @@ def parse_time(text: str, *, option: str = "") -> float:
 
 
 def format_time(seconds: float) -> str:
-    """Return a time as a text.
+    """Return the text of a time in seconds, with a suitable unit.
 
     >>> format_time(0.05), format_time(90), format_time(7200), format_time(0)
     ('50ms', '90s', '2h', '0s')
@@ -124,7 +123,7 @@ def format_time(seconds: float) -> str:
 
 
 def _scaled(text: str, units: Mapping[str, Decimal]) -> Decimal | None:
-    """Return the number of base units that a text such as ``1.5K`` means, or None if it is no number with a unit of
+    """Return the number of base units in a text such as ``1.5K``. Return None if the text is no number with one of
     ``units``.
     """
     match = _NUMBER.fullmatch(text)
@@ -137,6 +136,6 @@ def _wrong(option: str, text: str) -> OptionError:
 
 
 def _plain(number: Decimal) -> str:
-    """Return a number without an exponent and without zeros at its end."""
+    """Return the text of a number without an exponent and without zeros at the end of its decimals."""
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

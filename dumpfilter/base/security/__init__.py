@@ -1,3 +1,3 @@
-"""TLS, passwords, the audit log, and the checks of exposed listeners, for masters, slaves and the clients of
-servers.
+"""TLS, passwords, the audit log, and checks that a listening port is protected. Masters, slaves and clients of servers
+use this package.
 """

@@ -28,8 +28,8 @@ log = structlog.get_logger("dumpfilter.audit")
 
 
 class _AuditFile(WatchedFileHandler):
-    """The file of the audit log. If logrotate has renamed the file, the next line goes to a new file of the old
-    name.
+    """The handler that writes to the file of the audit log. If logrotate has renamed the file, the next line goes to a
+    new file of the old name.
     """
 
     def _open(self) -> TextIOWrapper:
@@ -59,7 +59,7 @@ class _State:
 
 
 def open_audit_log(path: Path | None) -> None:
-    """Write audit lines to the file ``path`` from now on, or to the ordinary log if ``path`` is None.
+    """Direct audit lines to the file ``path`` from now on, or to the ordinary log if ``path`` is None.
 
     Raises OptionError if the file cannot be opened.
     """

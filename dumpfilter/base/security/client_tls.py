@@ -1,4 +1,5 @@
-"""TLS of clients: the modes of MySQL's ``--ssl-mode``, and the context that verifies as a mode says.
+"""TLS settings of clients: the modes of MySQL's ``--ssl-mode``, and the ``ssl`` context that verifies according to a
+mode.
 
 The module imports no cryptography package, because commands that only read files must start quickly.
 """
@@ -18,7 +19,7 @@ NO_CERTIFICATE = "holds no certificate in PEM, which begins with -----BEGIN CERT
 
 
 class TlsMode(enum.StrEnum):
-    """The use of TLS to a server, with the names of MySQL's ``--ssl-mode``.
+    """The use of TLS for a connection to a server, with the names of MySQL's ``--ssl-mode`` in any case.
 
     >>> TlsMode("VERIFY_CA")
     <TlsMode.VERIFY_CA: 'verify-ca'>
@@ -72,7 +73,9 @@ class ClientTls:
     """The name of the option that names ``certificate``, for errors."""
 
     def context(self) -> ssl.SSLContext | None:
-        """Return the TLS context of a connection; None with DISABLED. Raises TlsFileError for an unusable file."""
+        """Return the TLS context of a new connection, or None with the mode DISABLED. Raises TlsFileError for an
+        unusable file.
+        """
         if self.mode is TlsMode.DISABLED:
             return None
         # The certificates that MySQL makes for itself lack extensions that create_default_context wants (Python 3.13).
@@ -91,7 +94,9 @@ class ClientTls:
 
 
 def trust(context: ssl.SSLContext, ca: Path, option: str) -> bytes:
-    """Let a context accept certificates of the CAs in a file, and return the file's bytes. Raises TlsFileError."""
+    """Let a TLS context accept certificates of the CAs in the file ``ca``. Return the file's bytes. Raises
+    TlsFileError, which names the option.
+    """
     # Only OpenSSL parses the CA file, because bundles of CAs hold certificates that stricter parsers warn about.
     data = read_tls_file(option, ca)
     if b"-----BEGIN CERTIFICATE-----" not in data:
@@ -104,7 +109,7 @@ def trust(context: ssl.SSLContext, ca: Path, option: str) -> bytes:
 
 
 def load_chain(context: ssl.SSLContext, option: str, certificate: Path, key: Path | None) -> None:
-    """Let a context present a certificate. Raises TlsFileError that names the option."""
+    """Let a TLS context present a certificate with its private key. Raises TlsFileError, which names the option."""
     try:
         # The function stands for the password of the key. Without it OpenSSL asks on the terminal.
         context.load_cert_chain(certificate, key, lambda: b"")
@@ -115,7 +120,7 @@ def load_chain(context: ssl.SSLContext, option: str, certificate: Path, key: Pat
 
 
 def read_tls_file(option: str, path: Path) -> bytes:
-    """Return the bytes of a certificate or key file. Raises TlsFileError that names the option."""
+    """Return the bytes of a certificate or key file. Raises TlsFileError, which names the option."""
     try:
         return path.read_bytes()
     except (OSError, ValueError) as error:

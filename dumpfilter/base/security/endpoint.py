@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The address on which a server listens, and its TLS settings."""
+    """The address on which a server listens, its TLS settings, and the file to which its port is written."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -30,7 +30,9 @@ class Endpoint:
     """Whether other machines may connect without TLS, and without a password or certificate."""
 
     def write_port(self, port: int) -> None:
-        """Write the port to its file, if there is one, for scripts that wait for the server. Raises OutputError."""
+        """Write the port to ``port_file``, for scripts that wait for the server. Without such a file do nothing. Raises
+        OutputError.
+        """
         if self.port_file is not None:
             # The file appears in one step, so that a waiting script never reads half a number.
             files.replace(self.port_file, f"{port}\n".encode(), synced=False, mode=0o666)

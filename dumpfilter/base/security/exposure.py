@@ -1,4 +1,6 @@
-"""The rule for servers that other machines can reach: such a server needs TLS and a login, or ``--insecure``."""
+"""The rule for servers that other machines can reach: such a server needs TLS and a login, unless the user gives
+``--insecure``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ UNIX_SOCKETS = ("unix:", "unix-abstract:")
 
 
 class Lack(NamedTuple):
-    """A protection that a server lacks, and the options that add the protection."""
+    """A protection that a server lacks, such as TLS, and the options that add the protection."""
 
     what: str
     """The missing protection, as ``without TLS``."""
@@ -27,7 +29,7 @@ class Exposed(OptionError):
 
 
 def host_and_port(host: str, port: int) -> str:
-    """Return the text of an address. An IPv6 address gets brackets.
+    """Return the text ``host:port`` of an address. An IPv6 address gets brackets.
 
     >>> host_and_port("db1", 3306), host_and_port("::1", 3306), host_and_port("[::1]", 3306)
     ('db1:3306', '[::1]:3306', '[::1]:3306')
@@ -65,12 +67,12 @@ def _is_loopback_address(address: str) -> bool:
 def check_listener(
     server: str, option: str, host: str, lacks: Sequence[Lack], *, insecure: bool, permit: str = "--insecure"
 ) -> str | None:
-    """Check that a server may listen on ``host``. Return a warning if only ``--insecure`` allows the address, else
-    None.
+    """Check that a server may listen on ``host``. Return a warning if only ``--insecure`` permits the address;
+    otherwise None.
 
-    ``server`` says who listens, as "the master". ``option`` is the option that names ``host``. ``lacks`` are the
-    protections that the server lacks. ``insecure`` is whether the user accepts that, with the option ``permit``. Raises
-    Exposed, whose text names the options that add the protections.
+    ``server`` names the server in texts, as "the master". ``option`` is the option that names ``host``. ``lacks`` are
+    the protections that the server lacks. ``insecure`` is whether the user accepts that, with the option ``permit``.
+    Raises Exposed, whose text names the options that add the protections.
     """
     if not lacks or is_loopback(host):
         return None

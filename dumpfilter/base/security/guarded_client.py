@@ -1,10 +1,10 @@
-"""The MySQL client with which dumpfilter logs in to servers. It protects the password, and limits the bytes a server
-sends.
+"""The MySQL client with which dumpfilter logs in to servers. It protects the password, and limits the bytes that a
+server may send.
 
-Without TLS, a login never sends the password itself. Servers with the accounts of caching_sha2_password and
-sha256_password then offer an RSA key for the password. The key proves nothing about the server, so that whoever answers
-at the address would get the password. The client uses a server's key only if the login allows it
-(:attr:`Login.asks_for_key`), or if the login holds the key (:attr:`Login.public_key`).
+Without TLS, a login never sends the password as plain text. Servers with accounts of caching_sha2_password and
+sha256_password then offer an RSA key to encrypt the password. The key proves nothing about the server, so that an
+impostor at the address would get the password. The client uses a server's key only if the login allows it
+(:attr:`Login.asks_for_key`), or if the login has the key (:attr:`Login.public_key`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _LEAST_RATE = 64 << 10
 
 @dataclass(frozen=True)
 class Login:
-    """The address of a server, the user and the password, and the protection of the password on its way."""
+    """The parameters of a login at a MySQL or MariaDB server: address, user, password, and the protection of the
+    password.
+    """
 
     host: str
     port: int
@@ -44,8 +46,8 @@ class Login:
     """Whether the password may go to whoever sends a public key, on a connection without TLS."""
 
     def impostor_gets(self) -> str:
-        """Return what an impostor at the server's address would learn, as a phrase; empty if a certificate is
-        verified.
+        """Return a phrase for the secret that a fake server at the address could learn, such as "the password". Return
+        an empty text if the server's certificate is verified.
         """
         if self.tls.mode.verifies:
             return ""
@@ -55,25 +57,27 @@ class Login:
 
 
 class PasswordKept(pymysql.err.OperationalError):  # type: ignore[misc]  # PyMySQL has no types
-    """An error about a server that wants the password itself. The password was not sent."""
+    """The error when a server demands the password itself over an unprotected connection. The password was not sent."""
 
 
 class ClearPasswordRefused(PasswordKept):
-    """An error about a server that asks for the password in the clear, which no option allows."""
+    """The error when a server asks for a plain-text password, which no option allows. The password was not sent."""
 
 
 class TooManyBytes(pymysql.err.InterfaceError):  # type: ignore[misc]
-    """An error about a server that sends more bytes than the limit of the connection."""
+    """The error when a server sends more bytes than the limit of the connection."""
 
 
 class _NoClearPassword:
-    """The handler of authentication plugins that send the password itself, or something as good as it."""
+    """A handler for PyMySQL that refuses the authentication plugins which send the password itself, or a weak form of
+    it.
+    """
 
     def __init__(self, connection: Any) -> None:
         del connection
 
     def authenticate(self, packet: Any) -> Any:
-        """Refuse the plugin."""
+        """Refuse the authentication plugin. Always raises ClearPasswordRefused."""
         del packet
         raise ClearPasswordRefused(
             REQUIRES_SECURE_CONNECTION,
@@ -85,7 +89,7 @@ class _NoClearPassword:
 class GuardedConnection(Connection):  # type: ignore[misc]
     """PyMySQL's connection with a limit on the bytes that are read, and with the rule for public keys.
 
-    The constructor does not connect. Raises OptionError for a file that the login names and that cannot be used.
+    The constructor does not connect. It raises OptionError for a file that the login names and that cannot be used.
 
     Parameters:
         login: the server's address, the user and the password.
@@ -128,10 +132,10 @@ class GuardedConnection(Connection):  # type: ignore[misc]
 
     @property
     def server_public_key(self) -> bytes | None:
-        """The RSA key that encrypts the password, which PyMySQL reads only on a connection without TLS. Raises
-        PasswordKept.
+        """The RSA key with which PyMySQL encrypts the password on a connection without TLS. None until the server has
+        sent its key.
 
-        It is None until the server has sent its key.
+        Raises PasswordKept if the login permits no key.
         """
         if self._trusted_key:
             return self._trusted_key
@@ -156,7 +160,7 @@ class GuardedConnection(Connection):  # type: ignore[misc]
         super()._execute_command(command, sql)
 
     def _begin_answer(self) -> None:
-        """Set the time limit of the next answer. A connection whose reads have no timeout waits without a limit."""
+        """Set the time limit of the next answer. A connection whose reads have no timeout has no such limit."""
         is_limited = self._read_timeout is not None
         self._due = time.monotonic() + 2 * self._seconds if is_limited else math.inf
 
@@ -172,8 +176,8 @@ class GuardedConnection(Connection):  # type: ignore[misc]
         return bytes(data)
 
     def _read_some(self, most: int) -> bytes:
-        """Wait for the next bytes of an answer, and return them. Raises OperationalError at the end and at a
-        timeout.
+        """Wait for the next bytes of an answer, at most ``most``, and return them. Raises OperationalError at the end
+        of the connection and at a timeout.
         """
         try:
             if time.monotonic() > self._due:
@@ -200,5 +204,5 @@ _WRONG_NUMBER = "Packet sequence number wrong"
 
 
 def speaks_no_mysql(error: Exception) -> bool:
-    """Tell whether an error of PyMySQL means that the server does not speak MySQL's protocol."""
+    """Tell whether an error of PyMySQL means that the server speaks another protocol than MySQL's."""
     return _WRONG_NUMBER in str(error)

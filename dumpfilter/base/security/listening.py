@@ -1,4 +1,4 @@
-"""The reasons why a server cannot listen on an address, as texts for users."""
+"""Checks whether a server can listen on an address, with the reasons against it as texts for users."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _LACKING = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 
 def reason_not_to_listen(error: OSError) -> str:
-    """Return why the operating system refuses to listen on an address, as a text without names of functions and
-    files.
+    """Return the reason why the operating system refuses to listen on an address, as a text for users. ``error`` is its
+    error.
     """
     known = _REASONS.get(error.errno or 0)
     if known is not None:
@@ -37,14 +37,14 @@ def reason_not_to_listen(error: OSError) -> str:
 
 
 def listening_error(text: str, reason: str) -> OptionError:
-    """Return the error with the message ``text`` about an address: PortTaken if ``reason`` is PORT_TAKEN, else
+    """Return an error with the message ``text`` about an address. It is PortTaken if ``reason`` is PORT_TAKEN, else
     OptionError.
     """
     return PortTaken(text) if reason == PORT_TAKEN else OptionError(text)
 
 
 def why_not(host: str, port: int) -> str | None:
-    """Return why no server can listen on a TCP address now, or None if one can.
+    """Return the reason why no server can listen on a TCP address now, as a text for users. Return None if one can.
 
     ``host`` is an address or a name. With port 0 only the host is tried. A name may have addresses that this machine
     lacks, such as ::1 where IPv6 is off. One address that a server can listen on is enough.

@@ -1,4 +1,4 @@
-"""Passwords as configuration files store them, and the check of a login's password against the stored one.
+"""Passwords as configuration files store them, and the check of a password at a login.
 
 Replication users have a scrypt hash. Users of a console have one of the hashes that MySQL stores. MySQL's client
 protocol sends digests instead of the password, and only such a hash can check these digests.
@@ -43,27 +43,25 @@ _SALT_ALPHABET = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 
 def to_bytes(password: str) -> bytes:
-    """Return the UTF-8 bytes of a password, which the hash functions take."""
+    """Return the UTF-8 bytes of a password, for the hash functions."""
     return password.encode("utf-8", "surrogatepass")
 
 
 class StoredPassword(Protocol):
-    """The stored password of a replication user. Objects with the same stored form compare equal."""
+    """The stored password of a replication user. Two objects are equal if their stored forms are equal."""
 
     def matches(self, password: str) -> bool:
-        """Tell whether ``password`` is right, in a time that does not depend on how much of a wrong password is
-        right.
-        """
+        """Tell whether ``password`` is right. The time does not depend on how much of a wrong password is right."""
 
 
 @dataclass(frozen=True)
 class PlainPassword:
-    """A password that is kept in the clear."""
+    """A password that is stored as plain text."""
 
     password: str = field(repr=False)
 
     def matches(self, password: str) -> bool:
-        """Tell whether the password is right."""
+        """Tell whether ``password`` is right. The time does not depend on how much of a wrong password is right."""
         return hmac.compare_digest(to_bytes(self.password), to_bytes(password))
 
 
@@ -99,7 +97,7 @@ class ScryptHash:
 
     @classmethod
     def of(cls, password: str) -> ScryptHash:
-        """Hash a password with a new salt."""
+        """Hash a password with a new random salt and the default cost, and return the hash."""
         salt = secrets.token_bytes(16)
         digest = _scrypt(password, salt, _SCRYPT_N, _SCRYPT_R, _SCRYPT_P)
         return cls(_SCRYPT_N, _SCRYPT_R, _SCRYPT_P, salt, digest)
@@ -109,7 +107,9 @@ class ScryptHash:
         return f"$scrypt$ln={self.n.bit_length() - 1},r={self.r},p={self.p}${salt}${digest}"
 
     def matches(self, password: str) -> bool:
-        """Tell whether the password is right. One check takes 16 MiB of memory and about 50 ms of CPU time."""
+        """Tell whether ``password`` is right. With the default cost, one check takes 16 MiB of memory and about 50 ms
+        of CPU time.
+        """
         return hmac.compare_digest(self.digest, _scrypt(password, self.salt, self.n, self.r, self.p))
 
 
@@ -130,7 +130,7 @@ class Sha2Crypt:
 
     @classmethod
     def of(cls, password: str) -> Sha2Crypt:
-        """Hash a password with a new salt, which is printable."""
+        """Hash a password with a new random salt of printable characters, and return the hash."""
         salt = "".join(secrets.choice(_SALT_ALPHABET) for _ in range(20)).encode()
         return cls(_SHA2_ROUNDS, salt, sha256_crypt(to_bytes(password), salt, _SHA2_ROUNDS * 1000))
 
@@ -139,7 +139,7 @@ class Sha2Crypt:
         return data.decode() if data.isascii() and data.decode().isprintable() else f"0x{data.hex().upper()}"
 
     def matches(self, password: str) -> bool:
-        """Tell whether the password is right. One check takes about 3 ms of CPU time at MySQL's default cost."""
+        """Tell whether ``password`` is right. One check takes about 3 ms of CPU time at MySQL's default cost."""
         return hmac.compare_digest(
             self.digest, sha256_crypt(to_bytes(password), self.salt, self.rounds * 1000)
         )
@@ -161,7 +161,7 @@ class ConsolePassword:
 
     @classmethod
     def plain(cls, password: str) -> ConsolePassword:
-        """Return the stored form of a password that is given in the clear."""
+        """Return the stored form of a plain-text password. An empty password becomes a user without a password."""
         if not password:
             return cls()
         data = to_bytes(password)
@@ -170,9 +170,9 @@ class ConsolePassword:
 
     @classmethod
     def parse(cls, *texts: str) -> ConsolePassword:
-        """Parse hashes of one password, as MySQL shows them: ``*…`` and ``$A$005$…``, at most one of each kind.
+        """Parse the hashes of one password in MySQL's notation: ``*…`` and ``$A$005$…``, at most one of each kind.
 
-        MySQL's hexadecimal form (``0x244124…``) is allowed, because MySQL's salts may contain control characters.
+        MySQL's hexadecimal notation (``0x244124…``) is allowed, because MySQL's salts may contain control characters.
         Raises OptionError, whose text does not show a hash.
         """
         native: bytes | None = None

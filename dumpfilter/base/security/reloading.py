@@ -1,4 +1,4 @@
-"""TLS files of a server, read again when they change, so that a renewed certificate needs no restart."""
+"""TLS files of a server that are read again when they change, so that a renewed certificate needs no restart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = structlog.get_logger("dumpfilter.tls")
 
 
 class ReloadingTls:
-    """The TLS settings that a server reads from files. A server calls :meth:`current` before each handshake.
+    """The TLS settings of a server, read from files. A server calls :meth:`current` before each handshake.
 
     Existing connections keep the certificate of their handshake. With ``for_grpc`` the key must be of a type that gRPC
     can use. The constructor raises OptionError for files that cannot be used. Any thread may call the methods.
@@ -55,7 +55,9 @@ class ReloadingTls:
 
 
 def _stamp(files: TlsFiles) -> list[tuple[int, ...] | None]:
-    """Return inode, size and times of each file, which differ when a file has been changed or replaced."""
+    """Return inode, size and times of each file, or None for a missing one. The list changes when a file is changed or
+    replaced.
+    """
     stamps: list[tuple[int, ...] | None] = []
     for path in (files.certificate, files.key, files.ca):
         try:

@@ -31,9 +31,9 @@ class _Guesser:
 class Throttle:
     """The failed logins of guessers, and the delay before the next attempt of each. Not thread-safe.
 
-    A key stands for a guesser, for example a network address. The first ``free`` failures cost nothing. The next
-    failure costs one second, and each further one twice as much, up to ``longest`` seconds. ``clock`` returns the time
-    in seconds.
+    A key identifies a guesser, for example by a network address. The first ``free`` failures cause no delay. The next
+    failure causes a delay of one second, and each further failure one twice as long, up to ``longest`` seconds.
+    ``clock`` returns the time in seconds.
     """
 
     def __init__(
@@ -45,8 +45,8 @@ class Throttle:
         self._guessers: Recent[Hashable, _Guesser] = Recent(_MOST_KEYS)
 
     def failures(self, key: Hashable) -> int:
-        """Return the number of recent failures of a guesser. It is 0 after :data:`_FORGET_SECONDS` without a
-        failure.
+        """Return the number of recent failures of the guesser ``key``. It is 0 after 15 minutes
+        (:data:`_FORGET_SECONDS`) without a failure.
         """
         guesser = self._guessers.get(key)
         if guesser is None or self._clock() - guesser.failed_at > _FORGET_SECONDS:
@@ -54,7 +54,7 @@ class Throttle:
         return guesser.failures
 
     def wait(self, key: Hashable) -> float:
-        """Return the time until the guesser may try again, seconds; 0 if the guesser may try now."""
+        """Return the time until the guesser ``key`` may try again, seconds; 0 if the guesser may try now."""
         failures = self.failures(key)
         if failures <= self._free:
             return 0.0
@@ -62,13 +62,13 @@ class Throttle:
         return max(0.0, self._guessers[key].failed_at + pause - self._clock())
 
     def failed(self, key: Hashable) -> None:
-        """Count a failure of a guesser."""
+        """Count a failure, which happened now, of the guesser ``key``."""
         failures = self.failures(key)
         self._guessers[key] = _Guesser(failures + 1, self._clock())
 
     def is_first_refusal(self, key: Hashable) -> bool:
-        """Tell whether this is the first refused attempt since the guesser's last failure. Callers log only
-        that one.
+        """Return True at the first call after a guesser's last failure, and False later. Callers log only the first
+        refused attempt.
         """
         guesser = self._guessers.get(key)
         if guesser is None or guesser.told:

@@ -1,4 +1,4 @@
-"""TLS certificates and keys of a server, from checked files or generated when the server starts."""
+"""TLS certificates and keys of a server. They come from files, or are generated when the server starts."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ Clients whose clocks are slow accept the certificate, too.
 class TlsFiles:
     """The paths of a server's PEM files, from the options ``--tls-cert``, ``--tls-key`` and ``--tls-ca``.
 
-    The first file has the server's certificate, followed by its issuers' certificates. The CA signs clients'
-    certificates.
+    ``certificate`` has the server's certificate, followed by its issuers' certificates. ``ca`` has the CA that signs
+    clients' certificates.
     """
 
     certificate: Path | None = None
@@ -77,15 +77,15 @@ class ServerTls:
     """The time at which the server's certificate expires, in UTC."""
 
     def current(self) -> ServerTls:
-        """Return these settings, which never change. ``ReloadingTls`` has the same method for files that change."""
+        """Return this object, whose settings never change. ``ReloadingTls`` has this method for files that change."""
         return self
 
 
 class TlsSource(Protocol):
-    """The provider of a server's TLS settings. The server asks for the settings before each handshake."""
+    """A provider of a server's TLS settings. The server calls :meth:`current` before each handshake."""
 
     def current(self) -> ServerTls:
-        """Return the settings for a connection that begins now."""
+        """Return the TLS settings for a connection that begins now."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ class KeyPair:
 
 
 def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
-    """Read and check the files of a server's certificate, its key and, if given, the CA of its clients.
+    """Read and check the files of a server's certificate, its key and, if given, the CA of its clients. Return the
+    settings.
 
     With ``for_grpc`` the key must be of a type that gRPC can use. Raises OptionError with the option, the file and the
     remedy.
@@ -133,7 +134,7 @@ def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
 def suits_grpc(certificate: x509.Certificate) -> bool:
     """Tell whether gRPC can use the certificate's key.
 
-    gRPC's TLS library, BoringSSL, knows fewer kinds of keys than OpenSSL.
+    gRPC's TLS library, BoringSSL, supports fewer types of keys than OpenSSL.
     """
     algorithm = certificate.public_key_algorithm_oid
     if algorithm == PublicKeyAlgorithmOID.EC_PUBLIC_KEY:
@@ -145,9 +146,11 @@ def suits_grpc(certificate: x509.Certificate) -> bool:
 
 
 def temporary_tls(host: str, ca: Path | None = None) -> ServerTls:
-    """Make a self-signed certificate for a server on ``host``, for use until the process ends.
+    """Make a self-signed certificate for a server on ``host``, and return TLS settings with it, for use until the
+    process ends.
 
-    The certificate stays in memory. ``ca`` is the CA file for clients' certificates.
+    The certificate stays in memory. ``ca`` is the CA file for clients' certificates; None for none. Raises OptionError
+    for an unusable CA file.
     """
     made = make_key_pair(host)
     with contextlib.ExitStack() as stack:
