@@ -1,11 +1,11 @@
-"""The entry of the data source ``binlog`` into Spark.
+"""The package by which Spark finds the data source ``binlog`` without a registration.
 
-Spark looks for packages with names that begin with ``pyspark_`` on Python's path, and registers the class
-``DefaultSource`` of each. Therefore ``spark.read.format("binlog")`` works without a call of
-:func:`~dumpfilter.spark_jobs.binlog_source.register` wherever dumpfilter is installed.
+Spark imports every package on Python's path whose name begins with ``pyspark_``, and registers its class
+``DefaultSource``. ``spark.read.format("binlog")`` therefore works wherever dumpfilter is installed, without a call
+of :func:`~dumpfilter.spark_jobs.binlog_source.register`.
 
-Spark imports this package for every first use of a Python data source, also of another one. The package imports nothing
-but PySpark by itself, so that a missing extra of dumpfilter does not break other data sources.
+Spark imports this package even when another Python data source is used. At import time, the package therefore needs
+only PySpark, so that a missing dependency of dumpfilter does not break other data sources.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["DefaultSource"]
 
 
 class DefaultSource(DataSource):
-    """The data source ``binlog``. It passes every call to dumpfilter's BinlogDataSource."""
+    """The data source ``binlog``. It delegates every call to dumpfilter's ``BinlogDataSource``."""
 
     @classmethod
     def name(cls) -> str:

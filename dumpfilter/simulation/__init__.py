@@ -1,5 +1,6 @@
-"""The lag of nodes and the bytes on links of a topology, computed from a binlog instead of by running the processes.
+"""A simulation of replication: the lag of each node and the bytes on each link of a topology, computed from a binlog
+without running any process.
 
-Enters: a topology and the traffic of its source. Leaves: arrivals, figures, tables and a page. It imports topology,
-analyse, and the core below.
+Input: a topology, and the traffic of its origins (the nodes that write binlogs). Output: arrival times, figures,
+Arrow tables and an HTML page. The package imports ``topology``, ``analyse`` and the core packages below them.
 """

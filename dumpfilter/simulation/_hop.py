@@ -1,5 +1,5 @@
-"""Compiled loops over the transactions that cross a hop (a link or an applier). All times are nanoseconds since the
-begin of the run.
+"""Compiled loops that simulate how transactions cross a hop (a link or an applier). All times are nanoseconds since
+the start of the run.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dumpfilter.base.compiler.kernels import inlined, inner, kernel
 
 
 class Parameters(NamedTuple):
-    """The parameters of a hop as the loops take them (see :class:`dumpfilter.simulation.hop.Hop`). A byte needs
-    ``numerator / denominator`` nanoseconds.
+    """The fields of a :class:`dumpfilter.simulation.hop.Hop` in the form that the compiled loops take. Sending a
+    byte takes ``numerator / denominator`` nanoseconds.
     """
 
     numerator: int
@@ -29,34 +29,36 @@ class Parameters(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """For each transaction that is sent, what the sender reports about the dropped transactions before it."""
+    """The sender's reports about dropped transactions. Each array has one entry for each sent transaction, about the
+    transactions dropped directly before it.
+    """
 
     told: Int64s
-    """The bytes of the report within the transaction's own message."""
+    """The bytes that a report adds to the message of the sent transaction itself."""
     empty: Int64s
-    """The number of messages before it that only report dropped transactions. A sender that had to wait leaves them
-    out.
+    """The number of separate messages before the sent transaction that only report dropped transactions. A sender
+    that has fallen behind sends none of them.
     """
     first: Int64s
-    """The time at which the sender makes the first of these messages, nanoseconds."""
+    """The time at which the sender makes the first separate report message, nanoseconds."""
     last: Int64s
-    """The time at which the sender makes the last of these messages. The others are spread evenly between both."""
+    """The time at which the sender makes the last separate report message, nanoseconds."""
     size: int = 0
-    """The bytes of one such message."""
+    """The size of one separate report message, bytes."""
 
 
 _NONE = -(1 << 62)
-"""A time before all others, nanoseconds."""
+"""A time earlier than all others, nanoseconds."""
 _D_START, _D_RESTART, _D_MESSAGE = 0, 1, 2
 
 
 _SMALL = 1 << 31
-"""The limit below which the product of two numbers fits into 64 bits."""
+"""The limit below which the product of two integers fits into 64 bits."""
 
 
 @inlined
 def time_of(size, numerator, denominator):
-    """Return the time that ``size`` bytes need, rounded to a whole nanosecond. One byte needs ``numerator /
+    """Return the time to send ``size`` bytes, rounded to a whole nanosecond. One byte takes ``numerator /
     denominator`` nanoseconds.
     """
     if denominator == 1:
@@ -71,8 +73,8 @@ def time_of(size, numerator, denominator):
 
 @kernel
 def looks(arrived: Int64s, tick: int, again: int, found: Int64s):
-    """Write into ``found`` the time at which a polling sender sees each transaction (see
-    :func:`dumpfilter.simulation.hop.looks`).
+    """Compute the time at which a polling sender sees each transaction, and write it into ``found``.
+    :func:`dumpfilter.simulation.hop.looks` describes the other parameters.
     """
     last = np.int64(_NONE)
     for i in range(len(arrived)):
@@ -84,8 +86,8 @@ def looks(arrived: Int64s, tick: int, again: int, found: Int64s):
 
 @kernel
 def noise(seed: int, number: int, largest: int):
-    """Return a pseudo-random integer from ``-largest`` to ``largest`` that depends only on the seed and the
-    transaction's number.
+    """Return a pseudo-random integer between ``-largest`` and ``largest``. It depends only on ``seed`` and the
+    transaction's ``number``.
     """
     z = np.uint64(seed) * np.uint64(0xD1342543DE82EF95) + np.uint64(number + 1) * np.uint64(
         0x9E3779B97F4A7C15
@@ -106,12 +108,12 @@ def cross(
     departed: Int64s,
     received: Int64s,
 ):
-    """Send transactions over a hop. Write into ``departed`` and ``received`` the times at which each left the sender
-    and was received.
+    """Simulate sending transactions over a hop. Write the time at which each left the sender into ``departed``, and
+    the time at which it was received into ``received``.
 
-    ``downs`` has a row for each outage: its start, the time at which the dump goes on, and the size of messages from
-    this time on. Return the number of messages, the bytes that were sent twice, and the bytes that reported dropped
-    transactions.
+    ``downs`` has one row for each outage: its start, the time at which the dump resumes, and the message size from
+    then on. Return three integers: the number of messages, the bytes sent twice because of outages, and the bytes of
+    the reports about dropped transactions.
     """
     n = len(arrived)
     message = np.int64(hop.message)
@@ -197,13 +199,17 @@ def cross(
 
 @inlined
 def pieces(size, message):
-    """Return the number of messages in which a transaction of ``size`` bytes is sent. ``message`` 0: one."""
+    """Return the number of messages into which a transaction of ``size`` bytes is divided. ``message`` is the
+    message size in bytes; 0 means no division.
+    """
     return max(np.int64(1), size // message) if message else np.int64(1)
 
 
 @inner
 def _whole_until(size, start, stop, message, hop):
-    """Return how many bytes of a large transaction left in whole messages between the times ``start`` and ``stop``."""
+    """Return how many bytes of one large transaction left the sender in complete messages between the times
+    ``start`` and ``stop``.
+    """
     needed = time_of(size + hop.message_overhead * pieces(size, message), hop.numerator, hop.denominator)
     if stop <= start or needed == 0:
         return np.int64(0)
@@ -213,8 +219,8 @@ def _whole_until(size, start, stop, message, hop):
 
 @inner
 def _sent_until(sizes, i, start, stop, hop, arrived):
-    """Return the bytes of the transactions from number ``i`` on that leave the sender between the times ``start`` and
-    ``stop``.
+    """Return the number of bytes that leave the sender between the times ``start`` and ``stop``, beginning with
+    transaction number ``i``.
     """
     total = np.int64(0)
     at = start

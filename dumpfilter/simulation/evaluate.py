@@ -1,5 +1,5 @@
-"""The computation of a node's lag and the bytes on its links, from the traffic of each transaction and the routes to
-the node.
+"""The computation of a node's lag and of the bytes on its links. Inputs are the bytes of each transaction and the
+routes from the origins to the node.
 """
 
 from __future__ import annotations
@@ -21,36 +21,42 @@ from dumpfilter.simulation.route import AGAIN, AT_ONCE, Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints, SetTraffic
 
 PACKET_BYTES = 5
-"""The bytes that MySQL's protocol adds before each event: packet header and status byte."""
+"""The bytes that MySQL's replication protocol adds to each event: the packet header and the status byte."""
 
 MESSAGE_OVERHEAD = {"mysql": 93, "mariadb": 75}
-"""The bytes that a gRPC message adds around the events, by the server's family: HTTP/2 frames, and the fields of a
-chunk with its GTIDs. Measured.
+"""The bytes that a gRPC message adds to its events, by the server's family: HTTP/2 frames, and the chunk's other
+fields. Measured.
 """
 
 GAP_BYTES = 47
-"""The bytes that a chunk needs to report the GTIDs and the position of neighbouring dropped transactions. Measured."""
+"""The bytes by which a report of consecutive dropped transactions (their GTIDs and the end position) lengthens a
+chunk. Measured.
+"""
 
 EMPTY_BYTES = 35
-"""The bytes of a chunk that only reports dropped transactions, in addition to those of every message. Measured."""
+"""The bytes of a chunk that reports dropped transactions and has no events, without the overhead of every message.
+Measured.
+"""
 
 
 class Content(NamedTuple):
-    """The transactions that cross a link, and the bytes of each. A dropped transaction may be replaced by a stand-in
-    (an empty transaction).
+    """The transactions that cross a link, with the bytes of each. Some entries may be stand-ins: empty transactions
+    sent in place of dropped ones.
     """
 
     transaction: Ints
     bytes: Ints
     counts: npt.NDArray[np.bool_] | None
-    """Whether each entry is a transaction of the source, and not a stand-in. None: all are."""
+    """For each entry, whether it is a transaction of the origin (True) or a stand-in (False). None: there are no
+    stand-ins.
+    """
 
 
 def content(traffic: SetTraffic, form: Form, number: int | None, seen: Ints | None = None) -> Content:
-    """Return the transactions that cross a link, and their bytes, in one form (chunks, packets …).
+    """Return the transactions that cross a link in a given form (gRPC chunks, MySQL packets …), with their bytes.
 
-    ``number`` is the index of the filter that they have passed (None: no filter). ``seen`` has the time at which the
-    sender sees each transaction (None: it sees them all together).
+    ``number`` is the index of the filter on the link (None: no filter). ``seen`` has the time at which the sender
+    sees each transaction. It matters for stand-ins only; None means that the sender sees all transactions together.
     """
     sent = traffic.everything if number is None else traffic.filtered[number]
     match form:
@@ -69,9 +75,11 @@ def content(traffic: SetTraffic, form: Form, number: int | None, seen: Ints | No
 
 
 def _with_stand_ins(traffic: SetTraffic, sent: Content, seen: Ints) -> Content:
-    """Add to the sent transactions the stand-ins (empty transactions) that a real replica gets for dropped ones.
+    """Return the sent transactions together with the stand-ins (empty transactions) that a real replica gets for
+    dropped ones.
 
-    ``seen`` has the time at which the sender sees each transaction.
+    ``seen`` has the time at which the sender sees each transaction. MariaDB needs one stand-in for consecutive
+    dropped transactions that are seen together.
     """
     if not traffic.stand_in_events or not len(traffic.stand_in_bytes):
         return sent
@@ -91,29 +99,31 @@ def _with_stand_ins(traffic: SetTraffic, sent: Content, seen: Ints) -> Content:
 
 
 class Crossing(NamedTuple):
-    """The transactions that cross a link, as far as they do not depend on the link's rate and delay."""
+    """The part of a link's simulation that does not depend on the link's rate and delay: the transactions with their
+    commit times.
+    """
 
     content: Content
     committed: Ints
-    """The commit time of each entry, microseconds since the begin of the run."""
+    """The commit time of each entry of ``content``, microseconds since the start of the run."""
 
 
 _KEPT = 4
-"""The number of results that each cache of a :class:`Schedule` keeps."""
+"""The maximum size of each cache of a :class:`Schedule`, entries."""
 
 
 def dropped_before(transaction: Ints, seen: Ints | None, empty_chunk: int) -> Dropped:
-    """Return what a sender reports about the dropped transactions before each one that is sent.
+    """Return the reports about dropped transactions that a sender makes before each sent transaction.
 
-    ``transaction`` has the indexes of the transactions that are sent. ``seen`` has the time at which the sender sees
-    each transaction, in nanoseconds. A sender that sees only transactions that it drops sends a chunk of
-    ``empty_chunk`` bytes without events. ``seen`` None: the sender sends no such chunks.
+    ``transaction`` has the indexes of the sent transactions. ``seen`` has the time at which the sender sees each
+    transaction of the set, nanoseconds. After a poll that finds only transactions to drop, the sender sends a chunk
+    of ``empty_chunk`` bytes without events. With ``seen`` None, it sends no such chunks.
     """
     after_gap = np.diff(transaction, prepend=-1) > 1
     if seen is None:
         nothing = np.zeros(len(transaction), np.int64)
         return Dropped(np.where(after_gap, GAP_BYTES, 0), nothing, nothing, nothing)
-    # A message with events only tells what was dropped in the same look.
+    # The chunk of a sent transaction reports only transactions that were dropped in the same poll.
     is_told = after_gap & (seen[transaction] == seen[np.maximum(transaction - 1, 0)])
     is_empty = _empty_looks(transaction, seen)
     times = np.append(seen[is_empty], 0)
@@ -125,18 +135,17 @@ def dropped_before(transaction: Ints, seen: Ints | None, empty_chunk: int) -> Dr
 
 
 def _empty_looks(transaction: Ints, seen: Ints) -> npt.NDArray[np.bool_]:
-    """Return for each transaction whether the sender saw it first in a poll (look for new transactions) that found
-    nothing to send.
-    """
+    """Return a mask over all transactions: True for the first transaction seen by a poll that finds nothing to send."""
     is_empty: npt.NDArray[np.bool_] = (np.diff(seen, prepend=-1) > 0) & ~np.isin(seen, seen[transaction])
     return is_empty
 
 
 def told_at(transaction: Ints, seen: Ints, crossed: Crossed, hop: Hop, empty_chunk: int) -> Ints:
-    """Return the time at which a reader knows of each transaction, nanoseconds, also of those that were dropped.
+    """Return the time at which a reader learns of each transaction of the set, sent or dropped, nanoseconds.
 
-    ``transaction`` has the indexes of the transactions that ``crossed`` the hop, and ``seen`` the times at which the
-    sender sees all transactions. A chunk of ``empty_chunk`` bytes reports each poll that finds nothing to send.
+    ``transaction`` has the indexes of the sent transactions, and ``crossed`` the times at which they crossed the
+    hop. ``seen`` has the time at which the sender sees each transaction of the set. A poll that finds nothing to
+    send is reported by a chunk of ``empty_chunk`` bytes.
     """
     is_empty = _empty_looks(transaction, seen)
     needed = int(times_of(np.array([empty_chunk]), hop)[0])
@@ -154,14 +163,15 @@ def told_at(transaction: Ints, seen: Ints, crossed: Crossed, hop: Hop, empty_chu
 
 
 class Schedule:
-    """The commit times of one origin (the node whose server wrote the binlog) in one run, and what follows from them.
+    """The commit times of one origin (the node that wrote the binlog) in one run, with cached results computed from
+    them.
 
-    Several routes need the same results, so the latest ones are cached.
+    Routes of several nodes share these results, so the latest ones of each method are cached.
     """
 
     def __init__(self, traffic: SetTraffic, load: Fraction | None = Fraction(1)) -> None:
-        """Make the schedule of a binlog set. ``load`` is the factor by which commits follow one another faster; None:
-        all are there from the beginning.
+        """Make the schedule of an origin's binlog set. ``load`` is the factor by which the commit times are
+        compressed. None: all transactions are committed at time 0.
         """
         self.traffic = traffic
         self.overhead = MESSAGE_OVERHEAD[traffic.family]
@@ -174,7 +184,7 @@ class Schedule:
 
     @functools.cached_property
     def committed(self) -> Ints:
-        """The time at which the origin's binlog had each transaction, microseconds since the begin of the run."""
+        """The commit time of each transaction in the origin's binlog, microseconds since the start of the run."""
         times = self.traffic.time
         if not len(times) or self._load is None:
             return np.zeros(len(times), np.int64)
@@ -184,10 +194,11 @@ class Schedule:
     def _crossing(
         self, form: Form, number: int | None, passages: tuple[Passage, ...] = (), hop: Hop | None = None
     ) -> Crossing:
-        """Return what crosses a link in one form, with the index ``number`` of the filter (None: no filter).
+        """Return the transactions that cross a link in a given form. ``number`` is the index of the filter (None: no
+        filter).
 
-        The sender is at the end of ``passages``. With its ``hop``, it sees all transactions that came during one of the
-        hop's outages together after the outage.
+        ``passages`` are the hops from the origin to the link's sender. If ``hop`` is given, transactions that reach
+        the sender during an outage of this hop are seen together when the outage is over.
         """
         seen = None
         if hop is not None:
@@ -198,8 +209,8 @@ class Schedule:
         return Crossing(found, self.committed[found.transaction])
 
     def at_sender(self, passages: tuple[Passage, ...]) -> Ints | None:
-        """Return the time at which each transaction is at the end of these passages, nanoseconds. Without passages
-        return None, since transactions are there when they are committed.
+        """Return the time at which each transaction reaches the end of ``passages``, nanoseconds. Without passages
+        return None, because the origin has each transaction at its commit.
         """
         return self._reached(passages) if passages else None
 
@@ -216,10 +227,10 @@ class Schedule:
         return reached
 
     def passed(self, passages: tuple[Passage, ...]) -> tuple[Crossing, Crossed, Ints]:
-        """Send the transactions over all passages (hops, one after the other).
+        """Simulate sending the transactions over ``passages``, one hop after the other.
 
-        Return what crossed the last one, its times of departure and arrival, and the times at which its sender had the
-        transactions, nanoseconds.
+        Return three values for the last hop: what crossed it, the times of departure and arrival, and the times at
+        which its sender had the transactions (nanoseconds).
         """
         last = passages[-1]
         if last.form is Form.STAND_INS and self.traffic.stand_ins_joined:
@@ -236,7 +247,7 @@ class Schedule:
         at = crossing.committed * MICROSECOND if before is None else before[crossing.content.transaction]
         hop, dropped, seen = last.hop, None, at
         if hop.tick:
-            # The sender looks for transactions of all filters.
+            # The sender polls for the transactions of all filters.
             seen = self._seen(passages[:-1], hop.tick)[crossing.content.transaction]
         if hop.message:
             hop = replace(hop, message_overhead=self.overhead)
@@ -245,26 +256,27 @@ class Schedule:
         return crossing, cross(seen, crossing.content.bytes, hop, dropped), at
 
     def _dropped(self, passages: tuple[Passage, ...], tick: int, number: int | None) -> Dropped:
-        """Return what the sender at the end of these passages reports about transactions that the filter with index
-        ``number`` dropped.
+        """Return the reports about dropped transactions that the sender at the end of ``passages`` makes. ``number``
+        is the index of the filter.
         """
         transaction = self.crossing(Form.EVENTS, number).content.transaction
         seen = self._seen(passages, tick) if tick else None
         return dropped_before(transaction, seen, self.overhead + EMPTY_BYTES)
 
     def _looked(self, passages: tuple[Passage, ...], tick: int) -> Ints:
-        """Return the time at which the sender at the end of these passages sees each transaction, nanoseconds. It polls
-        every ``tick`` nanoseconds.
+        """Return the time at which the sender at the end of ``passages`` sees each transaction, nanoseconds. It
+        polls every ``tick`` nanoseconds.
         """
         before = self.at_sender(passages)
         return looks(self.committed * MICROSECOND if before is None else before, tick, AGAIN)
 
 
 def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
-    """Return the routes of a node without the delay of the last hop, and this delay, microseconds.
+    """Return the routes of a node with the last hop's delay set to 0, and this delay in microseconds.
 
-    A delay without jitter and outages makes all transactions late by the same time. Nodes that differ in such a delay
-    are computed together. Other routes stay as they are, with 0.
+    A delay without jitter and outages makes each transaction later by this constant, so nodes that differ only in it
+    are computed together. If the last hop has jitter or outages, or the node has several routes, return ``routes``
+    unchanged and 0.
     """
     *before, last = routes[0].passages
     hop = last.hop
@@ -277,16 +289,19 @@ def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
 def evaluate(
     routes: Sequence[Route], schedules: Mapping[str, Schedule], *, limit: int, delays: Sequence[int] = (0,)
 ) -> list[Outcome]:
-    """Compute the lag of a node and the bytes on the last links of its routes, one route for each channel.
+    """Compute the lag of a node and the bytes on the last link of each of its routes. A node has one route for each
+    channel.
 
-    Return the outcome for each of ``delays``, microseconds (see :func:`without_delay`). ``schedules`` has the commit
-    times of each origin by name. ``limit`` is the lag in microseconds; the time above it is counted.
+    Return one outcome for each of ``delays``, microseconds, which is added to all arrival times. ``schedules`` has
+    the schedule of each origin by name. ``limit`` is the lag (microseconds) above which time is counted.
     """
     return outcomes_of(routes, flows_of(routes, schedules), limit=limit, delays=delays)
 
 
 def flows_of(routes: Sequence[Route], schedules: Mapping[str, Schedule]) -> list[Flow]:
-    """Send the transactions of each route's origin over all hops of the route, and return how they arrive."""
+    """Simulate each route: send its origin's transactions over all its hops. Return the arrivals of each route, in
+    order.
+    """
     return [_travel(route, schedules[route.origin]) for route in routes]
 
 

@@ -1,7 +1,6 @@
-"""The transactions that arrive over a channel, and the lag and bytes of a node that follow from them.
+"""The transactions that arrive over a channel, and the lag and byte counts of a node computed from them.
 
-A simulation computes the times and bytes of a flow, and an experiment measures them. What follows from them is computed
-here for both.
+A simulation computes arrival times and bytes; an experiment measures them. Both use this module for the figures.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from dumpfilter.simulation.route import Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints
 
 POINTS = 400
-"""The limit of the intervals of a series. A series has between half of them and all, if its times are long enough."""
+"""The maximum number of intervals in a series (figures over time)."""
 _WIDTHS = [step * 10**power for power in range(3, 13) for step in (1, 2, 5)]
-"""The widths that the intervals of a series may have, microseconds."""
+"""The interval widths that a series may have, microseconds."""
 
 
 class Arrived(NamedTuple):
-    """Transactions that arrived at the end of a route. Times are microseconds since the begin of the run."""
+    """The transactions that arrived at the end of a route. Times are microseconds since the start of the run."""
 
     transaction: Ints
     committed: Ints
@@ -37,35 +36,36 @@ class Arrived(NamedTuple):
 
 @dataclass(frozen=True)
 class LinkOutcome:
-    """The traffic of the last link of a route: bytes, transactions and messages, and its outages (in microseconds)."""
+    """The traffic of the last link of a route: bytes, transactions, messages, and outages with times in microseconds.
+    """
 
     bytes: int
     transactions: int
     messages: int | None = None
     overhead: int | None = None
-    """The bytes of the protocols around the events. None: not known."""
+    """The bytes that the protocols add to the events. None: not known."""
     resent: int = 0
     outages: tuple[OutageFigures, ...] = ()
 
 
 class Flow(NamedTuple):
-    """The transactions of one origin that came over a channel. Times are microseconds since the begin of the run."""
+    """The transactions of one origin that came over one channel. Times are microseconds since the start of the run."""
 
     arrived: Arrived
     link: LinkOutcome
     offered: tuple[Ints, Ints]
     """Two arrays for the last link: the time at which the sender had each transaction, and the transaction's bytes."""
     carried: tuple[Ints, Ints, Ints]
-    """Three arrays for the last link: the time at which the last byte of each transaction left, its bytes, and the time
-    that they took.
+    """Three arrays for the last link: the time at which each transaction's last byte left, its bytes, and the
+    duration of sending them.
     """
 
 
 class Curves(NamedTuple):
-    """The traffic and lag of a node in each interval of a window."""
+    """The traffic and lag of a node in each interval of a time window."""
 
     offered: tuple[tuple[int, ...], ...]
-    """For each channel, the bytes that the sender of its last link had to send."""
+    """For each channel and interval, the bytes that became available to the sender of the channel's last link."""
     carried: tuple[tuple[int, ...], ...]
     lag: tuple[int, ...]
 
@@ -84,14 +84,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes whose routes are equal, so that they have the same lag and traffic."""
+    """Nodes with equal routes, and therefore equal lag and traffic."""
 
     routes: tuple[Route, ...]
     nodes: tuple[PlannedNode, ...]
 
 
 def window_of(duration: int) -> Window:
-    """Return the intervals of a series for a run of ``duration`` microseconds: at most POINTS, with a round width.
+    """Return the intervals of a series for a run of ``duration`` microseconds: at most ``POINTS``, with a round
+    width.
 
     >>> window_of(60_000_000)
     Window(width=200000, count=301)
@@ -101,8 +102,8 @@ def window_of(duration: int) -> Window:
 
 
 def outages_of(arrived: Arrived, outages: Iterable[tuple[int, int | None]]) -> tuple[OutageFigures, ...]:
-    """Return for each outage the time that the reader needed to catch up. An outage is its start and end (None: no
-    end), microseconds.
+    """Return for each outage the time that the reader needed to catch up. ``outages`` has start and end (None: no
+    end) of each, microseconds.
     """
     return tuple(
         OutageFigures(
@@ -119,11 +120,11 @@ def outages_of(arrived: Arrived, outages: Iterable[tuple[int, int | None]]) -> t
 def outcomes_of(
     routes: Sequence[Route], flows: Sequence[Flow], *, limit: int, delays: Sequence[int] = (0,)
 ) -> list[Outcome]:
-    """Compute the lag of a node from the flows of its channels (what arrived over each), once for each of several
-    delays.
+    """Compute the lag of a node from ``flows``, the arrivals over each of its channels. Return one outcome for each
+    of ``delays``.
 
-    A delay, microseconds, makes everything late. The delay of a node with several channels is 0. ``limit`` is the lag
-    in microseconds; the time above it is counted.
+    A delay (microseconds) is added to all arrival times; for a node with several channels it must be 0. ``limit`` is
+    the lag (microseconds) above which time is counted.
     """
     channels = [
         lag.measure(one.committed, one.received, delays, limit=limit, missing=one.missing)
@@ -140,8 +141,8 @@ def outcomes_of(
 
 
 def curves_of(routes: Sequence[Route], flows: Sequence[Flow], window: Window) -> Curves:
-    """Compute the traffic and lag of a node in each interval of a window from the flows of its channels (what arrived
-    over each).
+    """Compute the traffic and lag of a node in each interval of ``window`` from ``flows``, the arrivals over each of
+    its channels.
     """
     lags = [lag.series(one.committed, one.received, window) for one in _by_origin(routes, flows)]
     return Curves(
@@ -152,8 +153,8 @@ def curves_of(routes: Sequence[Route], flows: Sequence[Flow], window: Window) ->
 
 
 def _by_origin(routes: Sequence[Route], flows: Sequence[Flow]) -> list[Arrived]:
-    """Join the channels that bring one origin's transactions. The node has a transaction when the first channel has
-    brought it.
+    """Return the arrivals of each origin. If several channels bring one origin's transactions, a transaction's first
+    arrival counts.
     """
     found: dict[str, Arrived] = {}
     for route, flow in zip(routes, flows, strict=True):
@@ -172,8 +173,8 @@ def _first_of(one: Arrived, other: Arrived) -> Arrived:
 
 
 def _together(arrivals: Sequence[Arrived], limit: int) -> Lag:
-    """Measure the lag of a node with several origins. The node counts as above the limit while one of its
-    origins is.
+    """Measure the lag of a node with several origins. The time above ``limit`` is the union of the origins' times
+    above it.
     """
     committed = np.concatenate([one.committed for one in arrivals])
     received = np.concatenate([one.received for one in arrivals])
@@ -184,7 +185,7 @@ def _together(arrivals: Sequence[Arrived], limit: int) -> Lag:
 
 
 def series_of(window: Window, found: Iterable[tuple[Group, Curves]]) -> Series:
-    """Return the traffic and lag in each interval of a window, for the first node of each group."""
+    """Return the traffic and lag in each interval of ``window``, for the first node of each group of equal nodes."""
     offered: dict[str, tuple[int, ...]] = {}
     carried: dict[str, tuple[int, ...]] = {}
     lags: dict[str, tuple[int, ...]] = {}
@@ -219,9 +220,9 @@ def _link(leg: Leg, last: Passage, outcome: LinkOutcome, count: int) -> LinkFigu
 
 
 def node_figures(group: Group, outcome: Outcome, nbytes: int) -> Iterable[NodeFigures]:
-    """Yield the lag of a group of equal nodes, and that of each channel if a node has several.
+    """Yield the lag of a group of equal nodes: of the whole node, and of each channel if there are several.
 
-    ``nbytes`` are the bytes that came over all last links of one node.
+    ``nbytes`` is the sum of the bytes over all last links of one node.
     """
     first = group.nodes[0]
     names = tuple(node.name for node in group.nodes)

@@ -1,10 +1,9 @@
-"""One hop of a simulated route: a link, on which transactions stay in order, or an applier. Times are whole
+"""The simulation of one hop of a route: a link that keeps transactions in order, or an applier. Times are whole
 nanoseconds.
 
-A transaction leaves a link at ``max(a, f) + s``. In this formula, ``a`` is the time at which the transaction came. The
-link had sent everything before at the time ``f``, and needs the time ``s`` for the transaction's bytes. This is
-Lindley's recursion. ``s`` is rounded to a whole nanosecond for each transaction. The result therefore does not depend
-on how the transactions are divided into ranges.
+A transaction leaves a link at the time ``max(a, f) + s`` (Lindley's recursion). It arrived at the sender at ``a``,
+the link had sent all earlier bytes at ``f``, and sending the transaction takes ``s``. ``s`` is rounded to a whole
+nanosecond for each transaction. The result therefore does not depend on how the transactions are divided into ranges.
 """
 
 from __future__ import annotations
@@ -22,25 +21,27 @@ from dumpfilter.simulation.traffic import Ints
 from dumpfilter.topology.links.line import BITS
 
 NANOSECONDS = 1_000_000_000
-"""The nanoseconds of a second."""
+"""The number of nanoseconds in a second."""
 MICROSECOND = 1_000
-"""The nanoseconds of a microsecond. Times of transactions are microseconds."""
+"""The number of nanoseconds in a microsecond, the unit of transaction times."""
 NEVER = 1 << 62
-"""The time at which an outage without an end is over, nanoseconds."""
+"""The end time of an outage that never ends, nanoseconds."""
 _MOST_DENOMINATOR = 10**9
-"""The limit of the denominator of a byte's time. The products of a transaction's bytes then fit into 64 bits."""
+"""The limit of the denominator of the time for one byte. It keeps the products with a transaction's bytes within 64
+bits.
+"""
 
 
 @dataclass(frozen=True)
 class Down:
-    """An outage of a hop, nanoseconds since the first transaction's commit."""
+    """An outage of a hop. Times are nanoseconds since the first transaction's commit."""
 
     start: int
     end: int
-    """The time at which the network is up again, nanoseconds."""
+    """The time at which the network works again, nanoseconds."""
     restart: int
-    """The time at which the dump goes on, nanoseconds. Between ``end`` and ``restart`` the reader waits before it tries
-    again, and connects.
+    """The time at which the dump resumes, nanoseconds. After ``end`` the reader waits for its next attempt to
+    connect, and then connects.
     """
 
 
@@ -49,51 +50,55 @@ class Hop:
     """A link between two nodes, or an applier (a link without delay). Times are nanoseconds."""
 
     rate: int | None = None
-    """Bits per second. None: no limit."""
+    """The bit rate, bits per second. None: no limit."""
     delay: int = 0
     jitter: int = 0
-    """The maximum of the random value that is added to or subtracted from ``delay``. Transactions stay in order."""
+    """The maximum of the random value that is added to or subtracted from ``delay``, nanoseconds. Transactions stay
+    in order.
+    """
     seed: int = 0
     """The seed of the random numbers for the jitter."""
     downs: tuple[Down, ...] = ()
-    """The outages, ascending. They do not overlap."""
+    """The outages in ascending order, without overlap."""
     message: int = 0
-    """The bytes after which a message ends. A transaction counts as received when its whole message has come. 0: each
-    transaction is a message of its own.
+    """The size at which the sender ends a message, bytes. A transaction is received when its whole message has
+    arrived. 0: each transaction is one message.
     """
     most_message: int = 0
-    """The limit to which messages grow after an outage, bytes, when the reader reports how much the line carried
-    before.
+    """The limit of the message size after an outage, bytes. After an outage the message size follows the rate that
+    the reader reports.
     """
     message_overhead: int = 0
     """The bytes that each message adds to its events on the link."""
     ahead: int = 0
-    """The bytes that the buffers of a connection hold. The sender makes messages until they are full. 0: no limit."""
+    """The capacity of the connection's send buffers, bytes. The sender makes messages until they are full. 0: no
+    limit.
+    """
     tick: int = 0
-    """The interval at which the sender polls for new transactions (:func:`looks`). 0: it has each transaction
-    at once.
+    """The interval at which the sender polls for new transactions, nanoseconds (see :func:`looks`). 0: the sender
+    sees each transaction at once.
     """
     fixed: int = 0
-    """The time that each transaction needs in addition to the time for its bytes."""
+    """The constant time that each transaction takes in addition to the time for its bytes, nanoseconds."""
 
 
 class Crossed(NamedTuple):
-    """The times at which transactions crossed a hop, in nanoseconds, and the traffic that they made."""
+    """The times at which transactions crossed a hop, nanoseconds, and the traffic that they made."""
 
     departed: Ints
-    """The time at which the last byte of each transaction left the sender."""
+    """The time at which the last byte of each transaction left the sender, nanoseconds."""
     received: Ints
-    """The time at which each transaction arrived whole. It never decreases."""
+    """The time at which each transaction had arrived completely, nanoseconds. The values never decrease."""
     messages: int
     resent: int
-    """The bytes that were sent twice, because an outage lost them."""
+    """The bytes that were sent twice because of an outage."""
     told: int
     """The bytes of the reports about dropped transactions."""
 
 
 def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
-    """Return the time that a byte needs at ``rate`` bits per second (None: no time), nanoseconds, as numerator and
-    denominator.
+    """Return the time to send one byte at ``rate`` bits per second, as numerator and denominator of nanoseconds.
+    ``rate`` None: 0.
 
     >>> nanoseconds_of_a_byte(2_000_000), nanoseconds_of_a_byte(512_000), nanoseconds_of_a_byte(None)
     ((4000, 1), (15625, 1), (0, 1))
@@ -107,11 +112,11 @@ def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
 
 
 def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) -> Crossed:
-    """Send transactions over a hop. ``arrived`` has the time at which the sender sees each, nanoseconds, ascending;
-    ``sizes`` has their bytes.
+    """Simulate sending transactions over a hop. Return their times of departure and arrival, and the traffic.
 
-    ``dropped`` has the sender's reports about dropped transactions, which use the line, too. None: the sender reports
-    nothing.
+    ``arrived`` has the time at which the sender sees each transaction, nanoseconds, ascending; ``sizes`` has their
+    bytes. ``dropped`` has the sender's reports about dropped transactions, which use the link, too (None: no
+    reports).
 
     >>> arrived, sizes = np.array([0, 10, 20]), np.array([100, 100, 100])
     >>> cross(arrived, sizes, Hop(rate=160_000_000)).received.tolist()
@@ -145,8 +150,8 @@ def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) 
 
 
 def _downs(arrived: Ints, sizes: Ints, hop: Hop) -> Ints:
-    """Return the outages of a hop as rows for the compiled loop: start, restart, and the size of messages after the
-    restart.
+    """Return the outages of a hop as an int64 array of rows: start, restart (nanoseconds), and the message size
+    (bytes) after the restart.
     """
     rows, begin = [], 0
     for down in hop.downs:
@@ -160,11 +165,11 @@ def _downs(arrived: Ints, sizes: Ints, hop: Hop) -> Ints:
 
 
 def looks(arrived: Ints, tick: int, again: int) -> Ints:
-    """Return the time at which a polling sender sees each transaction that ``arrived``. All times are nanoseconds,
-    ascending.
+    """Return the time at which a polling sender sees each transaction. ``arrived`` has the times at which they
+    arrive at the sender. All times are nanoseconds, ascending.
 
-    After a poll that found something, the sender polls again when it has made the message, ``again`` nanoseconds later.
-    Otherwise it polls once in each ``tick``.
+    After a poll that found transactions, the sender polls again ``again`` nanoseconds later, when it has made the
+    message. After a poll that found none, it polls at the next multiple of ``tick``.
 
     >>> looks(np.array([1, 19, 20, 23, 60]), 20, 5).tolist()
     [20, 20, 20, 25, 60]
@@ -175,7 +180,7 @@ def looks(arrived: Ints, tick: int, again: int) -> Ints:
 
 
 def times_of(sizes: Ints, hop: Hop) -> Ints:
-    """Return the time that each transaction needs to be sent on a hop, nanoseconds, from its size in bytes."""
+    """Return the time to send each transaction over ``hop``, nanoseconds. ``sizes`` has the transactions' bytes."""
     numerator, denominator = nanoseconds_of_a_byte(hop.rate)
     whole, rest = np.divmod(sizes, denominator)
     times: Ints = whole * numerator + (rest * numerator + denominator // 2) // denominator + hop.fixed

@@ -1,9 +1,9 @@
-"""The measures of how far a node is behind, from the times at which transactions were committed and received.
+"""Measures of a node's lag, computed from the times at which transactions were committed and received.
 
 The lag of a transaction is the time from its commit to its arrival at the node. The lag of a node at a moment is the
-age of the oldest transaction that the node has not got. It is 0 when the node has all of them.
+age of the oldest transaction that the node has not received, or 0 if it has all of them.
 
-All times are microseconds in whole numbers. Simulated and measured times go through the same functions.
+All times are microseconds in whole numbers. Simulated and measured times are evaluated by the same functions.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ import numpy.typing as npt
 from dumpfilter.simulation.traffic import Ints
 
 CAUGHT_UP_SHARE = 99
-"""The percentile of the lag before an outage. A node whose lag is no greater than this has caught up again."""
+"""The percentile of the lag before an outage at or below which a node counts as caught up after the outage."""
 LEAST_CAUGHT_UP = 100_000
-"""A lag with which a node always counts as caught up, microseconds."""
+"""The lag at or below which a node always counts as caught up, microseconds."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """The intervals of a series: ``count`` intervals of ``width`` microseconds each, from the begin of the run on."""
+    """The intervals of a series: ``count`` intervals of ``width`` microseconds each, beginning at the start of the
+    run.
+    """
 
     width: int
     count: int
@@ -32,8 +34,8 @@ class Window:
 
 @dataclass(frozen=True)
 class Lag:
-    """The lag of a node's transactions, in microseconds: percentiles (each transaction counts once), maximum, and the
-    time above the limit.
+    """The lag of a node's transactions, microseconds: percentiles over the transactions, maximum, and the time above
+    the limit.
     """
 
     transactions: int
@@ -44,12 +46,11 @@ class Lag:
     above: int
     """The time during which the node's lag was above the limit, microseconds."""
     missing: int = 0
-    """The number of transactions that never arrived. The other fields leave them out."""
+    """The number of transactions that never arrived. The other fields do not include them."""
 
 
 def percentile(ordered: Ints, share: int) -> int:
-    """Return a percentile of ascending numbers: the smallest of them that at least ``share`` per cent of the numbers do
-    not exceed.
+    """Return the ``share``-th percentile of the ascending numbers ``ordered``, by the nearest-rank method.
 
     >>> percentile(np.array([1, 2, 3, 4]), 50), percentile(np.array([1, 2, 3, 4]), 99)
     (2, 4)
@@ -60,12 +61,11 @@ def percentile(ordered: Ints, share: int) -> int:
 def measure(
     committed: Ints, received: Ints, delays: Sequence[int] = (0,), *, limit: int, missing: int = 0
 ) -> list[Lag]:
-    """Measure the lag of transactions from the times of commit and receipt. Both arrays have the transactions in the
-    order of receipt.
+    """Measure the lag of transactions from their times of commit and receipt, both in the order of receipt.
 
-    Return the lag for each of ``delays``, microseconds, as if all transactions were received so much later. ``limit``
-    is the lag in microseconds; the time above it is counted. ``missing`` is the number of transactions that never
-    arrived.
+    Return one result for each of ``delays`` (microseconds), with this delay added to all times of receipt. ``limit``
+    is the lag (microseconds) above which time is counted. ``missing`` is the number of transactions that never
+    arrived; it is only copied into the results.
     """
     if not len(committed):
         return [Lag(0, 0, 0, 0, 0, 0, missing) for _ in delays]
@@ -93,9 +93,10 @@ def _excess(ordered: Ints, limits: Ints) -> Ints:
 
 
 def spans_above(committed: Ints, received: Ints, limit: int) -> npt.NDArray[np.int64]:
-    """Return the intervals in which a node's lag is above ``limit``: one row with start and end for each, microseconds.
+    """Return the time intervals in which a node's lag is above ``limit``, as an array with a row of start and end
+    (microseconds) for each.
 
-    The transactions are in the order in which they were received.
+    The transactions must be in the order in which they were received.
     """
     start = committed + limit
     if len(start):
@@ -105,7 +106,7 @@ def spans_above(committed: Ints, received: Ints, limit: int) -> npt.NDArray[np.i
 
 
 def length_of_union(spans: npt.NDArray[np.int64]) -> int:
-    """Return the time that is covered by at least one of the intervals (rows of start and end).
+    """Return the total time covered by the intervals ``spans`` (rows of start and end). Overlapping time counts once.
 
     >>> length_of_union(np.array([[5, 9], [0, 3], [2, 4]]))
     8
@@ -120,7 +121,7 @@ def length_of_union(spans: npt.NDArray[np.int64]) -> int:
 
 
 def series(committed: Ints, received: Ints, window: Window) -> Ints:
-    """Return the maximum of a node's lag in each interval of a window. ``received`` ascends."""
+    """Return the maximum of a node's lag in each interval of ``window``, microseconds. ``received`` must ascend."""
     found = np.zeros(window.count, np.int64)
     late = received > committed
     # A transaction that arrives exactly at the end of a span is in that span, and not in the next one.
@@ -140,10 +141,10 @@ def microseconds(times: Ints) -> Ints:
 
 
 def carried(departed: Ints, sizes: Ints, needed: Ints, window: Window) -> Ints:
-    """Return the bytes that left a sender in each interval of a window.
+    """Return the bytes that left a sender in each interval of ``window``.
 
-    ``departed`` has the time at which each transaction's last byte left, and ``needed`` how long its bytes took before.
-    They are spread evenly over this time.
+    ``departed`` has the time at which each transaction's last byte left, and ``needed`` the duration of sending it.
+    A transaction's bytes are spread evenly over this duration. All times are microseconds.
     """
     order = np.argsort(departed, kind="stable")
     ends, lengths, sums = departed[order], needed[order], np.concatenate([[0], np.cumsum(sizes[order])])
@@ -160,18 +161,19 @@ def carried(departed: Ints, sizes: Ints, needed: Ints, window: Window) -> Ints:
 
 
 def offered(committed: Ints, sizes: Ints, window: Window) -> Ints:
-    """Return the bytes of the transactions that were committed in each interval of a window."""
+    """Return the bytes of the transactions that were committed in each interval of ``window``."""
     found = np.zeros(window.count, np.int64)
     np.add.at(found, np.clip(committed // window.width, 0, window.count - 1), sizes)
     return found
 
 
 def catch_up(committed: Ints, received: Ints, start: int, end: int) -> int:
-    """Return the time from the end of an outage until the node has caught up, microseconds.
+    """Return the time from the end of an outage until the node has caught up, microseconds. ``start`` and ``end``
+    are the outage's times.
 
-    A node has caught up when a transaction arrives with a lag that was usual before the outage. The usual lag is the
-    99th percentile over the transactions that arrived before, or 100 ms if that is more. A node has also caught up when
-    it has everything. Return 0 if nothing arrives after the outage.
+    A node has caught up when a transaction arrives whose lag is no greater than the usual lag before the outage. The
+    usual lag is the 99th percentile of the transactions received before the outage, but at least 100 ms. A node that
+    has received everything has also caught up. Return 0 if nothing arrives after the outage.
     """
     lags = received - committed
     first = int(np.searchsorted(received, start))

@@ -11,7 +11,9 @@ from dumpfilter.simulation.tables import FORMS, tables
 
 
 def write_results(results: Results, directory: Path, *, page: bool = True) -> None:
-    """Write results.json, the Parquet tables and report.html into ``directory``, all files together or none."""
+    """Write results.json, the Parquet tables and report.html into ``directory``, all files or none. With ``page``
+    False, report.html is left out.
+    """
     with written_together(directory) as beside:
         (beside / RESULTS).write_text(results.model_dump_json(indent=1) + "\n", "utf-8")
         if page:

@@ -1,5 +1,5 @@
-"""The plan of a simulation: for each node the links from the origins to it, and the filters of what crosses
-each link.
+"""The plan of a simulation: for each node the links from the origins (nodes that write binlogs) to it, and the
+filter on each link.
 """
 
 from __future__ import annotations
@@ -20,27 +20,29 @@ from dumpfilter.topology.model import Node, Topology, filter_of
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 Layers = tuple[tuple[str, ...], ...]
-"""The filter rules of consecutive nodes, one tuple for each node with rules. An event must pass all of them."""
+"""The filter rules of several nodes on one path, one tuple per node that has rules. An event must pass all of them."""
 
 
 @dataclass(frozen=True)
 class FilterKey:
-    """The filters of all nodes on the way to a node, combined into one. Equal keys are computed once."""
+    """The combined filters of all nodes on the path to a node, as a hashable key. The traffic of equal keys is
+    computed once.
+    """
 
     layers: Layers
     origin: OriginFilter | None = None
     lower_case_table_names: int = 0
     semantics: FilterSemantics | None = None
-    """The semantics of the rules (DO and IGNORE, or ``--replicate-*``). None: it follows from the rules' names."""
+    """Whether the rules are SQL-like DO and IGNORE or ``--replicate-*`` rules. None: derived from the rules' names."""
 
     @property
     def is_on(self) -> bool:
-        """Whether the filter may drop anything."""
+        """Whether the filter can drop any event."""
         return bool(self.layers) or (self.origin is not None and self.origin.is_on)
 
     def filter(self, names: NameRules) -> ReplicationFilter:
-        """Return the combined replication filter. ``names`` says how the server compares schema and table names. Raises
-        OptionError.
+        """Return the combined replication filter. ``names`` has the server's settings for comparing schema and table
+        names. Raises OptionError for a bad rule.
         """
         names = names._replace(lower_case_table_names=self.lower_case_table_names)
         layers = [filter_of(rules, names, self.semantics) for rules in self.layers or ((),)]
@@ -49,30 +51,34 @@ class FilterKey:
 
 @dataclass(frozen=True)
 class Leg:
-    """A link on the way to a node, with the filter of what crosses it."""
+    """One link on the path to a node, with the filter of the events that cross it."""
 
     source: str
     target: str
     shape: LinkShape
     is_grpc: bool
-    """Whether a slave of dumpfilter reads a node of dumpfilter. Other links carry MySQL's protocol."""
+    """Whether both ends are nodes of dumpfilter, so that the link carries gRPC. Other links carry MySQL's
+    replication protocol.
+    """
     filters: bool
-    """Whether the source is a node of dumpfilter, which can filter for the target."""
+    """Whether the source is a node of dumpfilter, which can filter for its reader."""
     looks: bool
-    """Whether the source is a master that polls files which another process writes.
+    """Whether the source is a master that polls binlog files written by another process.
 
-    A slave, and a master that receives from a running server, are woken by their own receiver.
+    Slaves, and masters that receive from a running server, are woken by their own receiver instead.
     """
     sent: FilterKey
-    """The filter of what is sent if masters filter."""
+    """The filter of the events that cross the link when masters filter."""
     logged: FilterKey
-    """The filter of what is sent if only readers filter. Real replicas on the way log only what they applied."""
+    """The filter of the events that cross the link when only readers filter. Real replicas on the path log only the
+    events that they applied.
+    """
     retries: Retries
-    """The waits of the target between its attempts to connect again after an outage."""
+    """The target's waits between attempts to reconnect after an outage."""
     chunk_size: int = 0
-    """The bytes of events in a gRPC message that the target asks for. 0: the master chooses."""
+    """The size of a gRPC message that the target requests, bytes of events. 0: the master chooses."""
     idle: tuple[tuple[float, float], ...] = ()
-    """The intervals in which the source has no reader at all, seconds since the begin of the run."""
+    """The intervals in which the source has no connected reader: start and end, seconds since the start of the run."""
 
     @property
     def link(self) -> str:
@@ -82,21 +88,21 @@ class Leg:
 
 @dataclass(frozen=True)
 class Channel:
-    """One source of a node, with all links from an origin (a node that writes binlogs) to the node.
+    """One channel of a node: all links from an origin (a node that writes binlogs) to the node.
 
-    If two chains of links lead from an origin to a node, the node has a channel for each.
+    If two paths of links lead from an origin to a node, the node has a channel for each.
     """
 
     name: str
     origin: str
     legs: tuple[Leg, ...]
     applied: FilterKey
-    """The filter of what the node applies."""
+    """The filter of the events that the node applies."""
 
 
 @dataclass(frozen=True)
 class PlannedNode:
-    """A node that gets transactions over links, with its channels."""
+    """A node that receives transactions over links, with its channels."""
 
     name: str
     channels: tuple[Channel, ...]
@@ -104,16 +110,18 @@ class PlannedNode:
 
 @dataclass(frozen=True)
 class Plan:
-    """The facts about a topology that a simulation needs, without its traffic."""
+    """The structure of a topology as a simulation needs it: origins, nodes, channels and filters. It contains no
+    traffic.
+    """
 
     name: str
     origins: tuple[str, ...]
-    """The names of the nodes that write binlogs and read no other node."""
+    """The names of the origins: nodes that write binlogs and read from no other node."""
     nodes: tuple[PlannedNode, ...]
     descriptions: tuple[NodeDescription, ...] = ()
     """All nodes of the topology, for reports."""
     filters: tuple[FilterKey, ...] = field(init=False)
-    """The distinct filters. Elsewhere a filter is named by its index here."""
+    """The distinct filters of all links and channels. Other modules refer to a filter by its index in this tuple."""
 
     def __post_init__(self) -> None:
         keys = dict.fromkeys(
@@ -127,13 +135,13 @@ class Plan:
 
     @property
     def links(self) -> list[str]:
-        """The names of all links."""
+        """The names of all links, without duplicates."""
         legs = (leg for node in self.nodes for channel in node.channels for leg in channel.legs)
         return list(dict.fromkeys(leg.link for leg in legs))
 
 
 def plan_topology(topology: Topology) -> Plan:
-    """Return what a simulation needs to know about a topology. Raises OptionError for a topology without links."""
+    """Return the simulation plan of a topology. Raises OptionError if no node reads over a link."""
     contents: dict[str, list[_Content]] = {}
     origins = []
     planned = []
@@ -211,12 +219,12 @@ def _description(node: Node) -> NodeDescription:
 _FAMILIES = {"mariadb": "MariaDB", "mysql": "MySQL"}
 
 MASTER = "master"
-"""The name of the origin, and of the master, of the slaves of a slaves file."""
+"""The name of the only origin, and of its master, in a plan that is made from a slaves file."""
 
 
 def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
-    """Return the plan of slaves that all read one master, each over its own link. The master reads its files without a
-    link.
+    """Return the simulation plan of slaves that all read from one master, each over its own link. The master itself
+    reads its files locally.
     """
     nodes = []
     for one in definitions:
@@ -231,7 +239,7 @@ def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
 
 @dataclass(frozen=True)
 class _Content:
-    """The transactions of one origin that a node can serve, with the links over which they came and the filters that
+    """The transactions of one origin that a node can serve: the links over which they came, and the filters that
     they passed.
     """
 

@@ -12,7 +12,7 @@ import enum
 from pydantic import BaseModel, ConfigDict
 
 FORMAT = 1
-"""The number of the data model. It grows when a release changes the meaning of a field."""
+"""The version number of the results' format. It grows when a release changes the meaning of a field."""
 
 
 class Variant(enum.StrEnum):
@@ -37,25 +37,27 @@ class Variant(enum.StrEnum):
 
 
 SIMULATED = tuple(variant for variant in Variant if variant is not Variant.PLAIN)
-"""The variants of ``dumpfilter simulate``. It knows only the binlogs of sources, so it cannot run plain replication."""
+"""The variants that ``dumpfilter simulate`` supports: all but plain replication, which only an experiment can
+measure.
+"""
 
 
 class Method(enum.StrEnum):
-    """The origin of a run's figures."""
+    """The way in which a run's figures were obtained: simulated or measured."""
 
     SIMULATED = "simulated"
     MEASURED = "measured"
 
 
 class Basis(enum.StrEnum):
-    """The moment at which a node has got a transaction."""
+    """The event from which a transaction counts as present on a node: received or applied."""
 
     RECEIVED = "received"
     APPLIED = "applied"
 
 
 class Figures(BaseModel):
-    """The base class of all parts of the results."""
+    """The base class of all parts of the results: immutable, without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -154,7 +156,7 @@ class Series(Figures):
 
 
 class Setting(Figures):
-    """The setting of one run."""
+    """The parameters of one run: the variant, the load, and a changed rate or delay."""
 
     variant: Variant
     load: float = 1.0
@@ -168,7 +170,7 @@ class Setting(Figures):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the run has the topology's own rates and delays, and the binlog's own load."""
+        """Whether the run uses the topology's rates and delays and the binlog's load unchanged."""
         return self.load == 1 and self.rate is None and self.delay is None
 
 

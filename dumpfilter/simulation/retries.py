@@ -1,4 +1,4 @@
-"""The times at which a reader tries to connect again after an outage."""
+"""The times at which a reader reconnects after an outage."""
 
 from __future__ import annotations
 
@@ -11,33 +11,35 @@ from dumpfilter.topology.model import Node
 
 _OPTION = "--connect-retry"
 _MEAN = 0.75
-"""The mean of the random factor with which dumpfilter multiplies its waits (0.5 to 1)."""
+"""The mean of the random factor (0.5 to 1) by which dumpfilter multiplies its reconnect waits."""
 _BITS = 8
 
 
 @dataclass(frozen=True)
 class Retries:
-    """Waits between attempts to connect, seconds. Each is twice as long as the one before, up to ``longest``.
+    """The waits between attempts to reconnect, seconds: exponential backoff from ``first``, doubled up to
+    ``longest``.
 
-    The defaults are those of a slave of dumpfilter, whose option ``--connect-retry`` is 60 seconds.
+    The defaults are those of a dumpfilter slave with ``--connect-retry=60``.
     """
 
     first: float = 0.075
     longest: float = 45.0
     round_trips: float = 4.1
-    """The round trips from the start of a connection to the first event: TCP's handshake, login or registration, and
-    the request of the dump. Measured.
+    """The number of round trips from the start of a connection to the first event: TCP handshake, login or
+    registration, and the dump request. Measured.
     """
     nbytes: int = 950
-    """The bytes of both directions during these round trips. Measured."""
+    """The bytes sent in both directions during these round trips of connecting. Measured."""
 
     def restart(
         self, start: float, end: float, shape: LinkShape = PLAIN, connected: float | None = None
     ) -> float:
-        """Return the time at which a dump goes on after an outage of a link, seconds since the begin of the run.
+        """Return the time at which a dump resumes after an outage of a link, seconds since the start of the run.
 
-        The reader loses its connection at ``start``. Its attempts fail until ``end``. ``connected`` is the time of the
-        successful attempt; None: it is computed from the waits.
+        The reader loses its connection at ``start``, and its attempts to connect fail until ``end``. ``shape`` gives
+        the link's delay and rate. ``connected`` is the time of the successful attempt; None: it is computed from the
+        waits.
         """
         if connected is None:
             at, wait = start, self.first
@@ -53,8 +55,8 @@ class Retries:
 
 
 def all_down(links: Iterable[tuple[LinkShape, Retries]]) -> tuple[tuple[float, float], ...]:
-    """Return the intervals in which all readers of a node are disconnected (start and end, seconds). Each reader is its
-    link's shape and its waits.
+    """Return the intervals in which all readers of a node are disconnected, as pairs of start and end, seconds.
+    ``links`` has each reader's link and its reconnect waits.
     """
     common = [(-math.inf, math.inf)]
     for shape, retries in links:
@@ -69,19 +71,19 @@ def all_down(links: Iterable[tuple[LinkShape, Retries]]) -> tuple[tuple[float, f
 
 
 REPLICA_RETRIES = Retries(1.0, 1.0, 16.5, 1300)
-"""The waits of a real replica, as :mod:`dumpfilter.testbed` sets them. A replica asks its source for many variables
-when it connects.
+"""The reconnect waits of a real replica as :mod:`dumpfilter.testbed` configures it. A replica queries many variables
+of its source when it connects.
 """
 RECEIVER_RETRIES = Retries(longest=_MEAN * 15, round_trips=11.2, nbytes=1100)
-"""The waits of a master that receives from a running server."""
+"""The reconnect waits of a master that receives the binlog from a running server."""
 SLAVE_RETRIES = Retries(longest=0.375)
-"""The waits of a slave of dumpfilter, as :mod:`dumpfilter.testbed` sets them (``--connect-retry=0.5``)."""
+"""The reconnect waits of a dumpfilter slave as :mod:`dumpfilter.testbed` starts it (``--connect-retry=0.5``)."""
 
 
 def retries_of(node: Node) -> Retries:
-    """Return the waits of a node of a topology. ``--connect-retry`` among its options sets the longest wait.
+    """Return the reconnect waits of a node. A node's option ``--connect-retry`` sets the longest wait.
 
-    The waits of dumpfilter are random, from half of the longest wait to the whole. The simulation takes the mean.
+    Waits of dumpfilter are random, from half of the nominal wait to all of it. The simulation uses the mean.
     """
     found = option_of(node, _OPTION)
     if found is not None:
@@ -93,7 +95,7 @@ def retries_of(node: Node) -> Retries:
 
 
 def option_of(node: Node, name: str) -> str | None:
-    """Return the value of an option (``name`` with dashes) among a node's own options. None: the node does not
+    """Return the value of the option ``name`` (with dashes) among a node's own options, or None if the node does not
     have it.
     """
     for at, option in enumerate(node.options):

@@ -1,4 +1,4 @@
-"""Routes: the hops from an origin to a node under one setting, as plain values. Equal routes are computed once."""
+"""Routes: the hops from an origin to a node in one run, as plain values. Nodes with equal routes are computed once."""
 
 from __future__ import annotations
 
@@ -17,36 +17,34 @@ from dumpfilter.topology.links.line import BITS
 from dumpfilter.topology.links.shape import LinkShape
 
 CALL_BYTES, CALL_SECONDS = 217, 0.008
-"""The bytes of the call by which a slave measures its line, and the seconds that both processes need for it.
-Measured.
-"""
+"""The bytes and the processing seconds of the gRPC call by which a slave measures its connection's rate. Measured."""
 TICK = 20_000_000
-"""The interval at which a master polls files that another process writes, nanoseconds."""
+"""The interval at which a master polls binlog files that another process writes, nanoseconds."""
 AT_ONCE = 1
-"""The polling interval of a node that its own receiver wakes, so that it never waits, nanoseconds."""
+"""The polling interval of a node that its own receiver wakes, nanoseconds. It is so short that the node never waits."""
 AGAIN = 2_000_000
-"""The time in which a node makes a chunk of what it has found, nanoseconds, before it polls again. Measured: 0.9 to 2.5
-ms.
+"""The time in which a node makes a chunk of the transactions that it found, before it polls again, nanoseconds.
+Measured: 0.9 to 2.5 ms.
 """
 
 
 class Form(enum.StrEnum):
-    """The form in which transactions cross a link."""
+    """The encoding of transactions on a link."""
 
     EVENTS = "events"
-    """Chunks of events over gRPC, as slaves of dumpfilter get them."""
+    """Chunks of events over gRPC, as dumpfilter slaves receive them."""
     COMPRESSED = "compressed"
-    """Chunks of events, compressed by zstd. Their sizes are estimates."""
+    """Chunks of events over gRPC, compressed by zstd. Their sizes are estimates."""
     PACKETS = "packets"
-    """Packets of MySQL's protocol, one for each event."""
+    """Packets of MySQL's replication protocol, one for each event."""
     STAND_INS = "stand-ins"
-    """Packets of MySQL's protocol, with stand-ins (empty transactions) for dropped transactions."""
+    """Packets of MySQL's replication protocol, with stand-ins (empty transactions) for dropped transactions."""
     SPLIT = "split"
-    """The events of a binlog that was split by schema: whole schemas."""
+    """The events of those per-schema binlogs of a split that the reader needs."""
 
 
 class Filtering(enum.Enum):
-    """The nodes that filter."""
+    """The side of a link that filters: nobody, the reader, or the sender."""
 
     NOBODY = enum.auto()
     READERS = enum.auto()
@@ -63,49 +61,53 @@ _WAYS: Mapping[Variant, tuple[Filtering, Form]] = {
     Variant.REPLICA: (Filtering.SENDERS, Form.STAND_INS),
     Variant.PLAIN: (Filtering.SENDERS, Form.EVENTS),
 }
-"""The nodes that filter in each variant, and the form in which transactions reach slaves of dumpfilter."""
+"""For each variant, the side that filters, and the encoding in which transactions reach dumpfilter slaves."""
 
 
 @dataclass(frozen=True)
 class Passage:
-    """One hop of a route, with the form and the filter of the transactions that cross it."""
+    """One hop of a route, with the encoding and the filter of the transactions that cross it."""
 
     form: Form
     filter: int | None
-    """The index of the filter that the transactions have passed. None: all transactions."""
+    """The index of the filter on this hop in the plan's filters. None: no filter."""
     hop: Hop
     idle: tuple[Down, ...] = ()
-    """The intervals in which the sender had no reader. It then sees all transactions of an interval together."""
+    """The intervals in which the sender had no reader. The sender sees all transactions of an interval together at
+    its end.
+    """
 
 
 @dataclass(frozen=True)
 class Route:
-    """The hops by which one origin's transactions come to a node."""
+    """The hops over which one origin's transactions come to a node."""
 
     origin: str
     passages: tuple[Passage, ...]
     apply: Hop | None = None
-    """The node's applier as a hop. None: a transaction counts when it has been received."""
+    """The node's applier as a hop. None: a transaction counts from its receipt."""
     applied: int | None = None
-    """The index of the filter of what the node applies. None: it applies everything."""
+    """The index of the filter of what the node applies, in the plan's filters. None: it applies everything."""
 
 
 @dataclass(frozen=True)
 class Router:
-    """Makes the routes of nodes from the plan's channels."""
+    """A factory of routes: it turns the channels of a plan into routes for one setting."""
 
     numbers: Mapping[FilterKey, int]
-    """The index of each filter in the plan."""
+    """The index of each filter in the plan's filters."""
     applier: Hop | None = None
-    """The applier that every node has, as a hop. None: a transaction counts when it has been received."""
+    """The applier that every node has, as a hop. None: a transaction counts from its receipt."""
     seed: int = 0
     _passages: dict[tuple[int, Setting], tuple[Leg, Passage]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
-    """A cache of passages, by the ``id`` of their leg and the setting. All nodes behind a leg share its passage."""
+    """A cache of passages by the ``id`` of their leg (link) and the setting. All nodes behind a link share its
+    passage.
+    """
 
     def routes(self, node: PlannedNode, setting: Setting) -> tuple[Route, ...]:
-        """Return the route of each of a node's channels under one setting."""
+        """Return one route for each channel of ``node`` under ``setting``."""
         return tuple(self._route(channel, setting) for channel in node.channels)
 
     def _route(self, channel: Channel, setting: Setting) -> Route:
@@ -168,16 +170,16 @@ class Router:
 
 
 def told_rate(shape: LinkShape) -> float:
-    """Return the rate that a slave first reports to its master, bytes per second. The slave measures it by a call with
-    a small answer.
+    """Return the rate that a slave with this link first reports to its master, bytes per second. The slave measures
+    the rate with a call that has a small answer.
     """
     on_line = 0.0 if shape.rate is None else CALL_BYTES * BITS / shape.rate
     return CALL_BYTES / (2 * shape.delay + on_line + CALL_SECONDS)
 
 
 def hop_of(shape: LinkShape, retries: Retries, *, seed: int) -> Hop:
-    """Return the hop for a link with this shape. A link without jitter has the seed 0, so that equal links are equal
-    hops.
+    """Return the hop that simulates a link with this shape. Without jitter the seed is set to 0, so that equal links
+    give equal hops.
     """
     downs: list[Down] = []
     for outage in sorted(shape.outages, key=lambda one: one.start):
@@ -204,7 +206,7 @@ def _nanoseconds(seconds: float) -> int:
 
 
 def scaled(load: float) -> Fraction:
-    """Return a load (the factor of speed) as an exact fraction, so that all engines compute equal times.
+    """Return a load factor as an exact fraction, so that all engines (threads or Spark) compute equal times.
 
     >>> scaled(1.5), scaled(0.1)
     (Fraction(3, 2), Fraction(1, 10))

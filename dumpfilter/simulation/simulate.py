@@ -1,4 +1,6 @@
-"""The simulation of a plan for several settings, with the search for the slowest link that keeps a limit."""
+"""The simulation of a plan under several settings, and the search for the slowest rate or longest delay that keeps a
+lag limit.
+"""
 
 from __future__ import annotations
 
@@ -43,24 +45,23 @@ from dumpfilter.simulation.route import Route, Router, scaled
 from dumpfilter.simulation.traffic import Clock, SetTraffic
 
 MOST_SERIES = 24
-"""The limit of the nodes with a series (values over time) in a run. They are those with the greatest lag."""
+"""The maximum number of nodes with a series (figures over time) in a run. The nodes with the greatest lag are chosen.
+"""
 _DIGITS = 3
-"""The significant digits of a rate or delay that a search finds."""
+"""The number of significant digits to which a search determines a rate or delay."""
 _SECOND = 1_000_000
-"""The microseconds of a second."""
+"""The number of microseconds in a second."""
 
 MOST_RATE = 10**12
 MOST_DELAY = 10**10
 """The longest delay that a search tries, microseconds."""
 
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
-"""A function that calls a function for each of many items, maybe in parallel, and returns the results in the items'
-order.
-"""
+"""A parallel map: calls a function for each item, maybe in parallel, and returns the results in the items' order."""
 
 
 def one_by_one(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """Call a function for each item in this thread, and return the results in order."""
+    """Call ``function`` for each item in this thread, and return the results in the items' order."""
     return [function(item) for item in items]
 
 
@@ -70,9 +71,9 @@ class Options:
 
     settings: tuple[Setting, ...] = (Setting(variant=Variant.MASTER),)
     limit: int = 1_000_000
-    """The limit of the lag, microseconds, for the time above it and for searches."""
+    """The lag (microseconds) above which time is counted, and which searches must keep."""
     applier: Hop | None = None
-    """The speed at which each node applies what it has received. None: applying takes no time."""
+    """The speed at which each node applies transactions, as a hop. None: applying takes no time."""
     seed: int = 0
     searches: tuple[Search, ...] = ()
 
@@ -82,9 +83,9 @@ class Search:
     """A search for the slowest rate, or the longest delay, with which every node's lag stays within the limit."""
 
     what: str
-    """``rate`` or ``delay``."""
+    """The varied property, ``rate`` or ``delay``."""
     setting: Setting
-    """The setting, in which the search varies the rate or the delay."""
+    """The setting in which the search varies the rate or the delay."""
 
 
 def simulate(
@@ -95,12 +96,13 @@ def simulate(
     *,
     speeds: Mapping[str, float | None] | None = None,
 ) -> Results:
-    """Simulate a plan under each setting, and run the searches.
+    """Simulate a plan under each setting of ``options``, run its searches, and return the results.
 
     Parameters:
-        traffics: the traffic of each origin by its name, with the plan's filters in their order.
-        run: calls the computations, maybe in parallel.
-        speeds: the speed at which each origin is replayed; None: all at once. Without an entry: 1.
+        traffics: the traffic of each origin by its name. Each has the plan's filters in their order.
+        run: a map over the computations, maybe in parallel.
+        speeds: the speed factor of each origin's replay; None: all transactions at once. An origin without an entry
+            has 1.
     """
     simulation = _Simulation(plan, traffics, options, run, speeds or {})
     runs = simulation.runs(options.settings)
@@ -136,13 +138,13 @@ class _Simulation:
             }
             for load in {setting.load for setting in settings}
         }
-        """For each load, the schedule of each origin."""
+        """For each load, the schedule (commit times) of each origin by name."""
         self._router = Router(
             {key: number for number, key in enumerate(plan.filters)}, options.applier, options.seed
         )
 
     def runs(self, settings: Sequence[Setting]) -> tuple[Run, ...]:
-        """Return the results of all settings.
+        """Return the results of ``settings``, in order.
 
         The nodes of all settings are computed together, so that the traffic of each filter is looked up once.
         """
@@ -169,8 +171,8 @@ class _Simulation:
     def _outcomes(
         self, settings: Sequence[Setting], groups: Sequence[Sequence[Group]]
     ) -> list[list[Outcome]]:
-        """Compute the outcome of each group of equal nodes, for each setting. Groups that differ only in the delay of
-        their last hop are one item.
+        """Compute for each setting the outcomes of its groups of equal nodes, in order. Groups that differ only in
+        the delay of their last hop are computed once.
         """
         together: dict[tuple[float, tuple[Route, ...]], dict[tuple[int, int], int]] = {}
         for n, setting in enumerate(settings):
@@ -187,8 +189,8 @@ class _Simulation:
         return [[by_place[n, k] for k in range(len(each))] for n, each in enumerate(groups)]
 
     def _ordered(self, function: Callable[..., _Result], items: Sequence[_Item]) -> list[_Result]:
-        """Call a function with the values of each item, and return the results in the items' order. Items with the same
-        traffic are called next to one another, so that caches help.
+        """Call ``function`` with the values of each item, and return the results in the items' order. Items with
+        equal traffic are called one after the other, so that caches help.
         """
         order = sorted(range(len(items)), key=lambda k: (_traffic_of(items[k][1]), items[k][0]))
         done = self._run(lambda item: function(*item), [items[k] for k in order])
@@ -220,7 +222,7 @@ class _Simulation:
         )
 
     def search(self, search: Search) -> list[Found]:
-        """Return the found rate or delay for each group of equal nodes."""
+        """Run a search. Return the rate or delay that was found for each group of equal nodes."""
         setting = search.setting
         nodes = [
             node
@@ -246,8 +248,8 @@ class _Simulation:
         ]
 
     def _find(self, node: PlannedNode, search: Search) -> tuple[int | None, int | None]:
-        """Search the rate or delay for one node by bisection. Return it with the worst lag at it; None: no value keeps
-        the limit.
+        """Search the limiting rate or delay for one node by bisection. Return the value and the worst lag with it,
+        or two None if no value keeps the limit.
         """
         limit, schedules = self._options.limit, self._schedules[search.setting.load]
 
@@ -281,13 +283,13 @@ class _Simulation:
 
 
 _Item = tuple[float, tuple[Route, ...], Any]
-"""A load, the routes of nodes that are computed under it, and either their delays or the intervals of their curves."""
+"""A load, the routes of a group of nodes, and a third argument of the computation: delays, or a window for curves."""
 
 _Result = TypeVar("_Result")
 
 
 def _traffic_of(routes: tuple[Route, ...]) -> tuple[object, ...]:
-    """Return a sort key that puts routes with the same traffic next to one another."""
+    """Return a sort key that puts routes with equal traffic next to one another."""
     return tuple(
         (route.origin, passage.form.value, -1 if passage.filter is None else passage.filter)
         for route in routes
@@ -296,33 +298,35 @@ def _traffic_of(routes: tuple[Route, ...]) -> tuple[object, ...]:
 
 
 def _factor(load: float, speed: float | None) -> Fraction | None:
-    """Return the factor by which an origin's commits follow one another faster: the load times the speed of its replay.
-    None: all at once.
+    """Return the factor by which an origin's commit times are compressed: the load times the replay's speed. None:
+    all commits at once.
     """
     return None if speed is None else scaled(load) * scaled(speed)
 
 
 def _worst(groups: Sequence[Group], outcomes: Sequence[Outcome]) -> list[int]:
-    """Return the indexes of the groups with the greatest lag, ascending. They get a series."""
+    """Return the indexes of the ``MOST_SERIES`` groups with the greatest lag, ascending. These groups get a series."""
     worst = sorted(range(len(groups)), key=lambda k: (-outcomes[k].lag.p99, groups[k].nodes[0].name))
     return sorted(worst[:MOST_SERIES])
 
 
 def _middle(one: int, other: int) -> int:
-    """Return the geometric mean of two numbers as the middle of a bisection, which is short over many powers of ten."""
+    """Return the middle of a bisection between two numbers: their geometric mean, strictly between both. The
+    bisection is then short over many powers of ten.
+    """
     low, high = sorted((one, other))
     middle = round(math.sqrt(max(low, 1) * high))
     return max(low + 1, min(high - 1, middle))
 
 
 def _step(value: int) -> int:
-    """Return the size of the last significant digit of a number, at which a bisection ends."""
+    """Return the place value of the last significant digit of ``value``. A bisection ends at this precision."""
     step: int = 10 ** max(len(str(value)) - _DIGITS, 0)
     return step
 
 
 def _rounded(value: int, *, up: bool) -> int:
-    """Round a number to the significant digits of a search. ``up`` says to which side."""
+    """Round a number to ``_DIGITS`` significant digits, upwards if ``up`` is True, else downwards."""
     step = _step(value)
     return -(-value // step) * step if up else value // step * step
 

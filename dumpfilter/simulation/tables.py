@@ -148,7 +148,7 @@ def tables(results: Results) -> dict[str, pa.Table]:
 
 
 def _setting(number: int, run: Run) -> dict[str, Any]:
-    """Return the values of :class:`_Setting`, in the order of its fields."""
+    """Return the values that identify a run, as columns of :class:`_Setting`."""
     setting = run.setting
     sweep = (setting.rate, setting.delay, setting.link)
     values = (number, run.method.value, setting.variant.value, setting.load, *sweep, run.repetition)
@@ -156,8 +156,8 @@ def _setting(number: int, run: Run) -> dict[str, Any]:
 
 
 def _series(setting: dict[str, Any], run: Run, key: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each interval of each link or node of a run. ``key`` is the column for the link's or
-    node's name.
+    """Yield one row for each interval of each link or node of a run. ``key`` is the name of the column for the
+    link's or node's name.
     """
     series = run.series
     if series is None:

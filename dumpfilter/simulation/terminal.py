@@ -13,12 +13,12 @@ from dumpfilter.analyse.report.text import NOTHING, human_bytes, human_rate_of_b
 from dumpfilter.simulation.results import Found, Method, Results, Run, Setting
 
 MOST_ROWS = 40
-"""The limit of the rows of all tables together. Nodes with the greatest lag come first."""
+"""The maximum number of rows of all tables together. Nodes with the greatest lag come first."""
 _MINUTE = 60_000_000
 _HOUR = 60 * _MINUTE
 
 LEAST_ROWS = 3
-"""The number of nodes that each setting's table shows in any case."""
+"""The minimum number of nodes in the table of each run."""
 
 
 def print_results(results: Results, console: Console) -> None:
@@ -34,7 +34,7 @@ def print_results(results: Results, console: Console) -> None:
 
 
 def microseconds(value: int | None) -> str:
-    """Format a time in microseconds for people. None: a dash.
+    """Format a time in microseconds with a fitting unit. None gives a dash.
 
     >>> microseconds(0), microseconds(1500), microseconds(2_345_678), microseconds(None)
     ('0 s', '1.5 ms', '2.35 s', '–')
@@ -77,9 +77,9 @@ def title_of(setting: Setting, method: Method = Method.SIMULATED) -> str:
 
 
 def _print_run(run: Run, limit: int, most: int, console: Console) -> int:
-    """Print the ``most`` nodes of a run that have the greatest lag. Return the number of nodes that are left out.
+    """Print the ``most`` nodes of a run that have the greatest lag. Return the number of nodes left out.
 
-    ``limit`` is the limit of the lag, microseconds.
+    ``limit`` is the lag limit in microseconds, for the column's heading.
     """
     repetition = f", run {run.repetition}" if run.repetition > 1 else ""
     has_outages = any(link.outages for link in run.links)
@@ -128,7 +128,7 @@ def _found_table(found: Sequence[Found], limit: int) -> Table:
 
 
 def value_of(found: Found) -> str:
-    """Format the rate or delay that a search found."""
+    """Format the rate or delay that a search found, or say that no value is enough."""
     if found.value is None:
         return f"no {found.what} is enough"
     return human_rate_of_bits(found.value) if found.what == "rate" else microseconds(found.value)

@@ -1,6 +1,6 @@
-"""The bytes of each transaction of a binlog set, for each distinct filter: the input of a simulation.
+"""The input of a simulation: the bytes of each transaction of a binlog set under each distinct filter.
 
-One pass over the binlogs makes a :class:`SetTraffic`. The simulation needs nothing else of the binlogs.
+One pass over the binlogs makes a :class:`SetTraffic`. The simulation needs nothing else from the binlogs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Clock(enum.StrEnum):
-    """The source of the times at which transactions were committed."""
+    """The source of the transactions' commit times."""
 
     MICROSECONDS = "gtid"
     """The commit timestamps in the GTID events of MySQL 8.0.1 and later, in microseconds."""
@@ -30,7 +30,7 @@ class Clock(enum.StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Sent:
-    """The part of a binlog set that one filter lets through, by transaction.
+    """The transactions of a binlog set that one filter passes.
 
     The arrays have one entry for each transaction of which at least one byte is sent.
     """
@@ -38,18 +38,18 @@ class Sent:
     transaction: Ints
     """The indexes of the transactions in the binlog set, ascending."""
     bytes: Ints
-    """The bytes of each transaction's events. Events outside transactions (format descriptions, rotations) count with
-    the transaction before them, and those before the first transaction with the first one that is sent.
+    """The bytes of each transaction's events. Events outside transactions (format descriptions, rotations) count
+    with the transaction before them. Those before the first transaction count with the first sent one.
     """
     events: Ints
-    """The number of each transaction's events. MySQL's protocol adds some bytes for each."""
+    """The number of each transaction's events. MySQL's replication protocol adds some bytes to each event."""
     compressed: Ints
-    """The estimated bytes of each transaction's events after compression by zstd."""
+    """The estimated size of each transaction's events after zstd compression, bytes."""
 
 
 @dataclass(frozen=True, eq=False)
 class SetTraffic:
-    """The transactions of a binlog set in its order, and what each distinct filter lets through."""
+    """The transactions of a binlog set in binlog order, with the traffic under each distinct filter."""
 
     time: Ints
     """The commit time of each transaction, microseconds since 1970. It never decreases."""
@@ -62,24 +62,25 @@ class SetTraffic:
     everything: Sent
     """The traffic of a slave without a filter."""
     filtered: Sequence[Sent] = ()
-    """The traffic that each distinct filter lets through, by the filter's index. An item may be computed at each
+    """The traffic that each distinct filter passes, by the filter's index. The sequence may compute an item at each
     access.
     """
     split: Sequence[Sent | None] = ()
-    """For each distinct filter, the traffic of those binlogs of a split by schema that the filter needs."""
+    """For each distinct filter, the traffic of the per-schema binlogs of a split that a slave with this filter reads.
+    """
     stand_in_bytes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    """For each transaction, the bytes of the stand-in (empty transaction) that a real replica gets if the transaction
-    is dropped. 0: the transaction has no GTID.
+    """For each transaction, the bytes of the stand-in (empty transaction) that a real replica gets when the
+    transaction is dropped. 0: the transaction has no GTID.
     """
     stand_in_events: int = 0
     """The number of events in one stand-in."""
     stand_ins_joined: bool = False
-    """Whether one stand-in is enough for consecutive dropped transactions (MariaDB)."""
+    """Whether one stand-in replaces consecutive dropped transactions, as for MariaDB."""
     warnings: tuple[str, ...] = ()
     server_version: str = ""
     family: str = "mysql"
     nbytes: int = 0
-    """The size of all files of the set together."""
+    """The total size of the set's files, bytes."""
 
     def __len__(self) -> int:
         return len(self.time)

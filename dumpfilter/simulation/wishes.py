@@ -1,4 +1,4 @@
-"""The options ``--sweep``, ``--scale-load``, ``--variant`` and ``--find``, and binlog sets, as people write them."""
+"""The parser of the options ``--sweep``, ``--scale-load``, ``--variant``, ``--find`` and ``--binlog``."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MOST_LOAD = 1_000_000
 
 
 class Sweep(NamedTuple):
-    """Values of the rate or the delay of links. A run is simulated for each."""
+    """Several values for the rate or the delay of links. One run is simulated for each value."""
 
     what: str
-    """``rate`` or ``delay``."""
+    """The varied property, ``rate`` or ``delay``."""
     link: str | None
     """The name of the link that is varied. None: all links."""
     values: tuple[int, ...]
@@ -31,7 +31,7 @@ class Sweep(NamedTuple):
 
 def parse_sweep(text: str, links: Sequence[str]) -> Sweep:
     """Parse a sweep such as ``rate=1mbit,2mbit`` or ``m:web.delay=0s,50ms``. ``links`` has the names of all links.
-    Raises OptionError.
+    Raises OptionError for an unknown link or a bad value.
 
     >>> parse_sweep("m:web.rate=1mbit,2mbit", ["m:web"])
     Sweep(what='rate', link='m:web', values=(1000000, 2000000))
@@ -51,7 +51,7 @@ def parse_sweep(text: str, links: Sequence[str]) -> Sweep:
 
 
 def parse_variants(names: Iterable[str]) -> tuple[Variant, ...]:
-    """Return the variants with these names, without repetitions. Raises OptionError for an unknown name."""
+    """Return the variants with these names, without duplicates. Raises OptionError for an unknown name."""
     known = [variant.value for variant in SIMULATED]
     for name in names:
         if name not in known:
@@ -61,7 +61,7 @@ def parse_variants(names: Iterable[str]) -> tuple[Variant, ...]:
 
 
 def parse_loads(text: str) -> tuple[float, ...]:
-    """Return the load factors in a text such as ``1,2,5``, without repetitions. Raises OptionError.
+    """Return the load factors in a text such as ``1,2,5``, without duplicates. Raises OptionError for a bad factor.
 
     >>> parse_loads("1,2.5")
     (1.0, 2.5)
@@ -78,9 +78,10 @@ def parse_loads(text: str) -> tuple[float, ...]:
 def settings_of(
     variants: Sequence[Variant], loads: Sequence[float], sweeps: Sequence[Sweep]
 ) -> tuple[Setting, ...]:
-    """Return the settings to simulate: first the topology as it is for each variant and load, then the sweeps.
+    """Return the settings to simulate: first the unchanged topology for each variant and load, then the sweeps.
 
-    Sweeps of the rate and of the delay are combined. Raises OptionError if they vary different links.
+    A sweep of the rate and one of the delay give all combinations of their values. Raises OptionError if they vary
+    different links.
     """
     found = [Setting(variant=variant, load=load) for load in loads for variant in variants]
     if sweeps:
@@ -102,10 +103,9 @@ def settings_of(
 def searches_of(
     texts: Iterable[str], variants: Sequence[Variant], loads: Sequence[float], links: Sequence[str]
 ) -> tuple[Search, ...]:
-    """Return the searches that texts such as ``rate`` or ``m:web.delay`` describe, for each load and variant. Raises
-    OptionError.
+    """Return the searches for texts such as ``rate`` or ``m:web.delay``, one for each load and variant.
 
-    ``links`` has the names of all links.
+    ``links`` has the names of all links. Raises OptionError for an unknown link or property.
     """
     found = []
     for text in texts:
@@ -128,15 +128,17 @@ def _what(option: str, key: str, links: Sequence[str]) -> tuple[str, str | None]
 
 
 def speeds_of(topology: Topology) -> dict[str, float | None]:
-    """Return the speed of each recording's replay, by the node's name. None: all at once."""
+    """Return the replay speed of each node that has recorded binlogs, by the node's name. None: all transactions at
+    once.
+    """
     return {node.name: node.speed for node in topology.nodes if node.binlogs}
 
 
 def binlog_sets(plan: Plan, topology: Topology | None, binlogs: Sequence[str]) -> dict[str, str]:
-    """Return the path of each origin's binlog set by the origin's name. ``binlogs`` has texts such as ``bin.index`` or
-    ``m=bin.index``.
+    """Return the path of each origin's binlog set, by the origin's name. ``binlogs`` has texts such as ``bin.index``
+    or ``m=bin.index``.
 
-    Recordings of the topology need no text. Raises OptionError for an origin without a set.
+    An origin whose recording is part of the topology needs no text. Raises OptionError for an origin without a set.
     """
     names = {origin: origin for origin in plan.origins}
     found: dict[str, str] = {}

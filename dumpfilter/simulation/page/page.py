@@ -20,11 +20,11 @@ from dumpfilter.simulation.terminal import microseconds, title_of, value_of
 from dumpfilter.simulation.traffic import Clock
 
 MOST_LINES = 2000
-"""The limit of the rows that the page shows of a table. The JSON and Parquet files have all rows."""
+"""The maximum number of rows of a table on the page. The JSON and Parquet files have all rows."""
 
 
 def render_page(results: Results) -> str:
-    """Return the HTML page as text, which the caller must write as UTF-8."""
+    """Return the HTML page of the results as text. The caller must write it as UTF-8."""
     lag, rate, frontier = plots.lag_plot(results), plots.rate_plot(results), plots.frontier_plot(results)
     chosen = {"lag": lag, "rate": rate, "frontier": frontier}
     compared = ways(results)

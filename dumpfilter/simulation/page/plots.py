@@ -1,5 +1,5 @@
-"""The plots of the page: lag over time, rate over time, lag against the link's rate (the frontier), and bytes
-of links.
+"""The plots of the results page: lag over time, traffic over time, lag against the link's rate, and the bytes of
+links.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from dumpfilter.simulation.results import LinkFigures, Method, NodeFigures, Resu
 from dumpfilter.simulation.terminal import microseconds
 
 MOST_CHOICES = 24
-"""The limit of the nodes or links among which a reader of the page can choose."""
+"""The maximum number of nodes or links in a chart's menu."""
 MOST_LINKS = 20
-"""The limit of the links with a bar of their own."""
+"""The maximum number of links with their own bar. The other links share one bar."""
 LEAST_LAG = 0.001
-"""The lower end of a logarithmic axis of lag, seconds. Smaller lags are drawn there."""
+"""The lower end of the logarithmic lag axis, seconds. Smaller lags are drawn there."""
 _SECOND = 1_000_000
 """The microseconds of a second."""
 _BITS = 8
@@ -40,27 +40,25 @@ _LAG_AXIS = {"kind": "duration", "unit": "seconds", "log": True}
 
 @dataclass(frozen=True)
 class ChoicePlot:
-    """A chart in which the page's reader chooses a node or link, and the line styles (colour, dash) for its legend."""
+    """A chart with a menu of nodes or links, and the line styles (colour, dash) for its legend."""
 
     chart: Chart
     looks: list[Look]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the nodes or links that can be chosen."""
+        """The names of the nodes or links in the menu."""
         return self.chart.names
 
     @property
     def choices(self) -> list[Json]:
-        """The lines and axes that the chart shows for each node or link, as JSON."""
+        """The lines and axes of the chart for each entry of the menu, as JSON."""
         found: list[Json] = self.chart.data["choices"]
         return found
 
 
 def lag_plot(results: Results) -> ChoicePlot | None:
-    """Return the plot of each node's lag over time, with one line for each variant. None: no run has values
-    over time.
-    """
+    """Return the plot of each node's lag over time, with one line for each variant. None: no run has a series."""
     runs = list(_runs_with_series(results))
     looks = _looks(runs)
     choices: dict[str, Json] = {}
@@ -78,7 +76,7 @@ def lag_plot(results: Results) -> ChoicePlot | None:
 
 
 def rate_plot(results: Results) -> ChoicePlot | None:
-    """Return the plot of each link's traffic over time, beside the link's rate. None: no run has values over time."""
+    """Return the plot of each link's traffic over time, with the link's rate as a level. None: no run has a series."""
     runs = [
         run
         for run in _runs_with_series(results)
@@ -108,9 +106,7 @@ def rate_plot(results: Results) -> ChoicePlot | None:
 
 
 def frontier_plot(results: Results) -> ChoicePlot | None:
-    """Return the plot of each node's lag against the rate of its link, from a sweep (runs with different rates). None:
-    there was no sweep.
-    """
+    """Return the plot of each node's lag against the rate of its link. None: the runs have fewer than two rates."""
     runs = [run for run in results.runs if run.setting.rate is not None]
     rates = sorted({run.setting.rate for run in runs if run.setting.rate is not None})
     if len(rates) < 2:
@@ -137,8 +133,8 @@ def frontier_plot(results: Results) -> ChoicePlot | None:
 
 
 def links_bars(results: Results) -> Bars | None:
-    """Return bars that compare the bytes of each link without a filter and with the filter on the master. None: there
-    is nothing to compare.
+    """Return bars that compare each link's bytes without a filter and with the filter on the master. None: neither
+    was run.
     """
     runs = {look_of(run): run for run in reversed(results.runs) if run.setting.is_plain}
     whole, master = (
@@ -221,7 +217,7 @@ def _rate_line(run: Run, values: Sequence[int]) -> Json:
 
 
 def _span(lines: Sequence[Json]) -> list[list[float]]:
-    """Return the x axis for lines that begin at 0, as one pair of start and end, seconds."""
+    """Return the range of the x axis, from 0 to the longest line's end in seconds, as one pair in a list."""
     return [[0, max((line["dx"] * len(line["y"]) for line in lines), default=0) or 1]]
 
 
@@ -246,7 +242,9 @@ def _frontier_line(
 
 
 def _drawn(looks: Sequence[Look]) -> list[Look]:
-    """Return line styles in which simulated lines are dotted if there are measured ones beside them."""
+    """Return the line styles for drawing. If some styles are for measured runs, those for simulated runs become
+    dotted.
+    """
     if not any(look.is_measured for look in looks):
         return list(looks)
     return [look if look.is_measured else replace(look, dash="dot") for look in looks]
@@ -257,14 +255,16 @@ def _line(look: Look) -> Json:
 
 
 def _limit(results: Results) -> Json:
-    """Return the horizontal line at the lag's limit, as JSON for the chart."""
+    """Return the horizontal line at the lag limit, as JSON for the chart."""
     return {"value": max(results.limit / _SECOND, LEAST_LAG), "text": f"limit {microseconds(results.limit)}"}
 
 
 def _plot(
     looks: list[Look], lines: list[Json], choices: Mapping[str, Json], *, height: int, x: Json, y: Json
 ) -> ChoicePlot | None:
-    """Return a plot with these choices, by the name of the node or link. None: there are no choices."""
+    """Return a plot with ``choices``, a chart's lines and axes by the name of the menu entry. None: there are no
+    choices.
+    """
     if not choices:
         return None
     data = {"height": height, "x": x, "y": y, "lines": lines, "choices": list(choices.values())}

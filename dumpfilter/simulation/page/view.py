@@ -1,4 +1,4 @@
-"""The parts of the results that the page shows: the line style of each variant, and the rows of tables."""
+"""The data behind the results page: the line style of each variant, and the rows of the tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dumpfilter.simulation.results import (
 )
 
 _SECOND = 1_000_000
-"""The microseconds of a second."""
+"""The number of microseconds in a second."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Look:
 
     @staticmethod
     def of(method: Method, variant: Variant) -> Look:
-        """Return the line style of a variant. Measured lines are solid and have a colour of their own."""
+        """Return the line style of a variant. A measured variant has a solid line and its own colour."""
         name, colour, area, dash = _VARIANTS[variant]
         if method is Method.MEASURED:
             return Look(f"{name}, measured", f"{colour}-measured", area, "solid", True)
@@ -54,22 +54,22 @@ _VARIANTS = {
 
 
 def look_of(run: Run) -> Look:
-    """Return the line style for a run's variant and method."""
+    """Return the line style for the variant and method of a run."""
     return Look.of(run.method, run.setting.variant)
 
 
 def nodes_by_name(run: Run) -> dict[str, NodeFigures]:
-    """Return the results of all nodes by name. Nodes with equal results have an entry each."""
+    """Return the figures of all nodes by name. Each node of a group with equal figures has its own entry."""
     return {name: node for node in whole_nodes(run) for name in (node.members or (node.name,))}
 
 
 def whole_nodes(run: Run) -> list[NodeFigures]:
-    """Return the results of whole nodes, without those of single channels."""
+    """Return the figures of whole nodes, without the entries of single channels."""
     return [node for node in run.nodes if node.channel is None]
 
 
 def worst_nodes(runs: Sequence[Run], most: int) -> list[str]:
-    """Return the names of the ``most`` nodes with the greatest lag in any of the runs, the greatest first."""
+    """Return the names of the ``most`` nodes with the greatest lag in any of the runs, in descending order of lag."""
     worst: dict[str, int] = {}
     for run in runs:
         for node in whole_nodes(run):
@@ -79,7 +79,7 @@ def worst_nodes(runs: Sequence[Run], most: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Way:
-    """One row of the summary: a variant, with the bytes of all links and the lag of all nodes (microseconds)."""
+    """One row of the summary: a variant with the bytes of all links, and the lag of all nodes in microseconds."""
 
     look: Look
     bytes: int
@@ -87,13 +87,13 @@ class Way:
     worst: int
     p99: int
     above: int
-    """The maximum, over the nodes, of the time that the lag was above the limit, microseconds."""
+    """The longest time that the lag of any node was above the limit, microseconds."""
     gigabytes_a_month: float | None
-    """The traffic of a month at the binlog's pace, GB. None: the binlog is too short for it."""
+    """The projected traffic of a month, GB. None: the binlog is too short for a projection."""
 
 
 def ways(results: Results) -> list[Way]:
-    """Return one row for each variant that was run with the topology's own links and load."""
+    """Return one summary row for each variant that was run with the topology's own links and load."""
     found: dict[Look, Way] = {}
     seconds = active_seconds_of(results)
     for run in results.runs:
@@ -115,18 +115,18 @@ def ways(results: Results) -> list[Way]:
 
 
 def total_bytes(run: Run) -> int:
-    """Return the bytes of all links of a run together."""
+    """Return the sum of the bytes over all links of a run."""
     return sum(link.bytes * link.count for link in run.links)
 
 
 def duration_of(results: Results) -> float | None:
-    """Return the longest time from the first to the last commit of a source, seconds. None: there are no commits."""
+    """Return the longest time from the first to the last commit of any origin, seconds. None: there are no commits."""
     longest = max(map(_span, results.sources), default=0)
     return longest / _SECOND if longest > 0 else None
 
 
 def active_seconds_of(results: Results) -> int:
-    """Return the greatest number of active seconds (the time without pauses of more than a day) of any source."""
+    """Return the maximum of the origins' active seconds (time without pauses of more than a day)."""
     return max((source.active_seconds for source in results.sources), default=0)
 
 
@@ -138,7 +138,7 @@ def _span(source: SourceFigures) -> int:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One measured value and the simulated one beside it: bytes, or microseconds if ``is_time``."""
+    """A measured value and the simulated one, in bytes, or in microseconds if ``is_time``."""
 
     what: str
     variant: str
@@ -148,14 +148,14 @@ class Comparison:
 
     @property
     def difference(self) -> float | None:
-        """The simulated value minus the measured one, as a fraction of the measured one. None: the measured one
+        """The simulated value minus the measured one, as a fraction of the measured one. None if the measured value
         is 0.
         """
         return (self.simulated - self.measured) / self.measured if self.measured else None
 
 
 def comparisons(results: Results) -> list[Comparison]:
-    """Return the values that were both simulated and measured with equal settings."""
+    """Return the values that were both measured and simulated with equal settings, as pairs."""
     simulated = {run.setting: run for run in results.runs if run.method is Method.SIMULATED}
     found = []
     for run in results.runs:
