@@ -1,5 +1,7 @@
-"""Analyses of binlogs for people: inspect, explain, lint, the printed text of binlog, and the common parts of reports.
+"""Analyses of binlogs for people: ``inspect``, ``explain``, ``lint``, the text output of ``binlog``, and shared
+parts of reports.
 
-Enters: a binlog set and filters. Leaves: results as values, their tables, texts and pages. The package imports the
-core, from base to dump, and the console's SQL, whose reserved words a printed statement must quote.
+Input: a binlog set (the binlog files that one index file lists) and filters. Output: results as Python values,
+tables, texts and HTML pages. The package imports the core packages from ``base`` to ``dump``, and ``console`` for
+SQL's reserved words, which a printed statement must quote.
 """

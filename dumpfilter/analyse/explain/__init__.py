@@ -1,1 +1,1 @@
-"""The command ``dumpfilter explain``: which events a filter sends or drops, and by which rule."""
+"""The analysis behind ``dumpfilter explain``: which events a filter sends or drops, and by which rule."""

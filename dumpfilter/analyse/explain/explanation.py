@@ -1,8 +1,8 @@
-"""The reasons why a filter sends events, drops them, or leaves the decision to the slave.
+"""The explanation why a filter sends an event, drops it, or leaves the decision to the slave.
 
-``dumpfilter explain`` shows these reasons. :func:`explain_set` and :func:`explain_events` explain all events of a
-binlog set. :func:`explain_statement` explains one statement from its text. The MySQL manual has a flow chart of how a
-replica evaluates its rules. The explanation lists the steps through this flow chart.
+:func:`explain_set` and :func:`explain_events` explain all events of a binlog set. :func:`explain_statement` explains
+one statement from its text. It lists the steps through the MySQL manual's flow chart of how a replica evaluates its
+rules.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ BY_ROLE = {
     R.XA: "The frame of an XA transaction is never filtered",
     R.PAYLOAD: "A compressed transaction is decided by what is in it",
 }
-"""The reason shown for events that no filter rule decides, by the events' role.
+"""The reasons shown for events that no filter rule decides, by the events' role.
 
-The role says how an event travels, for example with its transaction, or with the statement that follows.
+An event's role says how it travels in a filtered stream, for example with its transaction or with the next statement.
 """
 
 
@@ -62,7 +62,7 @@ The role says how an event travels, for example with its transaction, or with th
 class Filters:
     """The filters that an event must pass on its way to a slave.
 
-    ``write`` has rules like ``--binlog-do-db``, which a server applies when it writes the binlog. ``slave`` has the
+    ``write`` holds the rules with which a server writes its binlog, such as ``--binlog-do-db``. ``slave`` holds the
     slave's replication rules.
     """
 
@@ -71,17 +71,17 @@ class Filters:
 
     @classmethod
     def of(cls, options: FilterOptions, written_by: NameRules) -> Filters:
-        """Return the filters that the options of a command describe.
+        """Return the filters that a command's ``options`` define.
 
-        ``written_by`` tells how the server that wrote the binlog compares database and table names.
+        ``written_by`` has the settings with which the binlog's server compares database and table names.
         """
         return cls(options.slave_filter(written_by), options.write_filter(written_by))
 
     def decide(self, subject: Subject) -> Decision:
-        """Return the decision about a subject (a table's row events, or a statement), with the rule behind it.
+        """Return the decision about a subject (a table's rows, or a statement), with the rule behind the decision.
 
-        Rules like ``--binlog-do-db`` come first. The slave's filter decides about the events that these rules let into
-        the binlog.
+        Write rules such as ``--binlog-do-db`` are evaluated first. The slave's filter decides only about events that
+        these rules pass.
         """
         if self.write is not None and self.write.is_on:
             written = self.write.decide(subject)
@@ -90,8 +90,8 @@ class Filters:
         return self.slave.decide(subject)
 
     def flags(self, subjects: Subjects) -> TableFlags:
-        """Return the verdicts of both filters as table flags (one uint32 for each table and statement), as the dump
-        thread needs them.
+        """Return the verdicts of both filters as table flags (one uint32 for each table and statement), the form
+        that a :class:`DumpThread` takes.
         """
         return TableFlags(self.slave, subjects, write_filter=self.write)
 
@@ -104,7 +104,7 @@ def _as_filters(filters: Filters | ReplicationFilter) -> Filters:
 class ExplainedSubject:
     """A table or statement (``subject``) of a binlog set, with the filters' decision about it.
 
-    ``events`` is the number of its events in the set, and ``size`` is their total size in bytes.
+    ``events`` is the number of events of this subject in the set, and ``size`` their total size in bytes.
     """
 
     subject: Subject
@@ -117,32 +117,33 @@ class ExplainedSubject:
 class ExplainedSet:
     """The explanation of a whole binlog set.
 
-    ``subjects`` lists the tables and statements with their decisions, those with most bytes first. ``others`` sums up
-    the events that no rule decides, such as Rotate or BEGIN: their number and bytes, by reason.
+    ``subjects`` lists the tables and statements with the decisions about them, in descending order of bytes.
+    ``others`` has the number and bytes of the events that no rule decides, such as Rotate or BEGIN, by the reason.
     """
 
     subjects: list[ExplainedSubject] = field(default_factory=list)
     others: dict[str, tuple[int, int]] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
-    """The numbers of events and bytes that a dump of the whole set would read, send and drop."""
+    """The numbers of events and bytes that a dump of the whole set reads, sends and drops."""
     warnings: list[FilterWarning] = field(default_factory=list)
-    """Warnings about rules of the slave's filter that do not do what they seem to do."""
+    """Warnings about rules of the slave's filter that probably do not have the intended effect."""
 
 
 @dataclass(frozen=True)
 class ExplainedEvent:
-    """One event, its binlog file and byte offset, and the reason why it is sent or dropped.
+    """One event with its position, and the reason why it is sent or dropped.
 
     ``decision`` is None for an event that no rule decides, such as Rotate or BEGIN. ``subject`` is the table or
-    statement that a rule decides about, or None.
+    statement that the decision is about, or None.
     """
 
     file: str
     position: int
     inside: int | None
-    """The byte offset of an event inside the uncompressed payload of a compressed transaction; None for other events.
+    """For an event inside a compressed transaction, its byte offset in the uncompressed payload; None for other
+    events.
 
-    ``position`` is then the position of the Transaction_payload event that holds the transaction.
+    ``position`` is then the offset of the Transaction_payload event.
     """
     size: int
     type: str
@@ -155,10 +156,10 @@ class ExplainedEvent:
 def explain_set(
     binlogs: BinlogSet, filters: Filters | ReplicationFilter, *, verify: bool = True
 ) -> ExplainedSet:
-    """Explain what the filters do with each table and each type of statement in a binlog set.
+    """Return the filters' decision for each table and each distinct statement in a binlog set.
 
-    The function runs the dump thread without sending anything. ``verify`` tells whether checksums of events are
-    verified. Raises BinlogError if the set is damaged.
+    The function plans a dump without sending anything. ``verify`` tells whether event checksums are verified. Raises
+    BinlogError if the set is damaged.
 
     >>> from importlib import resources
     >>> from dumpfilter.filter import Filter
@@ -201,16 +202,19 @@ def explain_set(
 
 
 _UNMAPPED, _XA_END, _SUBJECTS = range(R.ENDS, R.ENDS + 3)
-"""The keys of groups of events that come after the roles: rows without a table map, and ends of XA transactions.
+"""Keys for groups of events, numbered after the roles: rows without a table map, ends of XA transactions, and
+subjects.
 
-``_SUBJECTS`` plus a number is the key of the events of the table or statement with this number.
+``_SUBJECTS`` plus a number is the key for the events of the table or statement with this number.
 """
 
 _REASONS = {**BY_ROLE, _UNMAPPED: UNMAPPED, _XA_END: XA_END}
 
 
 def _groups(segment: Segment) -> npt.NDArray[np.int64]:
-    """Return for each event a key of :data:`_REASONS`, or the number of its table or statement plus _SUBJECTS."""
+    """Return the group key of each event of a segment, as int64: a key of :data:`_REASONS`, or ``_SUBJECTS`` plus
+    the number of its table or statement.
+    """
     group = np.where(segment.subject >= 0, segment.subject + _SUBJECTS, segment.role & R.ROLE_MASK)
     group[segment.subject == R.UNMAPPED] = _UNMAPPED
     # Only an XA COMMIT or XA ROLLBACK event belongs to several tables, those of its prepared transaction.
@@ -219,10 +223,10 @@ def _groups(segment: Segment) -> npt.NDArray[np.int64]:
 
 
 def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True) -> Iterator[ExplainedEvent]:
-    """Yield every event of a binlog set in order, with the reason why a master sends or drops the event.
+    """Yield every event of a binlog set in order, with the reason why a master sends or drops it.
 
-    The events inside a compressed transaction follow its Transaction_payload event. When a file is damaged, the events
-    of the files before it are yielded, and then BinlogError is raised.
+    The events inside a compressed transaction follow its Transaction_payload event. If a file is damaged, the events
+    of the earlier files are yielded, and then BinlogError is raised.
     """
     subjects, sources = Subjects(), SourceNumbers()
     thread = DumpThread(filters.flags(subjects), sources)
@@ -269,17 +273,17 @@ class PathStep(NamedTuple):
     """One step of a statement through the MySQL manual's flow chart of how a replica evaluates its rules."""
 
     text: str
-    """The answer to the question of this step, in the manual's words, for example that a table rule matches."""
+    """The result of this step in the manual's words, for example that a table rule matches."""
     name: str | None
     """The database or table name that was compared with the rules, after ``--replicate-rewrite-db``."""
     rule: Rule | None
     then: str
-    """The consequence of this step: ``go on`` to the next step, or the final verdict such as ``ignore``."""
+    """The consequence of this step: ``go on`` with the next step, or the final verdict such as ``ignore``."""
 
 
 @dataclass(frozen=True)
 class ExplainedStatement:
-    """A parsed statement with the filters' decision about it, and the steps that led to the decision (``path``)."""
+    """A parsed statement with the filters' decision about it. ``path`` has the steps that led to the decision."""
 
     statement: Statement
     decision: Decision
@@ -287,7 +291,7 @@ class ExplainedStatement:
     choices: tuple[tuple[tuple[TableName, ...], Decision], ...] = ()
     """For an UPDATE that names several tables, the decision for each combination of tables that it may update.
 
-    The text alone does not tell which of the tables it updates. The binlog event does.
+    The text does not always tell which of these tables the UPDATE changes. The binlog event does.
     """
 
 
@@ -295,19 +299,19 @@ _FRAME = re.compile(
     r"\s*(BEGIN|START\s+TRANSACTION|COMMIT|ROLLBACK|SAVEPOINT|RELEASE\s+SAVEPOINT|XA)\b", re.IGNORECASE
 )
 _MOST_CHOICES = 5
-"""The limit of tables of one UPDATE for which every combination of updated tables is explained.
+"""The maximum number of tables in an UPDATE for which all combinations of updated tables are explained.
 
-The limit bounds the work, because n tables have 2**n - 1 combinations.
+The limit bounds the work: n tables have 2**n - 1 combinations.
 """
 
 
 def explain_statement(
     text: str, filters: Filters | ReplicationFilter, *, current_database: str | None = None
 ) -> ExplainedStatement:
-    """Explain what the filters do with a statement that the server logs as text (not as rows).
+    """Explain the filters' decision about a statement that the server logs as text (not as rows).
 
-    ``current_database`` is the database that the session chose with USE. Servers log CREATE, ALTER and DROP DATABASE as
-    if USE had chosen the database that the statement names. The explanation does the same.
+    ``current_database`` is the session's default database, chosen with USE. Servers log CREATE, ALTER and DROP
+    DATABASE with the named database as default database, and this function does so, too.
 
     >>> from dumpfilter.filter import Filter
     >>> rules = Filter.from_options(["--replicate-do-table=shop.orders"])
@@ -339,7 +343,9 @@ def explain_statement(
 
 
 def _choices(parsed: StatementFacts) -> list[tuple[TableName, ...]]:
-    """Return every combination of tables that an UPDATE of several tables may change; empty for too many tables."""
+    """Return every combination of tables that a multi-table UPDATE may change. Empty for other statements, and for
+    more than ``_MOST_CHOICES`` tables.
+    """
     if parsed.listed is None or parsed.objects is None or not parsed.listed_whole:
         return []
     tables = [name for name in dict.fromkeys(parsed.listed) if name in parsed.objects]
@@ -350,7 +356,8 @@ def _choices(parsed: StatementFacts) -> list[tuple[TableName, ...]]:
 
 
 def path_of(statement: Statement, filters: Filters) -> Iterator[PathStep]:
-    """Yield the steps of a statement through the manual's flow chart of rules. The last step has the final verdict."""
+    """Yield the steps of ``statement`` through the manual's flow chart of rules. The last step has the final verdict.
+    """
     if filters.write is not None and filters.write.is_on:
         written = filters.write.decide_statement(statement)
         yield _stop(written, go_on=written.verdict.passes)
@@ -402,9 +409,9 @@ _ONLY_IF_FOUND = "but the slave asks about these tables only when it has the tab
 
 
 def _is_open(decision: Decision) -> bool:
-    """Tell whether a statement is undecided only because the master does not know whether the slave will ask its rules.
+    """Tell whether a decision is undecided only because a slave may not evaluate its table rules at all.
 
-    A slave asks its table rules about GRANT only when it has the table.
+    A slave evaluates its table rules for GRANT only when it has the granted table, which the master does not know.
     """
     return decision.verdict is Verdict.UNDECIDED and decision.step is not Step.UNKNOWN_TABLES
 

@@ -17,15 +17,15 @@ from dumpfilter.filter import Decision, Step, Verdict
 from dumpfilter.index.subjects import Subject, TableSubject
 
 _MOST_TABLES = 3
-"""The number of tables of one statement that a cell of the output names."""
+"""The maximum number of tables of one statement that a cell of the output names."""
 
 _NOT_WRITTEN = "not written"
 
 
 def verdict_word(decision: Decision, filters: Filters) -> str:
-    """Return the verdict of a decision in a word: ``execute``, ``ignore``, ``undecided`` or ``not written``.
+    """Return the verdict of a decision as one word: ``execute``, ``ignore``, ``undecided`` or ``not written``.
 
-    ``not written`` means that rules like ``--binlog-do-db`` keep the event out of the binlog.
+    ``not written`` means that a rule such as ``--binlog-do-db`` keeps the event out of the binlog.
     """
     if decision.verdict is Verdict.IGNORE and by_write_side(decision, filters):
         return _NOT_WRITTEN
@@ -33,7 +33,7 @@ def verdict_word(decision: Decision, filters: Filters) -> str:
 
 
 def by_write_side(decision: Decision, filters: Filters) -> bool:
-    """Tell whether rules like ``--binlog-do-db`` made the decision, and not the slave's rules."""
+    """Tell whether rules such as ``--binlog-do-db`` made the decision, rather than the slave's rules."""
     return filters.write is not None and filters.write.is_on and decision.step.name.startswith("BINLOG_")
 
 
@@ -50,7 +50,7 @@ def describe(subject: Subject) -> str:
 
 
 def _text(text: str) -> Text:
-    """Return a text for the terminal, with the unprintable characters that names in a binlog may have escaped."""
+    """Return a text for the terminal. Unprintable characters, which names in a binlog may contain, are escaped."""
     return Text(visible(text))
 
 
@@ -165,13 +165,15 @@ def statement_as_dict(found: ExplainedStatement, filters: Filters) -> dict[str, 
 
 
 def rules_as_list(filters: Filters) -> list[str]:
-    """Return all rules as options, such as ``--replicate-do-db=shop``. Rules like ``--binlog-do-db`` come first."""
+    """Return all rules as options such as ``--replicate-do-db=shop``, beginning with write rules such as
+    ``--binlog-do-db``.
+    """
     written = filters.write.rules if filters.write is not None else ()
     return [str(rule) for rule in (*written, *filters.slave.rules)]
 
 
 def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: int) -> None:
-    """Print the explanation of a binlog set: the ``top`` largest tables and statements, and the totals."""
+    """Print the explanation of a binlog set: the ``top`` tables and statements with the most bytes, and the totals."""
     _print_rules(filters, console)
     shown = found.subjects[:top]
     rows = [
@@ -212,7 +214,7 @@ def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: i
 
 
 def print_events(events: Iterable[ExplainedEvent], filters: Filters, console: Console) -> None:
-    """Print one line for each event as soon as the event is explained. In a pipe, tabs separate the columns."""
+    """Print one line for each event, immediately after the event is explained. In a pipe, tabs separate the columns."""
     separator = "  " if console.is_terminal else "\t"
     for event in events:
         what = "" if event.subject is None else describe(event.subject)

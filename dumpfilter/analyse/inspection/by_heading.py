@@ -1,6 +1,7 @@
-"""Bytes and events of a binlog set by heading (the table or schema under which reports count) and time.
+"""Counters of the events and bytes of a binlog set by time and by heading. A heading is a table, a schema's
+statements, several tables, or no table.
 
-The memory is bounded, whatever the number of tables and timestamps.
+The memory is bounded for any number of tables and timestamps.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 
 MOST_SUMS = 1 << 16
-"""The limit of sums, one for each heading (table or schema) and period with traffic. Beyond it, the periods become
+"""The maximum number of sums (one for each heading and period with traffic). Beyond this limit, the periods are made
 longer.
 """
 
 _MOST_CONDITIONS = 1 << 16
-"""The limit of conditions (sets of tables) of one tally (the counter of bytes), which is replaced at the limit."""
+"""The maximum number of distinct conditions (sets of tables) in one :class:`Tally`. Beyond this limit a new tally
+replaces it, to bound the memory.
+"""
 
 _SEGMENTS = 16
-"""The number of segments (at most 4 MiB of events each) after which the counts of the tally are added to the sums."""
+"""The number of segments (at most 4 MiB of events each) after which the tallies' counts are merged into the sums."""
 
 
 class Volume(NamedTuple):
@@ -39,9 +42,11 @@ class Volume(NamedTuple):
 
     events: int
     bytes: int
-    """The bytes in the files. An event of a compressed transaction counts with its share of the compressed bytes."""
+    """The bytes in the binlog files. An event inside a compressed transaction counts with its share of the
+    compressed bytes.
+    """
     uncompressed: int
-    """The bytes that the events would have without compression."""
+    """The bytes that the events take without compression."""
 
     def plus(self, other: Volume) -> Volume:
         return Volume(*(a + b for a, b in zip(self, other, strict=True)))
@@ -55,7 +60,9 @@ NOTHING = Volume(0, 0, 0)
 
 @dataclass(frozen=True)
 class HeadingSums:
-    """The traffic of each heading (the table or schema under which reports count events) in each period."""
+    """The traffic of each heading (a table, a schema's statements …) in each period, as columns with one row for
+    each sum.
+    """
 
     seconds: int
     """The length of a period, seconds."""
@@ -63,25 +70,28 @@ class HeadingSums:
     heading: Ints
     """For each sum, the index of its heading in ``headings``."""
     period: Ints
-    """For each sum, its period: Unix seconds divided by ``seconds``. Period 0 has the events without a timestamp."""
+    """For each sum, its period as Unix seconds divided by ``seconds``. Period 0 holds the events without a timestamp.
+    """
     volume: Ints
-    """The events, bytes and uncompressed bytes of each sum, of shape (n, 3)."""
+    """For each sum, its events, bytes and uncompressed bytes: an array of shape (n, 3)."""
 
     def by_heading(self) -> dict[Heading, Volume]:
-        """Return the traffic of each heading in all periods together."""
+        """Return the traffic of each heading, summed over all periods."""
         totals = np.zeros((len(self.headings), 3), np.int64)
         np.add.at(totals, self.heading, self.volume)
         return {one: Volume(*row) for one, row in zip(self.headings, totals.tolist(), strict=True)}
 
     def in_periods(self, seconds: int) -> HeadingSums:
-        """Return the sums in longer periods of ``seconds``, a multiple of the present length."""
+        """Return these sums merged into longer periods. ``seconds`` must be a multiple of the current length."""
         return _summed(replace(self, seconds=seconds, period=self.period // (seconds // self.seconds)))
 
 
 class ByHeading:
-    """A counter of the events of a binlog set by heading (table or schema) and period, fed segment by segment.
+    """Counts the events of a binlog set by period and heading (a table, a schema's statements …), segment by
+    segment.
 
-    ``period`` is the length of the periods, seconds. With None they become as long as :data:`MOST_SUMS` demands.
+    ``period`` is the length of a period, seconds. With None, periods start at one second and become longer so that
+    at most :data:`MOST_SUMS` sums are kept.
     """
 
     def __init__(self, subjects: Subjects, sources: SourceNumbers, period: int | None = None) -> None:
@@ -91,14 +101,16 @@ class ByHeading:
         self._found = HeadingSums(period or PERIODS[0], [], nothing, nothing, np.zeros((0, 3), np.int64))
         self._stored = self._new_tally()
         self._saved: Tally | None = None
-        """The tally of the bytes that compression saves. It is None until the first compressed event."""
+        """A second tally, for the bytes that compression saves. None until the first compressed event."""
         self._segments = 0
 
     def _new_tally(self) -> Tally:
         return Tally(self._subjects, self._sources, filters=(), bucket_seconds=self._found.seconds)
 
     def add(self, segment: Segment, flat: FlatEvents, read: ReadAt) -> None:
-        """Count the events of the next segment. ``flat`` has its events, and ``read`` reads its file."""
+        """Count the events of the next segment. ``flat`` has these events with compressed transactions opened.
+        ``read`` reads bytes of the segment's file.
+        """
         saved = flat.size - flat.stored
         if self._saved is None and saved.any():
             self._saved = self._new_tally()
@@ -113,7 +125,7 @@ class ByHeading:
                 self._saved = self._saved and self._new_tally()
 
     def sums(self) -> HeadingSums:
-        """Return the sums of all segments so far."""
+        """Return the sums over all segments that were added so far."""
         self._take()
         return self._found
 
@@ -141,13 +153,15 @@ class ByHeading:
 
 
 def _summed(parts: HeadingSums) -> HeadingSums:
-    """Merge the sums that have the same heading and period."""
+    """Merge the sums that have equal heading and period."""
     rows = added_up(np.column_stack([parts.heading, parts.period, parts.volume]), keys=2)
     return replace(parts, heading=rows[:, 0], period=rows[:, 1], volume=rows[:, 2:])
 
 
 def _flat_segment(segment: Segment, flat: FlatEvents, size: Ints) -> Segment:
-    """Return a segment in which the events inside compressed transactions replace these, with the given sizes."""
+    """Return a copy of ``segment`` in which the events inside compressed transactions replace their
+    Transaction_payload events. ``size`` has the size to count for each event.
+    """
     role = flat.role.copy()
     last = (
         np.append(np.flatnonzero(np.diff(flat.event)), len(flat.event) - 1) if len(flat.event) else flat.event
@@ -169,13 +183,13 @@ def _flat_segment(segment: Segment, flat: FlatEvents, size: Ints) -> Segment:
 
 
 MOST_PERIODS = 32
-"""The limit of periods with traffic, unless the user chooses the length of a period."""
+"""The maximum number of periods with traffic, unless the user chooses the period's length."""
 
 
 @dataclass(frozen=True)
 class OverTimeOptions:
-    """The choice of bytes over time: by schema or by table, and the length of a period in seconds (None: chosen by the
-    span).
+    """The options of bytes over time: the division by schema or table, and the period's length in seconds. Length
+    None: chosen from the time span.
     """
 
     by: Division
@@ -183,7 +197,7 @@ class OverTimeOptions:
 
 
 def over_time(sums: HeadingSums, options: OverTimeOptions) -> OverTime:
-    """Return the bytes of the schemas or tables of a binlog set over time."""
+    """Return the bytes of each schema or table of a binlog set in each period."""
     while options.period is None and len(np.unique(sums.period)) > MOST_PERIODS:
         sums = sums.in_periods(wider(sums.seconds))
     labels = [one.name if options.by is Division.TABLE else one.labels[0] for one in sums.headings]

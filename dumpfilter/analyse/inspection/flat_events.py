@@ -1,6 +1,4 @@
-"""The events of a segment as one list, in which the events inside compressed transactions replace those
-transactions.
-"""
+"""The flat list of a segment's events, with each compressed transaction replaced by the events inside it."""
 
 from __future__ import annotations
 
@@ -21,34 +19,38 @@ _T = TypeVar("_T", bound=np.generic)
 
 @dataclass(frozen=True)
 class FlatEvents:
-    """The events of a segment as columns. The events inside an opened Transaction_payload event (a payload)
-    replace it.
+    """The events of a segment as columns, one row per event. The events inside a Transaction_payload event (the
+    payload) replace it if it could be opened.
     """
 
     event: Ints
-    """The index, within the segment, of the event in the file. Events of one payload have the payload's index."""
+    """For each row, the index within the segment of its event in the file. All events of one payload have the
+    payload's index.
+    """
     type: npt.NDArray[np.uint8]
     role: npt.NDArray[np.uint8]
-    """The role (how the event travels in a filtered stream), without the bit :data:`~dumpfilter.binlog.roles.ENDS`."""
+    """The role of each event: a number for how it travels in a filtered stream. The bit
+    :data:`~dumpfilter.binlog.roles.ENDS` is cleared.
+    """
     subject: npt.NDArray[np.int32]
     size: Ints
-    """The size that the event would have without compression, bytes."""
+    """The size of each event without compression, bytes."""
     stored: Ints
-    """The bytes that the event takes in the file. An event of a payload has its share of the payload's bytes.
+    """The bytes that each event takes in the file. An event of a payload has a share of the payload's bytes.
 
-    The shares of one payload add up to its size in the file.
+    The shares of a payload's events add up to the payload's size in the file.
     """
     inside: Ints
-    """The byte offset of an event inside the uncompressed payload; -1 for events that are not in one."""
+    """The byte offset of an event in the uncompressed payload; -1 for an event outside any payload."""
     first_of_transaction: Ints
-    """For each transaction of the segment, the index of its first event in these columns."""
+    """For each transaction of the segment, the row of its first event."""
 
 
 def flat_events(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int) -> FlatEvents:
-    """Return the events of a segment, with the events of compressed transactions in place of these.
+    """Return the events of ``segment`` as rows, with compressed transactions replaced by the events inside them.
 
-    ``data`` holds the segment's bytes, and begins at file offset ``data_offset``. A compressed transaction without
-    events stays one event, and so does one that the scan did not open.
+    ``data`` holds the segment's bytes, beginning at file offset ``data_offset``. A Transaction_payload event stays
+    one row if it contains no events, or if the scan did not open it.
     """
     sizes = uncompressed_sizes(
         data, segment.offset - data_offset, segment.size, segment.type, segment.format_description
@@ -81,7 +83,7 @@ def flat_events(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int)
 
 
 def _shares(whole: int, sizes: Ints) -> Ints:
-    """Divide ``whole`` bytes in proportion to ``sizes``. The parts sum up to ``whole`` exactly."""
+    """Divide ``whole`` bytes in proportion to ``sizes``. Return integers that add up to exactly ``whole``."""
     ends = np.cumsum(sizes)
     total = int(ends[-1])
     # A float holds every product exactly as long as it is below 2**53; beyond that the parts still add up.

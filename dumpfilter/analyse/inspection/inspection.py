@@ -1,7 +1,7 @@
 """The statistics of a binlog set that ``dumpfilter inspect`` prints.
 
-They are bytes and events by type, schema and table, the largest transactions and statements, and rates over time.
-Compressed transactions are opened. The memory does not depend on the size of the set.
+They are the events and bytes by type, schema and table, the largest transactions and statements, and rates over
+time. Compressed transactions are opened. The memory does not depend on the size of the set.
 """
 
 from __future__ import annotations
@@ -40,15 +40,18 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 
 NOT_OPENED = "(not opened)"
-"""The text in place of a schema's name for compressed transactions that are damaged or too large to open."""
+"""The name under which compressed transactions count that are damaged or too large to open. It takes a schema's
+place.
+"""
 
 TOP = 10
-"""The default of ``--top``: how many tables, transactions and statements are listed."""
+"""The default of ``--top``: the number of tables, transactions and statements to list."""
 
 
 @dataclass
 class Compression:
-    """The amount of compressed events in a binlog set, and the effect of the compression."""
+    """The number of compressed transactions and events in a binlog set, and their sizes with and without compression.
+    """
 
     transactions: int = 0
     """The number of transactions that MySQL compressed as a whole (Transaction_payload events)."""
@@ -57,9 +60,9 @@ class Compression:
     bytes: int = 0
     """The bytes of all these compressed transactions and events in the files."""
     uncompressed: int = 0
-    """The bytes that they would have without compression."""
+    """The bytes that these transactions and events take without compression."""
     not_opened: int = 0
-    """The number of compressed transactions that are damaged or too large to open. Their tables are not known."""
+    """The number of compressed transactions that are damaged or too large to open, so that their tables are unknown."""
 
     @property
     def ratio(self) -> float | None:
@@ -77,35 +80,35 @@ class Inspection:
     events: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The number and the bytes of the events of each type, by the type's name."""
     events_inside: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """The number of events inside compressed transactions, and their uncompressed bytes, by type."""
+    """For each event type by name, the number and the uncompressed bytes of the events inside compressed
+    transactions.
+    """
     tables: dict[tuple[str, str], Volume] = field(default_factory=dict)
-    """The events of each table, by schema and table, including those inside compressed transactions.
+    """The traffic of each table, by schema and table, including events inside compressed transactions.
 
-    :mod:`dumpfilter.analyse.report.headings` says which events count for which table.
+    :mod:`dumpfilter.analyse.report.headings` defines which events count for which table.
     """
     over_time: OverTime | None = None
-    """The bytes of the schemas or tables in periods, if they were asked for."""
+    """The bytes of each schema or table in each period. None if they were not requested."""
     compression: Compression = field(default_factory=Compression)
     transactions: int = 0
     largest_transactions: list[Large] = field(default_factory=list)
     largest_statements: list[Large] = field(default_factory=list)
     bucket_seconds: int = 1
     rates: list[Bucket] = field(default_factory=list)
-    """The number and bytes of transactions by the time of their last events, in buckets of ``bucket_seconds``.
+    """The number and bytes of transactions in each time bucket of ``bucket_seconds``. A transaction counts at its
+    last event's timestamp.
 
-    Empty buckets are left out. The bucket that starts at 0 has the transactions without a timestamp that come before
-    the first timestamp.
+    Empty buckets are left out. Transactions before the first timestamp are in the bucket that starts at 0.
     """
     steps_back: int = 0
     """The number of transactions whose timestamp is lower than that of the previous transaction."""
     largest_step_back: int = 0
-    """The largest difference between the timestamps of two consecutive transactions of which the later has the lower
-    one, seconds.
-    """
+    """The largest decrease between the timestamps of two consecutive transactions, seconds."""
     gtids: str = ""
     purged_gtids: str = ""
     dropped_gtids: str = ""
-    """The GTIDs of transactions that a slave's master dropped, from the Gap events of its relay log."""
+    """The GTIDs of transactions that the master dropped, read from the Gap events of a slave's relay log."""
     first_time: int | None = None
     last_time: int | None = None
 
@@ -150,7 +153,7 @@ class Inspection:
         }
 
     def schemas(self) -> dict[str, Volume]:
-        """Return the events of each schema, with the largest schema first."""
+        """Return the traffic of each schema, in descending order of bytes."""
         sums: dict[str, Volume] = {}
         for (schema, _), volume in self.tables.items():
             sums[schema] = sums.get(schema, Volume(0, 0, 0)).plus(volume)
@@ -174,11 +177,11 @@ def inspect_set(
     top: int = TOP,
     over_time: OverTimeOptions | None = None,
 ) -> Inspection:
-    """Scan all files of a binlog set, and return its statistics. Raises BinlogError for a damaged file.
+    """Scan all files of a binlog set and return the statistics. Raises BinlogError for a damaged file.
 
-    Without ``verify`` the checksums are not checked. ``progress`` is the console for a progress bar; None: no bar.
-    ``top`` is the number of large transactions and statements to find. ``over_time`` asks for bytes over time; None:
-    none.
+    ``verify`` tells whether event checksums are verified. ``progress`` is the console for a progress bar (None: no
+    bar). ``top`` is the number of transactions, and of statements, to list. ``over_time`` has the options for bytes
+    over time (None: do not compute them).
     """
     names = binlogs.names
     with binlogs.file(names[0]) as first:
@@ -199,10 +202,10 @@ def inspect_set(
 
 
 class Inspector:
-    """Computes the statistics of a binlog set, segment by segment, and writes them into ``found``.
+    """Computes the statistics of a binlog set segment by segment. They are written into ``found``.
 
-    ``top`` is the number of large transactions and statements to find. ``over_time`` asks for bytes over time; None:
-    none.
+    ``top`` is the number of largest transactions, and of statements, to find. ``over_time`` has the options for
+    bytes over time (None: do not compute them).
     """
 
     def __init__(self, found: Inspection, top: int = TOP, over_time: OverTimeOptions | None = None) -> None:
@@ -219,10 +222,10 @@ class Inspector:
         self._rates = Rates()
         self._gtids, self._dropped = empty_set(found.family), empty_set(found.family)
         self._open_bytes = 0
-        """The bytes, in earlier segments, of the transaction that continues in the next segment."""
+        """The bytes seen so far of the transaction that continues in the next segment."""
 
     def add(self, reader: SegmentReader, segment: Segment) -> None:
-        """Count the events of the next segment. ``reader`` gives the segment's bytes."""
+        """Count the events of the next segment. ``reader`` must hold the segment's bytes."""
         found = self._found
         flat = flat_events(segment, reader.data, reader.data_offset)
         self._add_types(segment, flat)
@@ -286,8 +289,8 @@ class Inspector:
         compression.uncompressed += int(flat.size[packed].sum())
 
     def finish(self, binlogs: BinlogSet | None = None) -> None:
-        """Write the sums into the result. The texts of large statements are read from ``binlogs``; with None they stay
-        empty.
+        """Write the final sums into the :class:`Inspection`. The texts of large statements are read from
+        ``binlogs``; with None they stay empty.
         """
         found, sums = self._found, self._by_heading.sums()
         found.gtids, found.dropped_gtids = str(self._gtids), str(self._dropped)
@@ -323,7 +326,7 @@ _IS_PACKED: npt.NDArray[np.bool_] = np.zeros(256, np.bool_)
 _IS_PACKED[[kind for kind in EventType if kind.kind.compressed and kind != EventType.TRANSACTION_PAYLOAD]] = (
     True
 )
-"""Whether MariaDB compresses the rows or the statement of an event type, by the type's number."""
+"""For each event type by number, whether MariaDB compressed the event's rows or statement."""
 
 
 def _announced_size(reader: SegmentReader, segment: Segment, event: int) -> int:
@@ -337,7 +340,7 @@ def _announced_size(reader: SegmentReader, segment: Segment, event: int) -> int:
 
 
 def _by_name(sums: npt.NDArray[np.int64]) -> dict[str, tuple[int, int]]:
-    """Return the number and bytes of each event type that occurs, by the type's name, with the most bytes first."""
+    """Return the number and bytes of each event type that occurs, by type name, in descending order of bytes."""
     return {
         event_name(kind): (int(sums[0, kind]), int(sums[1, kind]))
         for kind in sorted(np.flatnonzero(sums[0]).tolist(), key=lambda k: -int(sums[1, k]))
@@ -345,7 +348,7 @@ def _by_name(sums: npt.NDArray[np.int64]) -> dict[str, tuple[int, int]]:
 
 
 def _counted(types: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the number and the bytes of events by type, as an array of shape (2, 256)."""
+    """Return the number and bytes of events for each type number, as an array of shape (2, 256)."""
     return np.stack([np.bincount(types, minlength=256), sums(types.astype(np.int64), sizes, 256)])
 
 

@@ -1,4 +1,6 @@
-"""The largest transactions and statements of a binlog set, found in one pass and in bounded memory, and their texts."""
+"""The search for the largest transactions and statements of a binlog set, in one pass and bounded memory, and the
+reading of their texts.
+"""
 
 from __future__ import annotations
 
@@ -38,45 +40,46 @@ _IS_END: npt.NDArray[np.bool_] = np.array([role in _ENDS_STATEMENT for role in r
 
 
 _MOST_TABLES = 100
-"""The limit of table names in the JSON of one large transaction or statement."""
+"""The maximum number of table names in the JSON of one large transaction or statement."""
 
 
 @dataclass
 class Large:
-    """A large transaction or statement."""
+    """A large transaction or statement, with its position, size and tables."""
 
     file: str
     position: int
-    """The byte offset of the first event in the file.
-
-    For a statement of a compressed transaction it is the offset of the Transaction_payload event.
+    """The byte offset of its first event in the file. For a statement inside a compressed transaction, this is the
+    offset of the Transaction_payload event.
     """
     gtid: str
     """The transaction's GTID; empty without a GTID."""
     time: int
     """The timestamp of the last event, Unix seconds; 0 for none."""
     bytes: int
-    """The bytes in the file. A part of a compressed transaction counts with its share of the compressed bytes."""
+    """The bytes in the binlog file. A statement inside a compressed transaction counts with its share of the
+    compressed bytes.
+    """
     uncompressed: int
     events: int
     inside: int
-    """For a part of a compressed transaction, the byte offset of its first event in the uncompressed payload; otherwise
-    -1.
-    """
+    """The byte offset of its first event in the uncompressed payload, or -1 outside compressed transactions."""
     of_subjects: dict[int, int]
-    """The uncompressed bytes of each subject (table, or statement with its tables), by the subject's number."""
+    """The uncompressed bytes of each subject (a table, or a statement with its tables), by the subject's number."""
     changes: set[str]
-    """The changes that the rows events make: insert, update, delete."""
+    """The changes that its rows events make: ``insert``, ``update``, ``delete``."""
     tables: list[str] = field(default_factory=list)
-    """The names ``schema.table`` of the changed tables, or of schemas if the tables are unknown, with most bytes first.
+    """The changed tables as ``schema.table``, or the schemas if the tables are unknown, in descending order of bytes.
     """
     kinds: list[str] = field(default_factory=list)
-    """The kinds of the statements, such as INSERT, and the changes of the rows events, such as "insert rows"."""
+    """The kinds of its statements, such as INSERT, and the changes of its rows events, such as "insert rows"."""
     text: str = ""
-    """The beginning of a statement's text; empty for a transaction, and where the binlog has no text."""
+    """The beginning of the statement's text. Empty for a transaction, and for rows whose statement the binlog does
+    not contain.
+    """
 
     def add(self, other: Large) -> None:
-        """Add ``other``, the continuation of this transaction or statement in the next segment."""
+        """Merge ``other``, the part of this transaction or statement in the next segment, into this object."""
         self.time = other.time or self.time
         self.uncompressed += other.uncompressed
         self.bytes += other.bytes
@@ -86,9 +89,9 @@ class Large:
             self.of_subjects[number] = self.of_subjects.get(number, 0) + size
 
     def name_tables(self, subjects: Subjects) -> None:
-        """Set ``tables`` and ``kinds`` from the numbers of the subjects (tables and statements).
+        """Set ``tables`` and ``kinds`` from the subjects (tables and statements) in ``of_subjects``.
 
-        A subject that stands for a set of tables is left out.
+        Numbers that stand for a set of several subjects are ignored.
         """
         sizes: dict[Subject, int] = {}
         for number, size in self.of_subjects.items():
@@ -100,7 +103,7 @@ class Large:
         self.kinds = [*dict.fromkeys(kinds), *(f"{change} rows" for change in sorted(self.changes))]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the object as a dictionary for JSON."""
+        """Return this object as a dictionary for JSON."""
         return {
             "file": self.file,
             "position": self.position,
@@ -117,7 +120,7 @@ class Large:
 
 
 def _names(subject: Subject) -> list[str]:
-    """Return the names of the tables that a subject (a table or statement) changes, or of its schemas if these are
+    """Return the names of the tables that a subject (a table or statement) changes, or its schemas if the tables are
     unknown.
     """
     named = [".".join(filter(None, table)) for table in subject.tables()]
@@ -125,7 +128,7 @@ def _names(subject: Subject) -> list[str]:
 
 
 class _Top:
-    """Keeps the ``most`` largest transactions, or statements, of all segments."""
+    """A collection that keeps the ``most`` largest of the transactions, or of the statements, that are added to it."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -135,10 +138,11 @@ class _Top:
         """The transaction or statement that continues in the next segment, or None."""
 
     def add(self, sizes: Ints, describe: Callable[[int], Large], *, goes_on: bool, is_open: bool) -> None:
-        """Consider the transactions or statements of a segment, whose sizes are ``sizes``. Negative sizes are ignored.
+        """Add the transactions or statements of a segment, whose uncompressed sizes are ``sizes``. Negative sizes
+        are ignored.
 
-        ``describe`` returns the object at an index. ``goes_on`` tells whether the first one continues the last one of
-        the previous segment, and ``is_open`` whether the last one continues in the next segment.
+        ``describe`` returns the :class:`Large` for an index. ``goes_on`` tells whether the first one continues the
+        previous segment's last one. ``is_open`` tells whether the last one continues in the next segment.
         """
         if not goes_on:
             self.open = None
@@ -158,7 +162,9 @@ class _Top:
 
     @property
     def _least(self) -> int:
-        """The size that another object must exceed to be among the largest."""
+        """The size that a further transaction or statement must exceed to be kept, bytes; -1 while fewer than the
+        maximum are kept.
+        """
         return self._heap[0][0] if len(self._heap) >= self._most else -1
 
     def _candidates(self, sizes: Ints) -> list[int]:
@@ -168,14 +174,17 @@ class _Top:
         return [int(one) for one in found]
 
     def largest(self) -> list[Large]:
-        """Return the kept objects, largest first. Of two equal ones the earlier comes first."""
+        """Return the kept transactions or statements in descending order of size. Of two equal sizes the earlier one
+        comes first.
+        """
         return [one for _, _, one in sorted(self._heap, key=lambda entry: (-entry[0], -entry[1]))]
 
 
 class Largest:
-    """Finds the largest transactions and statements by uncompressed size, segment by segment.
+    """Finds the transactions and statements with the largest uncompressed sizes, segment by segment.
 
-    ``most`` is the number of transactions, and of statements, to keep. ``sources`` translate the GTIDs in segments.
+    ``most`` is the number of transactions, and of statements, to keep. ``sources`` translates the source numbers in
+    segments into GTIDs.
     """
 
     def __init__(self, most: int, sources: SourceNumbers) -> None:
@@ -183,8 +192,8 @@ class Largest:
         self.transactions, self.statements = _Top(most), _Top(most)
 
     def add(self, segment: Segment, flat: FlatEvents) -> None:
-        """Consider the transactions and statements of the next segment. ``flat`` has its events, also of compressed
-        transactions.
+        """Add the transactions and statements of the next segment. ``flat`` has its events, with compressed
+        transactions opened.
         """
         if not len(flat.event):
             return
@@ -255,13 +264,14 @@ _CHANGES = {int(kind): kind.kind.change for kind in EventType if kind.kind.chang
 
 
 LONGEST = 1000
-"""The length to which a statement's text is cut, characters."""
+"""The maximum length of a statement's text, characters. Longer texts are cut."""
 
 
 def statement_text(binlogs: BinlogSet, one: Large) -> str:
-    """Return the beginning of the text of the large statement ``one``; empty if the binlog has no text of it.
+    """Return the beginning of the text of the large statement ``one``, or an empty text if the binlog does not have
+    it.
 
-    Rows events have a text if the server writes Rows_query or Annotate_rows events.
+    Rows events have a text only if the server writes Rows_query or Annotate_rows events.
     """
     try:
         with binlogs.file(one.file) as opened:
@@ -278,8 +288,8 @@ def statement_text(binlogs: BinlogSet, one: Large) -> str:
 
 
 def _text(kind: int, body: bytes | memoryview, fd: FormatDescription) -> str | None:
-    """Return the statement's text in an event. Empty: there is none for the statement. None: a later event may
-    have it.
+    """Return the statement's text in one event. None: a later event of the statement may have it. Empty: the
+    statement has no text.
     """
     if kind in STATEMENTS:
         return decode_statement_event(EventType(kind), body, fd).text
@@ -292,7 +302,7 @@ def _text(kind: int, body: bytes | memoryview, fd: FormatDescription) -> str | N
 
 
 def _events(file: BinlogFile, one: Large, fd: FormatDescription) -> Iterator[tuple[int, bytes | memoryview]]:
-    """Yield the types and bodies of the events from the first event of the large statement ``one`` on."""
+    """Yield type and body of each event, beginning with the first event of the large statement ``one``."""
     position = one.position
     while True:
         header = EventHeader.unpack(file.read(position, HEADER_LENGTH))

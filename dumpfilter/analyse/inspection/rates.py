@@ -1,4 +1,4 @@
-"""Bytes and transactions over time, in bounded memory whatever the timestamps are."""
+"""Counters of bytes and transactions over time, in bounded memory for any timestamps."""
 
 from __future__ import annotations
 
@@ -10,30 +10,33 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 
 MOST_BUCKETS = 2048
-"""The limit of buckets with traffic. Beyond it, each bucket becomes twice as wide."""
+"""The maximum number of buckets with traffic. Beyond this limit, the buckets become twice as wide."""
 
 _MAIN_SHARE = 0.95
-"""The minimum fraction of the transactions that lie in the main span."""
+"""The minimum fraction of the transactions in the main span (the time range that charts show)."""
 _NEAR = 0.05
-"""The limit of the empty time before a bucket, as a fraction of the main span, for the bucket to join the span."""
+"""The maximum gap between a bucket and the main span for the bucket to join the span, as a fraction of the span's
+length.
+"""
 _MUCH = 2
-"""The factor by which the whole span must exceed the main span before the rest counts as stray."""
+"""The factor by which the whole span must exceed the main span before the buckets outside are left out as stray."""
 
 
 class Bucket(NamedTuple):
-    """The transactions that were committed in one span of time."""
+    """The transactions that were committed in one time bucket."""
 
     start: int
-    """The beginning of the span, Unix seconds."""
+    """The beginning of the bucket, Unix seconds."""
     bytes: int
-    """The bytes that the transactions take in the binlog."""
+    """The bytes of these transactions in the binlog."""
     transactions: int
 
 
 class Rates:
-    """A counter of bytes and transactions by time, in buckets that become wider as the time span grows.
+    """Counts bytes and transactions in time buckets, whose width doubles when there are too many.
 
-    Only buckets with traffic take memory. A stray timestamp, years off, therefore costs one bucket and no precision.
+    Only buckets with traffic take memory. A single wrong timestamp, years off, therefore costs one bucket and no
+    precision.
     """
 
     def __init__(self) -> None:
@@ -42,14 +45,14 @@ class Rates:
         self.backward = 0
         """The number of transactions whose timestamp is lower than that of the previous transaction."""
         self.largest_step_back = 0
-        """The largest difference between two such timestamps, seconds."""
+        """The largest decrease between the timestamps of two consecutive transactions, seconds."""
         self._buckets: dict[int, tuple[int, int]] = {}
         self._last: int | None = None
 
     def add(self, times: Ints, sizes: Ints) -> None:
-        """Count transactions in the order of the binlog, with their times (Unix seconds) and sizes (bytes).
+        """Count transactions in binlog order. ``times`` are Unix seconds and ``sizes`` are bytes.
 
-        A time of 0 means no timestamp. Such a transaction counts at the time of the previous one.
+        A time of 0 means no timestamp. Such a transaction counts at the time of the previous transaction.
         """
         if not len(times):
             return
@@ -69,7 +72,7 @@ class Rates:
             self._widen()
 
     def buckets(self) -> list[Bucket]:
-        """Return the buckets with traffic, the earliest first."""
+        """Return the buckets with traffic in ascending order of time."""
         return [Bucket(number * self.seconds, *self._buckets[number]) for number in sorted(self._buckets)]
 
     def _put(self, number: int, size: int, count: int) -> None:
@@ -93,11 +96,11 @@ def _filled(times: Ints, last: int | None) -> Ints:
 
 
 def main_span(buckets: list[Bucket]) -> tuple[int, int]:
-    """Return the first index, and the index after the last, of the buckets that a chart should show.
+    """Return the range of buckets that a chart should show: the first index, and the index after the last.
 
     A few transactions can have timestamps far from all others, for example after ``SET timestamp``. A chart of the
-    whole span would then show two thin lines. Such stray buckets are left out; without any, all buckets are in the
-    result.
+    whole span would then show two thin lines. The range excludes such stray buckets; without them it includes all
+    buckets.
 
     >>> main_span([Bucket(0, 9, 1), *(Bucket(10**9 + k, 9, 50) for k in range(60))])
     (1, 61)

@@ -32,17 +32,16 @@ _NOTED_STEP = 60
 """The minimum decrease of timestamps that is mentioned, seconds. Parallel transactions cause smaller ones."""
 
 _TEXT_SHOWN = 38
-"""The length to which a statement's text is cut, characters. A GTID of MySQL, in the line above, has at least as many.
-"""
+"""The maximum length of a statement's text, characters. The MySQL GTID in the line above is at least as long."""
 
 _NAME_SHOWN = 16
-"""The length to which the head of a column of bytes over time is cut, characters."""
+"""The maximum length of a column's head in the table of bytes over time, characters."""
 
 _BYTES_SHOWN = 8
 """The width of a number of bytes, such as "1023 KiB", characters."""
 
 _TABLES_SHOWN = 3
-"""The number of tables that are named for one large transaction or statement."""
+"""The maximum number of tables to name for one large transaction or statement."""
 
 
 def render_inspection(found: Inspection, console: Console, *, top: int = TOP) -> None:
@@ -153,8 +152,8 @@ def _print_large(console: Console, title: str, objects: list[Large], *, compress
 
 
 def _print_over_time(console: Console, found: OverTime, top: int) -> None:
-    """Print a table with a row for each period. The largest names have a column each, as many as fit; the last sums the
-    others.
+    """Print a table of bytes with one row for each period. The largest schemas or tables have a column each, as many
+    as fit. The last column sums up the others.
     """
     room = console.width - sum(
         2 + width for width in (len("2026-11-22 10:00:00"), _BYTES_SHOWN, _BYTES_SHOWN)
@@ -228,7 +227,7 @@ def _percent(size: int, total: int) -> str:
 
 
 def _span(seconds: int) -> str:
-    """Return a duration in its two largest units.
+    """Format a duration in its two largest units.
 
     >>> _span(1), _span(90), _span(86400), _span(795_322_463)
     ('1 s', '1 min 30 s', '1 d', '9205 d 2 h')

@@ -1,1 +1,2 @@
-"""Lint of filters: rules that match nothing, that other rules make ineffective, or that surprise on real binlogs."""
+"""Checks of filters for rules that match nothing, have no effect because of other rules, or surprise on real binlogs.
+"""

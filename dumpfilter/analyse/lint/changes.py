@@ -1,8 +1,8 @@
-"""The check for statements that a filter decides differently from row events of the tables that they change.
+"""The check for statements about which a filter decides differently than about row events of the same tables.
 
-Rules for databases look at the default database of a statement, but at the table's database of row events. One decision
-holds for all tables of a statement. So a statement may be dropped although row events of its tables are sent, or vice
-versa.
+For a statement, database rules look at its default database; for row events, they look at the table's database. One
+decision holds for all tables of a statement. A statement may therefore be dropped although row events of its tables
+are sent, or vice versa.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from dumpfilter.filter.world import World
 C = TypeVar("C")
 
 _NOT_JUDGED = frozenset({StatementKind.ACCOUNT, StatementKind.MAINTENANCE, StatementKind.FLUSH})
-"""The kinds of statement that change no data of their tables. Accounts belong to no database."""
+"""The statement kinds that this check ignores, because they change no rows. Accounts belong to no database."""
 
 _BY_CURRENT_DATABASE = frozenset({Step.NO_DO_DB, Step.DO_DB, Step.IGNORE_DB, Step.NO_IGNORE_DB})
 _CURE_OF_VIEWS = "Give a view the same rule as its tables, since rules look at the name of the view"
 
 
 def changed_otherwise(rule_filter: ReplicationFilter, event: SetEvent, world: World[C]) -> Iterator[Item]:
-    """Yield a fault for each table of a statement for whose row events the filter decides differently.
+    """Yield a fault for each table of a statement about whose row events the filter decides differently.
 
     ``world`` is the model of a replica's objects, which knows the tables behind views.
     """

@@ -1,4 +1,4 @@
-"""The warnings of lint: a code, the rules, the fault, the remedy, and the events that show the fault."""
+"""The warnings of lint. Each has a code, the rules, the fault, the remedy, and the events that show the fault."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Level(enum.StrEnum):
     WARNING = "warning"
     """The filter most probably does something that its author does not want."""
     NOTE = "note"
-    """The rule has no effect on this binlog set, which the author may have intended."""
+    """The rule has no effect on this binlog set, which may be intended."""
 
 
 class Code(enum.Enum):
-    """The kinds of warning. A value has the name in the output and in docs/lint.md, and the level."""
+    """The codes of lint's warnings. A value has the name that the output and docs/lint.md use, and the severity."""
 
     COMMA = ("comma", Level.WARNING)
     QUOTES = ("quotes", Level.WARNING)
@@ -59,17 +59,18 @@ class Code(enum.Enum):
 
 @dataclass(frozen=True)
 class Evidence:
-    """An event of the binlog set that shows a fault. The fields are the members in JSON, in their order."""
+    """An event of the binlog set that shows a fault. The field names are the names of members in the JSON output."""
 
     file: str
     position: int
     inside: int | None = field(default=None, kw_only=True)
-    """The byte offset of an event inside the uncompressed payload of a compressed transaction; None for other events.
+    """For an event inside a compressed transaction, its byte offset in the uncompressed payload; None for other
+    events.
 
-    ``position`` is then the position of the Transaction_payload event.
+    ``position`` is then the offset of the Transaction_payload event.
     """
     text: str
-    """The statement, cut to one short line, or ``rows of DB.TABLE``."""
+    """The statement, shortened to one line, or ``rows of DB.TABLE``."""
 
     def __str__(self) -> str:
         inside = "" if self.inside is None else f"+{self.inside}"
@@ -82,22 +83,21 @@ class FilterWarning:
 
     code: Code
     rules: tuple[Rule, ...]
-    """The rules that the warning is about. Empty when the warning is about the lack of a rule."""
+    """The rules that the warning is about. Empty if it is about a missing rule."""
     what: str
-    """The fault, in a sentence."""
+    """The fault as a sentence, without the full stop."""
     cure: str
-    """The change of the filter or the server that removes the fault, in a sentence."""
+    """The remedy as a sentence: a change of the filter or of the server."""
     evidence: tuple[Evidence, ...] = ()
-    """Events that show the fault. Empty when no event does, or when only the names of tables and databases are known.
-    """
+    """Events that show the fault. Empty if none does, or if only the names of tables and databases are known."""
     names: tuple[str, ...] = ()
-    """The tables, databases or other objects that the fault is about."""
+    """The tables, databases or other objects that have the fault."""
     errors: tuple[int, ...] = ()
-    """The numbers of the errors, one of which stops a replica. Empty for a fault that need not stop a replica."""
+    """The server error numbers with which a replica stops because of this fault. Empty if the replica may continue."""
 
     @property
     def level(self) -> Level:
-        """The severity of the warning, which follows from its code."""
+        """The severity of the warning, which its code determines."""
         return self.code.level
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The pass over a binlog set that collects the events and names from which lint judges filters."""
+"""The pass over a binlog set that collects the events and names with which lint checks filters."""
 
 from __future__ import annotations
 
@@ -28,36 +28,38 @@ from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.index.subjects import Subjects, TableSubject
 
 MOST_EVENTS = 100_000
-"""The limit of the collected events, which bounds the memory. Later events are left out."""
+"""The maximum number of collected events, which bounds the memory. Later events are ignored."""
 
 _MOST_REPEATED = 3
-"""The number of times that a definition with the same text, such as a nightly CREATE of one table, is collected."""
+"""The maximum number of collected definitions with identical text, such as a nightly CREATE of one table."""
 
 _MOST_TEXTS = 1 << 16
-"""The limit of statements that are remembered to find repeated ones."""
+"""The maximum number of statement texts remembered for finding identical ones."""
 
 _LONGEST_TEXT = 90
-"""The length to which a statement is cut in a warning, characters."""
+"""The maximum length of a statement in a warning, characters."""
 
 _MOST_XA = 1000
-"""The limit of the collected distinct XA transactions."""
+"""The maximum number of collected distinct XA transactions."""
 
 _MOST_FUNCTIONS = 1000
-"""The limit of stored functions whose calls are searched for in statements."""
+"""The maximum number of stored functions whose calls are searched for in statements."""
 
 _NOT_DEFINING = CHANGING_DATA | {StatementKind.MAINTENANCE, StatementKind.FLUSH, StatementKind.SET}
-"""The kinds of statement that change no definition. Statements of all other kinds are collected."""
+"""The statement kinds that define no object. Statements of all other kinds are collected."""
 _WORDS = (b"SELECT", b"JOIN", b"USING", b"TABLE", b"DUPLICATE", b"REPLACE")
-"""The words one of which a statement has if it reads a table that it does not change, or replaces rows."""
+"""The words of which a statement contains at least one if it reads a table that it does not change, or replaces rows.
+"""
 
 Progress = Callable[[int], None]
-"""A function that is called with the number of bytes of each segment (some MiB of a binlog file) that was read."""
+"""A callback that receives the number of bytes of each segment (at most 4 MiB of a binlog file) after it was read."""
 
 
 def gather(binlogs: BinlogSet, *, verify: bool = True, progress: Progress | None = None) -> SetKnowledge:
-    """Read a binlog set once, and return the events and names from which lint judges filters.
+    """Read a binlog set once, and return the events and names with which lint checks filters.
 
-    ``verify`` tells whether checksums of events are verified. Raises BinlogError if the set is damaged.
+    ``verify`` tells whether event checksums are verified. ``progress`` is called with the bytes of each segment that
+    was read. Raises BinlogError if the set is damaged.
 
     >>> from importlib import resources
     >>> found = gather(BinlogSet.open(resources.files("dumpfilter.testbed.demo") / "recording"))
@@ -84,8 +86,10 @@ def gather_with_bar(binlogs: BinlogSet, console: Console, *, verify: bool = True
 
 
 class Gatherer:
-    """The state of the pass: among others, the tables and statements met since their tables' definitions last
-    changed.
+    """Collects the events of a binlog set that lint needs, segment by segment, into ``knowledge``.
+
+    For each table or statement only the first event is collected, and again the first one after each change of a
+    definition.
     """
 
     def __init__(self, subjects: Subjects) -> None:
@@ -94,21 +98,22 @@ class Gatherer:
         self._met: set[int] = set()
         """The numbers of the subjects (tables and statements) whose next event need not be collected."""
         self._read: dict[int, set[tuple[Mentions, int]]] = {}
-        """The names in statements of each subject (statement with its tables) that need not be collected again.
+        """For each subject (a statement with its tables), the names in texts that need not be collected again.
 
-        The number is that of the changes of stored functions before a statement that may call one.
+        Each entry also has a counter of changes to stored functions, for statements that may call one. For other
+        statements the counter is 0.
         """
         self._views: dict[tuple[str, str], list[tuple[str, str]]] = {}
-        """The tables behind each view that the set creates."""
+        """The tables that each view reads, for the views that the set creates."""
         self._functions: set[bytes] = set()
-        """The upper-case names of the stored functions, for the search in statements' texts."""
+        """The upper-case names of the set's stored functions, for searching calls in statement texts."""
         self._function_changes = 0
         self._of_table: dict[tuple[str, str], set[int]] = {}
         self._repeated: Counter[int] = Counter()
         self._xa: set[int] = set()
 
     def add(self, segment: Segment, reader: SegmentReader) -> None:
-        """Collect from the events of the next segment. The reader must have just read the segment."""
+        """Collect from the next segment. ``reader`` must have just read this segment."""
         text = _Texts(segment, reader)
         for number in np.flatnonzero(self._interesting(segment)).tolist():
             if number in segment.payloads:
@@ -120,7 +125,9 @@ class Gatherer:
                 self._add(segment, number, text)
 
     def _interesting(self, segment: Segment) -> npt.NDArray[np.bool_]:
-        """Return which events of a segment are examined: all statements, and the first row events of each table."""
+        """Return a mask of the events to examine: all statements and payloads, and the first row events of each
+        table after each of them.
+        """
         kind = segment.role & R.ROLE_MASK
         wanted = (kind == R.STATEMENT) & (segment.subject >= 0)
         for payload in segment.payloads:
@@ -174,7 +181,7 @@ class Gatherer:
             self._keep(owner, event)
 
     def _follow(self, event: SetEvent) -> None:
-        """Remember the views and stored functions that a statement defines."""
+        """Record the views and stored functions that a statement defines."""
         facts = event.facts
         if facts.thing is Thing.FUNCTION:
             self._function_changes += 1
@@ -186,7 +193,7 @@ class Gatherer:
                 self._views[view] = list(_named(event, facts.body.tables))
 
     def _is_repeated(self, owner: int, query: QueryEvent) -> bool:
-        """Tell whether a change of definitions with this text has been collected often enough."""
+        """Tell whether a definition with this text has already been collected ``_MOST_REPEATED`` times."""
         if len(self._repeated) > _MOST_TEXTS:
             self._repeated.clear()
         key = hash((owner, query.text))
@@ -202,7 +209,7 @@ class Gatherer:
                 self._of_table.setdefault(behind, set()).add(owner)
 
     def _behind(self, table: tuple[str, str]) -> set[tuple[str, str]]:
-        """Return a table's or view's name together with the names of all tables and views behind it."""
+        """Return the name of a table or view, with the names of all tables and views that the view reads."""
         found, waiting = {table}, [table]
         while waiting:
             inner = set(self._views.get(waiting.pop(), ())) - found
@@ -211,9 +218,10 @@ class Gatherer:
         return found
 
     def _forget(self, event: SetEvent) -> None:
-        """Collect the next event of each subject again whose table this statement creates, alters or drops.
+        """Make the next event of each affected subject be collected again after a statement that creates, alters or
+        drops a table.
 
-        A subject is a table, or a statement with its tables, that a filter decides about.
+        A subject is a table, or a statement with its tables, about which a filter decides.
         """
         subject = event.subject
         assert isinstance(subject, Statement)
@@ -240,7 +248,7 @@ class Gatherer:
 
 
 class _Texts:
-    """The bytes, statements and positions of a segment's events."""
+    """Access to the bytes, statements and positions of a segment's events."""
 
     def __init__(self, segment: Segment, reader: SegmentReader) -> None:
         self.segment = segment
@@ -248,12 +256,14 @@ class _Texts:
         self._reader = reader
 
     def event(self, number: int) -> bytes:
-        """Return the bytes of the event at index ``number``."""
+        """Return the bytes of the event with index ``number``."""
         start = int(self.segment.offset[number]) - self._reader.data_offset
         return self._reader.data[start : start + int(self.segment.size[number])].tobytes()
 
     def has_word(self, number: int, *words: bytes) -> bool:
-        """Tell whether the text of the statement at index ``number`` contains one of the words, in any case."""
+        """Tell whether the text of the statement with index ``number`` contains one of ``words``. Case is ignored;
+        ``words`` must be upper-case.
+        """
         if not words:
             return False
         if EventType(int(self.segment.type[number])).kind.compressed:
@@ -264,7 +274,7 @@ class _Texts:
         return any(word in text for word in words)
 
     def query(self, number: int) -> QueryEvent | None:
-        """Return the decoded statement at index ``number``; None when it cannot be decoded."""
+        """Return the decoded statement with index ``number``, or None if it cannot be decoded."""
         try:
             kind = EventType(int(self.segment.type[number]))
             return decode_statement_event(kind, self.fd.body(self.event(number)), self.fd)
@@ -272,14 +282,12 @@ class _Texts:
             return None
 
     def evidence(self, number: int, text: str) -> Evidence:
-        """Return the event at index ``number`` as evidence, with the text that describes it."""
+        """Return the position of the event with index ``number`` as evidence. ``text`` describes the event."""
         return Evidence(self.segment.file, int(self.segment.offset[number]), text)
 
 
 class _InnerTexts(_Texts):
-    """The bytes, statements and positions of the events in a compressed transaction, which is opened when they are
-    needed.
-    """
+    """Access to the events inside a compressed transaction, which is decompressed at the first access."""
 
     def __init__(self, outer: _Texts, number: int, inner: Segment) -> None:
         self.segment = inner
@@ -300,7 +308,7 @@ class _InnerTexts(_Texts):
 
 
 def _tables(event: SetEvent) -> Iterator[tuple[str, str]]:
-    """Yield the tables that an event names, as database and table."""
+    """Yield the tables that an event names, as pairs of database and table."""
     subject = event.subject
     if isinstance(subject, TableSubject):
         yield subject.database, subject.table
@@ -316,7 +324,7 @@ def _named(event: SetEvent, names: Iterable[TableName]) -> Iterator[tuple[str, s
 
 
 def _shown(query: QueryEvent) -> str:
-    """Return a statement in one line with its default database, cut to the length that a warning shows."""
+    """Return a statement as one line with its default database, shortened for a warning."""
     text = query.text if not query.db else f"use `{query.db.replace('`', '``')}`; {query.text}"
     line = " ".join(text[: 4 * _LONGEST_TEXT].split())
     return line if len(line) <= _LONGEST_TEXT else f"{line[: _LONGEST_TEXT - 1]}…"

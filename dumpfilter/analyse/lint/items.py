@@ -1,4 +1,4 @@
-"""Items: single faults, before equal ones are joined to one warning that lists several tables."""
+"""Items, the single faults that lint finds. Items that differ only in table or event are joined into one warning."""
 
 from __future__ import annotations
 
@@ -10,38 +10,40 @@ from dumpfilter.analyse.lint.knowledge import SetEvent
 from dumpfilter.filter.rules import Rule
 
 _MOST_NAMES = 3
-"""The number of tables that a warning names."""
+"""The maximum number of tables that a warning names."""
 
 _MOST_RULES = 3
-"""The number of rules that a warning names."""
+"""The maximum number of rules that a warning names."""
 
 _MOST_EVIDENCE = 2
-"""The number of events from which a warning shows no events of further items."""
+"""The number of events in a warning from which on further items add none."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One fault of a filter. Items with the same code, rules, text and remedy become one warning."""
+    """One fault of a filter. Items with equal code, rules, fault text and remedy become one warning."""
 
     code: Code
     rules: tuple[Rule, ...]
     what: str
-    """The fault in a sentence. ``{names}`` stands for the names that the fault concerns."""
+    """The fault as a sentence, in which ``{names}`` stands for the names that have the fault."""
     cure: str
     name: str = ""
-    """The table or database that the fault concerns, which replaces ``{names}``."""
+    """The table or database that has the fault. It replaces ``{names}`` in the texts."""
     events: tuple[SetEvent, ...] = ()
-    """The events that show the fault. The cause comes first."""
+    """The events that show the fault, beginning with its cause."""
     errors: tuple[int, ...] = ()
-    """The numbers of the errors, one of which stops the replica at the last event. Empty for a fault that may only
+    """The server error numbers, one of which stops the replica at the last event. Empty for a fault that may only
     change data.
     """
     is_sure: bool = False
-    """Whether a replica certainly stops. If False, this depends on data."""
+    """Whether a replica certainly stops. False: it depends on the data."""
 
 
 def joined(items: Iterable[Item]) -> Iterator[FilterWarning]:
-    """Yield one warning for each group of equal items, in the order of their first items."""
+    """Yield one warning for each group of items with equal code, rules and texts, in the order of the groups' first
+    items.
+    """
     groups: dict[tuple[Code, tuple[Rule, ...], str, str], list[Item]] = {}
     for item in items:
         groups.setdefault((item.code, item.rules, item.what, item.cure), []).append(item)
@@ -59,7 +61,7 @@ def joined(items: Iterable[Item]) -> Iterator[FilterWarning]:
 
 
 def listed(names: list[str]) -> str:
-    """Return names as a list in a sentence, with only the first few of many.
+    """Return ``names`` as an enumeration for a sentence. Long lists are cut and end with the number of further names.
 
     >>> listed(["a", "b"]), listed(["a", "b", "c", "d", "e"])
     ('a, b', 'a, b, c and 2 more')
@@ -70,12 +72,12 @@ def listed(names: list[str]) -> str:
 
 
 def few(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Return the first few of many rules, so that a warning does not name hundreds."""
+    """Return the first ``_MOST_RULES`` rules, so that a warning does not name hundreds."""
     return tuple(rules)[:_MOST_RULES]
 
 
 def _evidence(group: list[Item]) -> tuple[Evidence, ...]:
-    """Return the events of the first items. For each item all its events or none are included."""
+    """Return events that show the fault, from the group's first items. An item's events are all included, or none."""
     found: dict[Evidence, None] = {}
     for item in group:
         if len(found) < _MOST_EVIDENCE:

@@ -1,4 +1,4 @@
-"""The data about a binlog set from which lint judges a filter: names, and the events that make or need tables."""
+"""The data about a binlog set with which lint checks a filter: names, and the events that create or need tables."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ NO_FACTS = StatementFacts(StatementKind.OTHER)
 
 @dataclass(frozen=True)
 class SetEvent:
-    """An event of the set that lint examines: the first event of a subject, or a change of definitions.
+    """An event that lint examines: the first event of a subject, or a statement that changes a definition.
 
-    A subject is the table or statement that a filter decides about. After each change of a table's definition the next
-    event of each subject with this table is listed again.
+    A subject is a table or statement about which a filter decides. After each change of a table's definition, the
+    next event of each subject with this table is listed again.
     """
 
     subject: Subject
     evidence: Evidence | None = None
-    """The position and the text of the event. None when only the names of tables and statements are known."""
+    """The position and the text of the event. None if only the names of tables and statements are known."""
     facts: StatementFacts = NO_FACTS
     session: int = 0
-    """The connection id (thread id) of the session that ran the statement. Temporary tables belong to it."""
+    """The connection id (thread id) of the session that ran the statement, to which its temporary tables belong."""
 
 
 @dataclass
 class SetKnowledge:
-    """The data about a binlog set from which lint judges any number of filters."""
+    """The data about a binlog set with which lint can check any number of filters."""
 
     events: list[SetEvent] = field(default_factory=list)
     """The events that lint examines, in binlog order."""
     databases: dict[str, SetEvent] = field(default_factory=dict)
-    """The databases that events name, or that are default databases of statements, each with its first event."""
+    """The databases that events name, and the default databases of statements, each with its first event."""
     tables: dict[tuple[str, str], SetEvent] = field(default_factory=dict)
-    """The tables and views that events name, as database and table, each with its first event."""
+    """The tables and views that events name, as pairs of database and table, each with its first event."""
     xa_transactions: list[tuple[tuple[Subject, ...], Evidence | None]] = field(default_factory=list)
-    """The distinct lists of subjects (tables and statements) of the set's XA transactions, each with an example."""
+    """The distinct XA transactions of the set. Each has its subjects (tables and statements) and an example event."""
     is_ordered: bool = True
-    """Whether the events are in binlog order, with what they define. Otherwise definitions cannot be followed."""
+    """Whether ``events`` is in binlog order and includes definitions. If False, lint does not follow definitions."""
     is_whole: bool = True
-    """Whether all events of the set were read. If False, a name that is missing here may still occur in the set."""
+    """Whether all events of the set were collected. If False, a missing name may still occur in the set."""
 
     def name(self, event: SetEvent) -> None:
-        """Add the databases and tables that an event names."""
+        """Record the databases and tables that ``event`` names."""
         subject = event.subject
         if isinstance(subject, TableSubject):
             self._name(subject.database, subject.table, event)
@@ -70,9 +70,10 @@ class SetKnowledge:
 
 
 def knowledge_of(subjects: Iterable[Subject], *, is_whole: bool = True) -> SetKnowledge:
-    """Return the knowledge from the subjects (tables and statements) of a set alone, without positions and order.
+    """Return lint's data for a set of which only the subjects (tables and statements) are known, without positions
+    and order.
 
-    ``is_whole`` tells whether the subjects are all of the set's.
+    ``is_whole`` tells whether ``subjects`` includes all subjects of the set.
     """
     found = SetKnowledge(is_ordered=False, is_whole=is_whole)
     for subject in subjects:

@@ -43,7 +43,7 @@ Did you mean --replicate-do-db=shop --replicate-do-db=hr?
 
 
 def dropped_xa(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> Iterator[Item]:
-    """Yield a fault for each XA transaction of which the filter drops everything."""
+    """Yield a fault for each XA transaction of which the filter drops all changes."""
     if rule_filter.names.family == "mysql":
         stop = "stops with error 3898"
     else:
@@ -62,7 +62,7 @@ def dropped_xa(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> Itera
 
 
 class RememberingFilter(FilterAround):
-    """A filter that caches the decisions of another filter, since lint needs each several times."""
+    """A filter that caches the decisions of another filter, because lint needs each decision several times."""
 
     def __init__(self, inner: ReplicationFilter) -> None:
         super().__init__(inner)

@@ -1,4 +1,4 @@
-"""The output of lint's warnings: text for people, dictionaries for JSON, and one line for a log."""
+"""The output of lint's warnings: text for people, dictionaries for JSON, and single lines for logs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _STYLES = {Level.WARNING: "bold yellow", Level.NOTE: "bold cyan"}
 
 
 def print_warnings(warnings: Sequence[FilterWarning], console: Console) -> None:
-    """Print warnings, each with its remedy and the events that show it. Sentences are wrapped.
+    """Print warnings, each with its remedy and the events that show the fault. Sentences are wrapped.
 
-    Rules and events are wrapped on a terminal only, so that other programs find an event in one line. Warnings with the
-    same rules and the same remedy share a headline and the remedy.
+    Rules and events are wrapped on a terminal only, so that in a pipe each stays on one line. Warnings with equal
+    rules and remedy share a headline and the remedy.
     """
     groups: dict[tuple[Level, tuple[Rule, ...], str], list[FilterWarning]] = {}
     for warning in warnings:
@@ -54,14 +54,14 @@ def _print(text: Text, console: Console, indent: int = 0, *, wraps: bool = False
 
 
 def print_briefly(warnings: Sequence[FilterWarning], console: Console) -> None:
-    """Print one line for each warning, for commands whose output is about something else. Notes are left out."""
+    """Print each warning as one line, for commands with another main output. Notes are left out."""
     for warning in warnings:
         if warning.level is Level.WARNING:
             warn(console, warning_line(warning))
 
 
 def warning_line(warning: FilterWarning) -> str:
-    """Return a warning as one line, with its first event, for a log or a list of warnings."""
+    """Return a warning as one line with its first event, for logs and lists of warnings."""
     shown = f" ({warning.evidence[0]})" if warning.evidence else ""
     return f"{warning}{shown}"
 

@@ -1,4 +1,4 @@
-"""The reason of a filter's decision about a statement, and the remedy, as texts."""
+"""Texts for the reason of a filter's decision about a statement, and for the remedy."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ _RULES = {
     Step.DB_NO_WILD_DO: (RuleKind.WILD_DO_TABLE,),
     Step.NO_TABLE_RULES: (RuleKind.DO_DB, RuleKind.IGNORE_DB),
 }
-"""The kinds of rule behind each decision in which no single rule matches."""
+"""The kinds of rules behind each decision in which no single rule matched."""
 
 
 def rules_of(rule_filter: ReplicationFilter, decision: Decision) -> tuple[Rule, ...]:
-    """Return the rules behind a decision: the rule that matched, or else the first few of the rules that did
-    not match.
-    """
+    """Return the rules behind a decision: the rule that matched, or the first few of the rules that failed to match."""
     if decision.rule is not None:
         return (decision.rule,)
     kinds = _RULES.get(decision.step, ())
@@ -29,7 +27,7 @@ def rules_of(rule_filter: ReplicationFilter, decision: Decision) -> tuple[Rule, 
 
 
 def reason_of(decision: Decision, statement: Statement) -> str:
-    """Return the reason of a decision about a statement, as the rest of a sentence that begins with ``because``."""
+    """Return the reason of a decision about a statement, worded as the end of a sentence after "because"."""
     has_database = statement.current_database is not None
     if decision.step is Step.NO_DO_DB:
         if has_database:
@@ -57,7 +55,7 @@ def reason_of(decision: Decision, statement: Statement) -> str:
 
 
 def cure_of(rule_filter: ReplicationFilter, decision: Decision) -> str:
-    """Return advice for the user: the rules that judge a statement by its tables instead of its default database."""
+    """Return a remedy: the rules that decide about a statement by its tables instead of its default database."""
     if decision.step in (Step.NO_DO_DB, Step.DO_DB):
         rules = [rule for rule in rule_filter.rules if rule.kind is RuleKind.DO_DB]
         return f"Use {wild_rules(RuleKind.WILD_DO_TABLE, rules)} instead of the do-db rules"
@@ -73,9 +71,9 @@ def cure_of(rule_filter: ReplicationFilter, decision: Decision) -> str:
 
 
 def database_cure(rule_filter: ReplicationFilter, decision: Decision, database: str) -> str:
-    """Return the change of the filter that lets CREATE DATABASE pass and still drops the tables of the database.
+    """Return a remedy that lets CREATE DATABASE pass and still drops the tables of ``database``.
 
-    CREATE DATABASE hr is compared as the text "hr.", which "hr._%" does not match.
+    The server compares CREATE DATABASE hr with wild rules as the text "hr.", which "hr._%" does not match.
     """
     do, ignore = RuleKind.WILD_DO_TABLE.option, RuleKind.WILD_IGNORE_TABLE.option
     added = f"--{do}={escaped(database)}. for the database without its tables"
@@ -91,12 +89,14 @@ def database_cure(rule_filter: ReplicationFilter, decision: Decision, database: 
 
 
 def wild_rules(kind: RuleKind, rules: Iterable[Rule]) -> str:
-    """Return options of the wild rule ``kind`` for all tables of the databases that the first few ``rules`` name."""
+    """Return options of the wild rule ``kind``, one for each database that the first few ``rules`` name. Each
+    matches all tables of its database.
+    """
     return " ".join(f"--{kind.option}={escaped(rule.value)}.%" for rule in few(rules))
 
 
 def escaped(name: str) -> str:
-    r"""Return a name as a LIKE pattern that matches this name only.
+    r"""Return a LIKE pattern that matches only ``name``.
 
     >>> escaped("a_b"), escaped("shop")
     ('a\\_b', 'shop')

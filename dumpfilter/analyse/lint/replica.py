@@ -1,7 +1,8 @@
-"""The simulation of a replica with a filter: events that pass the filter and cannot work on the replica.
+"""The simulation of a replica with a filter. It finds events that pass the filter but fail on the replica.
 
-A statement runs again on the replica. Its triggers and stored functions run there, too, and its subqueries read the
-replica's tables. Only objects that the binlog set itself creates are followed. Nothing is claimed about others.
+A replica runs statements again. Their triggers and stored functions run on the replica, and their subqueries read
+the replica's tables. Only objects that the binlog set itself creates are followed. No faults are reported about
+others.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dumpfilter.index.subjects import TableSubject
 K, F = StatementKind, FaultKind
 
 _COPYING = CHANGING_ROWS | {K.CREATE_TABLE_SELECT}
-"""The kinds of statement that write rows which depend on the tables that the statement reads."""
+"""The statement kinds that write rows computed from the tables that the statement reads."""
 
 _CURE_OF_READS = "Let the tables that a statement reads pass, too, or use binlog_format=ROW on the source"
 _CURE_OF_CODE = "Give both tables the same rule, or use binlog_format=ROW on the source"
@@ -41,7 +42,7 @@ _ERRORS: dict[Thing, tuple[int, ...]] = {
     Thing.ACCOUNT: (1396, 1133, 1410, 1141, 1269, 3523, 1959),
     Thing.GRANT: (1141, 1147, 1403, 1269),
 }
-"""The errors of a replica that lacks an object, by type of object. The usual error comes first."""
+"""The server errors on a replica that lacks an object, by the object's type. The most common error comes first."""
 
 _ERRORS_OF_LEFT: dict[Thing, tuple[int, ...]] = {
     Thing.DATABASE: (1007,),
@@ -51,29 +52,29 @@ _ERRORS_OF_LEFT: dict[Thing, tuple[int, ...]] = {
     Thing.EVENT: (1537,),
     Thing.ACCOUNT: (1396,),
 }
-"""The errors of a replica that still has an object which a statement creates, by type of object. The usual one comes
-first.
+"""The server errors on a replica that already has an object which a statement creates, by the object's type. The
+most common error comes first.
 """
 
 _ERRORS_OF_KEYS = {F.PARENT: (1824, 1005), F.CHILD: (3730, 1451), F.PARENT_ROWS: (1452,)}
 _ERRORS_OF_KINDS = _ERRORS_OF_KEYS | {F.TWICE: (1066,), F.STALE: (1062, 1032, 1677, 13146)}
 
 _WORDS = {K.VIEW: "VIEW", K.SEQUENCE: "SEQUENCE", K.ROUTINE: "", K.EVENT: "EVENT", K.ACCOUNT: "USER"}
-"""The word after the verb (such as CREATE) for kinds of statement that have several verbs.
+"""The word after the verb (such as CREATE) for statement kinds that have several verbs.
 
-A ROUTINE is a PROCEDURE or FUNCTION.
+The empty word of ROUTINE is replaced by PROCEDURE or FUNCTION.
 """
 
 
 class Cause(NamedTuple):
-    """A statement of the set, with the filter's decision about the statement."""
+    """A statement of the set, with the filter's decision about it."""
 
     event: SetEvent
     decision: Decision
 
     @property
     def statement(self) -> Statement:
-        """The statement that the filter decides about."""
+        """The parsed statement."""
         assert isinstance(self.event.subject, Statement)
         return self.event.subject
 
@@ -84,7 +85,7 @@ class Cause(NamedTuple):
 
     @property
     def verb(self) -> str:
-        """The first words of the statement, such as CREATE VIEW."""
+        """The statement's leading words, such as CREATE VIEW."""
         facts, kind = self.event.facts, self.statement.kind
         if facts.verb is None or kind not in _WORDS:
             return kind.value
@@ -93,17 +94,17 @@ class Cause(NamedTuple):
 
 @dataclass
 class ReplicaWalk:
-    """A pass over the events of a binlog set that models the objects of a replica with a filter."""
+    """A pass over the events of a binlog set that models the objects on a replica with a filter."""
 
     rule_filter: ReplicationFilter
     _shown: set[int] = field(default_factory=set)
-    """The identities (``id``) of the events that are shown as evidence of reported faults."""
+    """The ``id`` of each event that reported faults show as evidence."""
     _missing: set[str] = field(default_factory=set)
-    """The tables that the replica lacks, as far as they were reported."""
+    """The names of tables that the replica was reported to lack."""
 
     def walk(self, knowledge: SetKnowledge) -> Iterator[Item]:
-        """Yield the faults of a set in binlog order, and then the statements that are decided differently from row
-        events.
+        """Yield the faults of a set in binlog order. Then yield those statements about which the filter decides
+        differently than about row events.
         """
         rule_filter = self.rule_filter
         if not rule_filter.rules:
@@ -130,10 +131,10 @@ class ReplicaWalk:
                 yield item
 
     def _decide(self, event: SetEvent, statement: Statement) -> Decision:
-        """Return the decision about a statement.
+        """Return the filter's decision about a statement.
 
-        DROP TRIGGER does not name a table, so that its trigger's table is decided about instead, if the binlog set
-        tells it.
+        DROP TRIGGER does not name a table. If the binlog set created the trigger, the decision is about the
+        trigger's table instead.
         """
         decision = self.rule_filter.decide_statement(statement)
         trigger = event.facts.names
@@ -251,8 +252,8 @@ class ReplicaWalk:
         )
 
     def _runs(self, use: Use[Cause], cause: Cause) -> Iterator[Item]:
-        """Yield the fault of stored code (a trigger or function) that changes a table, if the filter treats table and
-        code differently.
+        """Yield a fault if a trigger or stored function changes a table about which the filter decides differently
+        than about the code.
         """
         absent = next((one for one in use.chain if not one.cause.decision.verdict.passes), None)
         if absent is not None and absent.on is None and cause.passes:
@@ -323,7 +324,7 @@ _TEMPORARY = (
 
 
 def _what(fault: Fault[Cause], verb: str, event: SetEvent) -> str:
-    """Return the text of a fault that a dropped statement causes. ``verb`` has the first words of that statement."""
+    """Return the text of a fault caused by a dropped statement. ``verb`` has the leading words of that statement."""
     thing = fault.ref.replica[0]
     dropped = "{verb} of {names} is dropped, and "
     if fault.is_temporary and fault.kind is F.LEFT:
@@ -378,9 +379,10 @@ def _errors(fault: Fault[Cause]) -> tuple[int, ...]:
 
 
 def _runs_what(code: Stored[Cause], *, runs: bool, passes: bool) -> str:
-    """Return the text of a fault of stored code (a trigger or function).
+    """Return the text of a fault in which a trigger or stored function changes a table.
 
-    ``runs`` tells whether the code runs on the replica, and ``passes`` whether the statement that calls it is sent.
+    ``runs`` tells whether the code runs on the replica. ``passes`` tells whether the statement that calls the code
+    is sent.
     """
     runs_code = "calls a stored function" if code.on is None else "fires a trigger"
     of_code = "function's" if code.on is None else "trigger's"

@@ -1,5 +1,5 @@
-"""The check of names in rules: rules that match nothing in the binlog set, with the probable reason, or match
-too much.
+"""The check of names in rules. It finds rules that match nothing in the binlog set, with the probable reason, and
+rules that match too much.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from dumpfilter.filter.rules import BaseRuleKind, ValueForm
 Name = tuple[str, str]
 
 _CLOSE = 0.75
-"""The similarity of two names (0 to 1, difflib's ratio) from which lint takes one for a misspelling of the other."""
+"""The minimum similarity (0 to 1, difflib's ratio) at which lint takes one name for a misspelling of another."""
 
 _MOST_COMPARED = 5000
-"""The limit of names that lint compares with a rule to find a misspelling."""
+"""The maximum number of names that lint compares with a rule to find a misspelling."""
 
 _MOST_COMPARISONS = 500_000
-"""The limit of comparisons of rules with names of the set. Later rules of a filter are left out."""
+"""The maximum number of comparisons of rules with names of the set. Beyond it, a filter's later rules are not
+checked.
+"""
 
 _QUOTES = "'\"`´‘’“” \t"
 _OF_TABLES: dict[BaseRuleKind, RuleKind] = {
@@ -39,21 +41,21 @@ _WITH_PATTERNS: dict[BaseRuleKind, RuleKind] = {
     RuleKind.DO_TABLE: RuleKind.WILD_DO_TABLE,
     RuleKind.IGNORE_TABLE: RuleKind.WILD_IGNORE_TABLE,
 }
-"""The kind of rule with patterns that can replace each kind of rule without patterns."""
+"""For each kind of rule without patterns, the kind with patterns that can replace it."""
 _TABLE_FORMS = (ValueForm.TABLE, ValueForm.WILD_TABLE)
 _ESCAPED_OR_ANY = re.compile(r"(\\.)|_", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class RuleNames:
-    """The names of databases and tables in a binlog set, as a filter's rules see them after
+    """The names of databases and tables in a binlog set as a filter's rules see them, after
     ``--replicate-rewrite-db``.
     """
 
     databases: dict[str, SetEvent]
     tables: dict[Name, SetEvent]
     sources: dict[str, SetEvent]
-    """The databases before rewriting."""
+    """The databases under their names before ``--replicate-rewrite-db``."""
 
 
 class RuleAlone:
@@ -64,17 +66,19 @@ class RuleAlone:
         self._kind = rule.kind
 
     def matches_table(self, name: Name) -> bool:
-        """Tell whether a rule about tables matches a table, or a rule about databases its database."""
+        """Tell whether a table rule matches the table ``name``, or a database rule matches its database."""
         return self._filter.decide_rows(*name).rule is not None
 
     def matches_database(self, name: str) -> bool:
-        """Tell whether the rule matches a database. A wild rule is compared as for CREATE DATABASE."""
+        """Tell whether the rule matches the database ``name``. A wild rule is compared as the server does for CREATE
+        DATABASE.
+        """
         if self._kind.form is ValueForm.WILD_TABLE:
             return self._filter.db_ok_with_wild_table(name) is (self._kind is RuleKind.WILD_DO_TABLE)
         return self._kind.form is ValueForm.DATABASE and self.matches_table((name, ""))
 
     def matches_any(self, names: RuleNames) -> bool:
-        """Tell whether the rule matches any name of the set."""
+        """Tell whether the rule matches any database or table of the set."""
         if self._kind is RuleKind.REWRITE_DB:
             return any(self._filter.rewrite_db(source) != source for source in names.sources)
         return any(map(self.matches_database, names.databases)) or any(map(self.matches_table, names.tables))
@@ -83,10 +87,10 @@ class RuleAlone:
 def odd_names(
     rule_filter: Filter, knowledge: SetKnowledge, names: RuleNames, deciding: set[Rule | None]
 ) -> Iterator[Item]:
-    """Yield the faults in the names of a classic filter's rules.
+    """Yield the faults in the names of a classic (``--replicate-*``) filter's rules.
 
-    ``deciding`` are the rules that decide something in the set. If only a part of the set is known, a rule without a
-    match is a fault only if its value is an unlikely name.
+    ``deciding`` are the rules that decide about something in the set. If only part of the set is known, a rule
+    without a match is a fault only if its value is an improbable name.
     """
     unused, notes = compared([rule for rule in rule_filter.rules if rule not in deciding], names)
     yield from notes
@@ -106,7 +110,7 @@ def odd_names(
 
 
 def names_of(rule_filter: Filter, knowledge: SetKnowledge) -> RuleNames:
-    """Return the names of a binlog set as the rules of a filter see them, after ``--replicate-rewrite-db``."""
+    """Return the names of a binlog set as a filter's rules see them, after ``--replicate-rewrite-db``."""
     databases: dict[str, SetEvent] = {}
     tables: dict[Name, SetEvent] = {}
     sources: dict[str, SetEvent] = {}
@@ -142,10 +146,10 @@ def _no_match(rule_filter: Filter, rule: Rule, names: RuleNames) -> Item:
 def _reasons(
     rule_filter: Filter, rule: Rule, value: str, known: dict[str, SetEvent], names: RuleNames
 ) -> Iterator[tuple[Code, str, str, SetEvent | None]]:
-    """Yield the probable reasons why a rule matches nothing, the most probable one first.
+    """Yield the probable reasons why a rule matches nothing, the most probable first.
 
-    ``value`` is the rule's value, and ``known`` are the names that the rule could match. A reason has a code, the fault
-    and the remedy as texts, and an event with the name that was probably meant.
+    ``value`` is the rule's value, and ``known`` has the names that the rule could match. A reason has four parts: a
+    code, the fault, the remedy, and an event with the probably intended name or None.
     """
     kind = rule.kind
     is_wild = kind.form is ValueForm.WILD_TABLE
@@ -207,7 +211,9 @@ def _reasons(
 
 
 def _unlikely(rule: Rule) -> Iterator[Item]:
-    """Yield the faults of a rule's value that are visible without a binlog set: characters that hardly any name has."""
+    """Yield the faults of a rule's value that are visible without a binlog set: characters that names hardly ever
+    contain.
+    """
     value, kind = rule.value, rule.kind
     is_wild = kind.form is ValueForm.WILD_TABLE
     if "," in value:
@@ -228,9 +234,9 @@ def _unlikely(rule: Rule) -> Iterator[Item]:
 
 
 def closest(value: str, known: Iterable[str]) -> str | None:
-    """Return the known name of which ``value`` is probably a misspelling, or None.
+    """Return the known name that ``value`` probably misspells, or None.
 
-    The parts on each side of a dot are compared separately.
+    The parts before and after a dot are compared separately.
     """
     best, found = _CLOSE, None
     parts = [likeness_to(part) for part in value.split(".")]
@@ -244,7 +250,7 @@ def closest(value: str, known: Iterable[str]) -> str | None:
 
 
 def likeness_to(name: str) -> Callable[[str], float]:
-    """Return a function that returns the similarity of another name: difflib's ratio, or 0 if it is below
+    """Return a function that computes the similarity of a name to ``name``: difflib's ratio, or 0 if it is below
     :data:`_CLOSE`.
     """
     matcher = difflib.SequenceMatcher(None, b=name)
@@ -265,9 +271,9 @@ def _option(rule: Rule, value: str) -> str:
 
 
 def compared(rules: list[Rule], names: RuleNames) -> tuple[list[Rule], list[Item]]:
-    """Return the first rules, as many as lint can compare with all names of the set in bounded time.
+    """Return the first of ``rules``, as many as lint can compare with all names of the set in bounded time.
 
-    The second list has a note for each rule that is left out. The notes have equal texts, so that they become one
+    The second list has a note for each omitted rule. All notes have equal texts, so that they are joined into one
     warning.
     """
     most = max(1, _MOST_COMPARISONS // (len(names.tables) + len(names.databases) + 1))
@@ -286,7 +292,7 @@ def compared(rules: list[Rule], names: RuleNames) -> tuple[list[Rule], list[Item
 
 
 def merged_tables(rule_filter: Filter, knowledge: SetKnowledge) -> Iterator[Item]:
-    """Yield a fault for tables of different databases that rewrite rules map to one table of the replica."""
+    """Yield a fault for tables of different databases that rewrite rules map to one table on the replica."""
     rules = few(rule for rule in rule_filter.rules if rule.kind is RuleKind.REWRITE_DB)
     if not rules:
         return
@@ -331,10 +337,10 @@ def _underscores(rule_filter: Filter, rule: Rule, names: RuleNames) -> Iterator[
 
 
 def shown(event: SetEvent | None) -> tuple[SetEvent, ...]:
-    """Return the event as a tuple for :attr:`Item.events`, empty for None."""
+    """Return ``event`` as a tuple for :attr:`Item.events`, or an empty tuple for None."""
     return () if event is None else (event,)
 
 
 def spelled(rule_filter: ReplicationFilter, name: Name) -> Name:
-    """Return a table's name as the replica compares it: in lower case if it has lower_case_table_names."""
+    """Return a table's name as the replica compares it: in lower case if ``lower_case_table_names`` is set."""
     return (name[0].lower(), name[1].lower()) if rule_filter.names.lower_case_table_names else name

@@ -1,4 +1,4 @@
-"""The check for rules without effect: the server never evaluates them, or another rule decides first."""
+"""The check for rules without effect, because the server never evaluates them or another rule decides first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from dumpfilter.filter.rules import ValueForm
 from dumpfilter.index.subjects import Subject, TableSubject, numbers_on_tables
 
 _MOST_DECISIONS = 300_000
-"""The limit of decisions in the search for rules without an effect. If more are needed, the search is omitted."""
+"""The maximum number of decisions that the search for rules without effect makes. The search is skipped if it needs
+more.
+"""
 
 _DO = (RuleKind.DO_DB, RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE)
 _TABLE_DO = (RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE)
@@ -23,7 +25,7 @@ _BY_DATABASE = (Step.NO_DO_DB, Step.IGNORE_DB)
 
 
 Decisions = dict[Subject, Decision]
-"""The decision of a filter about each table and statement of a binlog set."""
+"""A filter's decision about each table and statement of a binlog set."""
 
 
 def decisions_of(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> Decisions:
@@ -36,8 +38,8 @@ def decisions_of(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> Dec
 def void_rules(
     rule_filter: Filter, knowledge: SetKnowledge, names: RuleNames, decisions: Decisions
 ) -> Iterator[Item]:
-    """Yield a fault for each rule of a classic filter that other rules make ineffective, and for a filter that drops
-    everything.
+    """Yield a fault for each rule of a classic (``--replicate-*``) filter that has no effect because of other rules.
+    Also yield one if the filter drops everything.
     """
     yield from _unasked(rule_filter, names)
     deciding = {decision.rule for decision in decisions.values()}
@@ -126,7 +128,7 @@ def _blocked(rule_filter: Filter, rule: Rule, matched: list[Name], names: RuleNa
 
 
 def _without_effect(rule_filter: Filter, decisions: Decisions, deciding: set[Rule | None]) -> Iterator[Item]:
-    """Yield a fault for each rule whose removal would change no decision, although it decides about some events."""
+    """Yield a fault for each rule that decides about some events but whose removal would change no decision."""
     has_table_do = any(rule.kind in _TABLE_DO for rule in rule_filter.rules)
     candidates = [
         rule

@@ -1,1 +1,2 @@
-"""The common parts of reports: a self-contained HTML page with its style and plots, Parquet tables, and texts."""
+"""The shared parts of reports: a self-contained HTML page with styles and plots, Parquet tables, and text formatting.
+"""

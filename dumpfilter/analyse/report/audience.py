@@ -1,4 +1,4 @@
-"""The type of reader of a stream for which a report is computed."""
+"""The kinds of readers for which a report counts the bytes of the filtered stream."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import enum
 
 
 class Audience(enum.StrEnum):
-    """The type of reader of the stream for which a report sums bytes."""
+    """The kind of reader for which a report counts the bytes of the filtered stream."""
 
     REPLICAS = "replicas"
-    """Real MySQL or MariaDB replicas, which read MySQL's protocol. They get stand-ins (empty transactions) for dropped
-    GTIDs.
+    """Real MySQL or MariaDB replicas, which read MySQL's replication protocol. They receive stand-ins (empty
+    transactions) for dropped GTIDs.
     """
     SLAVES = "slaves"
-    """Slaves of dumpfilter, which read gRPC."""
+    """Slaves of dumpfilter, which read over gRPC."""

@@ -1,7 +1,7 @@
-"""The graphics that all reports share: rows of bars, and line charts.
+"""Bars and line charts, which all reports share.
 
-Rows of bars (:class:`Bars`) are plain HTML, so that a page shows them without scripts. Charts (:class:`Chart`) are data
-for the script ``charts.js``, which draws them for the width of the page. Colours are names of CSS custom properties.
+Rows of bars (:class:`Bars`) are plain HTML, which needs no script. Charts (:class:`Chart`) are data for the script
+``charts.js``, which draws them to fit the page's width. Colours are names of CSS custom properties.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ Json = dict[str, Any]
 _Item = TypeVar("_Item")
 
 LONGEST_LABEL = 60
-"""The length to which names in tooltips are cut, characters."""
+"""The maximum length of a name in a tooltip, characters. Longer names are shortened."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar in a row, from ``start`` to ``end`` as fractions of the row's width."""
+    """A bar in a row. ``start`` and ``end`` are fractions of the row's width."""
 
     start: float
     end: float
     colour: str
     height: int
-    """The height of the bar as a part of the row's, percent."""
+    """The height of the bar as a percentage of the row's height."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A mark in a row, at the fraction ``place`` of the row's width. ``shape`` is a class of the style sheet."""
+    """A mark in a row. ``place`` is its position as a fraction of the row's width, and ``shape`` is a CSS class."""
 
     place: float
     shape: str
@@ -41,23 +41,23 @@ class Mark:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of bars, with a name at the left and a text at the right."""
+    """One row of bars, with a name on the left and a text on the right."""
 
     name: str
     text: str
     tip: str
-    """The tooltip, which may have several lines."""
+    """The tooltip. It may have several lines."""
     bars: tuple[Bar, ...]
     marks: tuple[Mark, ...] = ()
     count: int = 1
-    """The number of equal items that the row stands for."""
+    """The number of items with equal values that this row represents."""
     warning: str = ""
-    """The warnings about the item, one a line. If there are any, the row has a mark with them as tooltip."""
+    """The warnings about the item, one per line. A row with warnings has a mark that shows them as its tooltip."""
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A label under the rows, at the fraction ``place`` of their width."""
+    """A label of the axis under the rows. ``place`` is its position as a fraction of the width."""
 
     place: float
     text: str
@@ -73,21 +73,23 @@ class Bars:
 
 @dataclass(frozen=True)
 class Chart:
-    """A line chart. ``data`` is the input of ``charts.js``, whose head describes it."""
+    """A line chart. ``data`` is the input of ``charts.js``; the comment at the start of that script describes its
+    format.
+    """
 
     data: Json
     height: int
     names: tuple[str, ...] = ()
-    """The names of the alternatives that a reader of the page can choose. A chart with only one has none."""
+    """The names of the alternative data sets that the page's reader can choose. Empty if there is only one."""
 
 
 def label(name: str) -> str:
-    """Return a name for a tooltip: shortened, with invisible characters escaped."""
+    """Return ``name`` for a tooltip, shortened and with invisible characters escaped."""
     return shorten(visible(name), LONGEST_LABEL)
 
 
 def byte_ticks(top: float, most: int = 6) -> list[int]:
-    """Return the positions of an axis's ticks, bytes, from 0 up to at most ``top``.
+    """Return the positions of an axis's ticks in bytes, from 0 to at most ``top``.
 
     The distance between ticks is a power of two. At most ``most`` ticks follow the tick at 0.
 
@@ -101,23 +103,23 @@ def byte_ticks(top: float, most: int = 6) -> list[int]:
 
 
 def byte_axis(top: float) -> tuple[Tick, ...]:
-    """Return the ticks under rows of bars whose full width is ``top`` bytes."""
+    """Return the axis ticks for rows of bars whose full width represents ``top`` bytes."""
     return tuple(
         Tick(tick / (top or 1), human_bytes(tick) if tick else "0") for tick in byte_ticks(top, most=4)
     )
 
 
 def head_and_rest(items: Sequence[_Item], most: int) -> tuple[list[_Item], list[_Item]]:
-    """Divide a list into its first ``most`` items and the rest, which a chart shows as one sum.
+    """Divide ``items`` into the first ``most`` items and the rest, which a chart shows as one sum.
 
-    A rest of only one item joins the first items, because a sum of one item would hide its name.
+    A rest of one item joins the first items, because a sum of one item would only hide its name.
     """
     at = most if len(items) > most + 1 else most + 1
     return list(items[:at]), list(items[at:])
 
 
 def exact_bytes(size: float) -> str:
-    """Format a number of bytes for people in a rounded unit, followed by the exact number."""
+    """Format a number of bytes in a rounded unit, followed by the exact number in parentheses."""
     return (
         f"{human_bytes(size)} ({human_number(round(size))} bytes)"
         if size >= 1024

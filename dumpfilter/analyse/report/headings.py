@@ -1,6 +1,6 @@
-"""The headings under which reports count bytes: tables, the statements of a schema, several tables, and no table.
+"""The headings under which reports count bytes: a table, the statements of a schema, several tables, and no table.
 
-All reports of a binlog set count by these headings, so that their sums agree.
+All reports of a binlog set use these headings, so that their sums agree.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.index.subjects import Subject, TableSubject
 
 STATEMENTS = "(statements)"
-"""The text in place of a table's name for the statements of a schema."""
+"""The text that replaces a table's name for the statements of a schema."""
 SEVERAL = "(several tables)"
-"""The heading of events that belong to several tables or schemas."""
+"""The heading of events that belong to more than one table or schema."""
 NO_TABLE = "(no table)"
 """The heading of events that belong to no table and no schema."""
 
 
 class Heading(NamedTuple):
-    """A heading under which a report counts bytes."""
+    """A heading under which a report counts bytes: a table, the statements of a schema, several tables, or no table."""
 
     database: str | None
     table: str | None
-    """The table's name; None for statements, and for events of several tables or of none."""
+    """The table's name. None for a schema's statements, and for events of several tables or of none."""
     name: str
-    """The text ``schema.table``, ``schema (statements)``, :data:`SEVERAL` or :data:`NO_TABLE`."""
+    """The displayed name: ``schema.table``, ``schema (statements)``, :data:`SEVERAL` or :data:`NO_TABLE`."""
 
     @property
     def labels(self) -> tuple[str, str]:
-        """The cells for a column of schemas and a column of tables."""
+        """The texts for a schema column and a table column."""
         if self.database is None:
             return self.name, ""
         return self.database, STATEMENTS if self.table is None else self.table
@@ -54,10 +54,12 @@ def heading_of(subject: Subject) -> Heading:
 
 
 class Headings:
-    """The heading of each unit of a tally. A unit is the traffic that the same filters are sent, in one span of time.
+    """The heading of each unit of a tally. A unit is a row of the tally: the traffic that the same filters receive
+    in one period.
 
-    A transaction of one table counts as a whole for this table. Of other transactions, rows and table maps count for
-    their table, and statements for their schema. The remaining events belong to several tables or to none.
+    All events of a transaction that changes a single table count for this table. In other transactions, rows and
+    table maps count for their table, and statements for their schema. All other events count for several tables or
+    no table.
     """
 
     def __init__(self, tallied: Facts) -> None:
@@ -79,12 +81,12 @@ class Headings:
         return [heading.name for heading in self.all]
 
     def sums(self, column: Ints, mask: Mask) -> Ints:
-        """Return, for each heading, the sum of ``column`` over the units that ``mask`` selects. Both have an entry for
-        each unit.
+        """Return the sum of ``column`` for each heading, over the units that ``mask`` selects. Both arrays have one
+        entry per unit.
         """
         return sums(self.of_unit[mask], column[mask], len(self.all))
 
     def by_name(self, column: Ints, mask: Mask) -> dict[str, int]:
-        """Return the sums of :meth:`sums` that are not 0, by the heading's name."""
+        """Return the nonzero sums of :meth:`sums` by the heading's name."""
         found = self.sums(column, mask).tolist()
         return {name: total for name, total in zip(self.names, found, strict=True) if total}

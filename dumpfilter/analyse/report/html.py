@@ -1,7 +1,7 @@
-"""The frame of a report's HTML page: the template engine, the style, the scripts and their digests.
+"""The frame of a report's HTML page: the template engine, the style, and the scripts with their digests.
 
-The template engine Jinja escapes every value, because names of tables may contain HTML. Invisible characters in names
-are escaped visibly. A content security policy allows only the page's own scripts, by their digests, and no requests.
+Jinja escapes every value, because table names may contain HTML. Invisible characters in names are shown as escapes.
+A content security policy allows only the page's own scripts, identified by digests, and no network requests.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _TEMPLATES = "template"
 
 @functools.cache
 def environment(package: str) -> jinja2.Environment:
-    """Return the template engine of a report, whose templates are in the folder ``template`` of ``package``."""
+    """Return the Jinja environment of a report. Its templates are in the folder ``template`` of ``package`` and of
+    this package.
+    """
     found = jinja2.Environment(
         loader=jinja2.ChoiceLoader(
             [jinja2.PackageLoader(package, _TEMPLATES), jinja2.PackageLoader(__package__, _TEMPLATES)]
@@ -61,9 +63,9 @@ def environment(package: str) -> jinja2.Environment:
 
 
 def page_parts(charts: Mapping[str, Chart | None]) -> dict[str, Any]:
-    """Return the variables that every page's template needs.
+    """Return the variables that every page's template needs, by name.
 
-    ``charts`` has the line charts by name; None for a chart that the page does not have.
+    ``charts`` has the line charts by name; None stands for a chart that the page does not have.
     """
     drawn = {name: chart for name, chart in charts.items() if chart is not None}
     scripts = [_asset("page.js")] + ([_asset("charts.js")] if drawn else [])
@@ -83,5 +85,5 @@ def _asset(name: str) -> str:
 
 @functools.cache
 def _digest(script: str) -> str:
-    """Return the SHA-256 digest of a script in the form of a content security policy."""
+    """Return the SHA-256 digest of a script in the notation of a content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

@@ -1,4 +1,4 @@
-"""The output directory of a report: JSON, Parquet tables and the page, which are published together or not at all."""
+"""The output directory of a report: JSON, Parquet tables and the HTML page, published all together or not at all."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ REPORT = "report.html"
 def check_output(directory: Path, *, overwrite: bool) -> None:
     """Check before a long job that its output directory can be written.
 
-    Raises OutputError if the directory cannot be written or holds other files. Results of an earlier job are an error,
-    too, unless ``overwrite`` is set.
+    Raises OutputError if the directory cannot be written, or if it holds files other than results. Results of an
+    earlier job are an error unless ``overwrite`` is set.
     """
     if directory.exists() and not directory.is_dir():
         raise OutputError(f"{directory}: is not a directory")
@@ -37,9 +37,9 @@ def check_output(directory: Path, *, overwrite: bool) -> None:
 
 
 def check_only(directory: Path, names: Collection[str]) -> None:
-    """Check that replacing a directory by new results would remove only files of these names.
+    """Check that ``directory`` contains only files whose names are in ``names``, so that new results may replace it.
 
-    Raises OutputError, which names a file that somebody else has put there.
+    Raises OutputError with the name of another file. A missing directory is accepted.
     """
     if not directory.is_dir():
         return
@@ -53,9 +53,11 @@ def check_only(directory: Path, names: Collection[str]) -> None:
 
 @contextmanager
 def written_together(directory: Path) -> Iterator[Path]:
-    """Yield a new directory for the files of a report, which replaces ``directory`` at the end of the ``with`` block.
+    """Yield a new temporary directory for the files of a report. It replaces ``directory`` when the ``with`` block
+    ends.
 
-    Raises OutputError if a file cannot be written. ``directory`` is then unchanged.
+    If the block raises, the temporary directory is removed and ``directory`` is unchanged. Raises OutputError if a
+    file cannot be written.
     """
     directory = directory.absolute()
     beside, old = _beside(directory), _beside(directory)

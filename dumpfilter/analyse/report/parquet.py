@@ -1,4 +1,4 @@
-"""The Parquet tables beside a report: their columns with types and meanings, and writing their files."""
+"""The Parquet tables of a report: the columns with types and meanings, and the writing of files."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ from dumpfilter.base.options.docstrings import attribute_texts
 TEXT, INT, FLOAT, BOOL = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 TEXTS = pa.list_(pa.string())
 TIME = pa.timestamp("us", tz="UTC")
-"""The Arrow type of a point in time, which Parquet's readers show as a date and a time in UTC."""
+"""The Arrow type of a point in time. Readers of Parquet show it as date and time in UTC."""
 
 UnixTime = Annotated[int, TIME]
-"""The type of a model's field with Unix seconds, whose column has the type :data:`TIME`."""
+"""The type annotation of a model's field that holds Unix seconds. Its column has the type :data:`TIME`."""
 
 _TYPES = {bool: BOOL, int: INT, float: FLOAT, tuple: TEXTS}
-"""The column types for the types of a model's fields. All other fields become text."""
+"""The column type for each Python type of a model's field. Other fields become text."""
 
 _ROWS_OF_A_GROUP = 10_000
-"""The number of rows in a row group. A query for one slave or one hour reads only the groups that can contain it."""
+"""The number of rows in a Parquet row group. A query for one slave or one hour reads only the row groups that can
+match.
+"""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table, as it is in the file's schema and in the documentation."""
+    """One column of a table, as the Parquet file's schema and the documentation describe it."""
 
     name: str
     type: pa.DataType
@@ -42,25 +44,25 @@ class Column:
 
 @dataclass(frozen=True)
 class ParquetTable:
-    """The definition of one table: the meaning of a row, the columns, and the sort order."""
+    """The definition of one Parquet table: the meaning of a row, the columns, and the sort order."""
 
     row: str
-    """The meaning of a row, as the end of the phrase "a row for …"."""
+    """The meaning of a row, worded as the end of the phrase "a row for …"."""
     columns: tuple[Column, ...]
     order: tuple[str, ...] = ()
-    """The columns by which the rows are sorted, ascending. Nulls come last."""
+    """The names of the columns by which rows are sorted, ascending. Nulls come last."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema. Each field has its meaning as metadata."""
+        """The Arrow schema. Each field's metadata contains the column's meaning."""
         return pa.schema(
             [pa.field(one.name, one.type, metadata={"meaning": one.meaning.encode()}) for one in self.columns]
         )
 
     def of_rows(self, rows: Iterable[dict[str, Any]]) -> pa.Table:
-        """Return the rows as a sorted Arrow table. Columns that a row lacks are null.
+        """Return the rows as a sorted Arrow table. Columns missing in a row are null.
 
-        A number in a column of the type :data:`TIME` is Unix seconds.
+        A number in a column of the type :data:`TIME` must be Unix seconds.
         """
         times = [one.name for one in self.columns if one.type == TIME]
         made = pa.Table.from_pylist([row | _moments(row, times) for row in rows], self.schema)
@@ -69,7 +71,7 @@ class ParquetTable:
         return made.replace_schema_metadata({"row": self.row})
 
     def write(self, table: pa.Table, path: Path) -> None:
-        """Write a table to a Parquet file, with the statistics and the order of its rows."""
+        """Write ``table`` to the Parquet file ``path``, with statistics and the declared sort order."""
         sorting = pq.SortingColumn.from_ordering(
             self.schema, [(name, "ascending") for name in self.order], null_placement="at_end"
         )
@@ -91,11 +93,11 @@ def _moments(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, int]:
 def columns_of(
     model: type[BaseModel], *, without: Collection[str] = (), prefix: str = "", about: str = ""
 ) -> Iterator[Column]:
-    """Yield a column for each field of a pydantic model. The docstring after the field is the column's meaning.
+    """Yield a column for each field of a pydantic model. The field's docstring is the column's meaning.
 
-    A field that is a model itself becomes several columns, whose names begin with the field's name, as in :func:`flat`.
-    Fields whose name is in ``without`` are left out. ``prefix`` is put before each name. ``about`` says what the fields
-    of an inner model are about.
+    A field whose type is itself a model gives several columns, whose names begin with the field's name (as in
+    :func:`flat`). Fields in ``without`` are left out. ``prefix`` is put before each name. ``about`` describes the
+    subject of an inner model's fields, and begins each meaning.
     """
     texts = attribute_texts(model)
     for name, field in model.model_fields.items():
@@ -124,7 +126,7 @@ def _kind(field: FieldInfo) -> Any:
 
 
 def _plain(text: str) -> str:
-    """Return a docstring as Markdown for the documentation of a table, in which None is called null.
+    """Convert a docstring to Markdown for the documentation of a table. None is renamed to null.
 
     >>> _plain("The number in ``members``, or None without :attr:`Results.limit`.")
     'The number in `members`, or null without `Results.limit`.'
@@ -133,7 +135,7 @@ def _plain(text: str) -> str:
 
 
 def flat(members: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested mappings as one level, with the keys joined by underscores."""
+    """Return nested mappings as one flat dictionary, with the keys of each path joined by underscores."""
     row: dict[str, Any] = {}
     for name, value in members.items():
         if isinstance(value, Mapping):
@@ -144,6 +146,8 @@ def flat(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_tables(forms: Mapping[str, ParquetTable], made: Mapping[str, pa.Table], directory: Path) -> None:
-    """Write each table to the file ``NAME.parquet`` in ``directory``."""
+    """Write each table of ``made`` to the file ``NAME.parquet`` in ``directory``. ``forms`` has the tables'
+    definitions by name.
+    """
     for name, table in made.items():
         forms[name].write(table, directory / f"{name}.parquet")

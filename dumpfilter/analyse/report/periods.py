@@ -1,4 +1,4 @@
-"""The periods of time, and the divisions (by schema or table), by which reports sum bytes."""
+"""The period lengths, and the division by schema or table, with which reports sum bytes over time."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import enum
 from pydantic import BaseModel, ConfigDict
 
 PERIODS = (1, 5, 15, 60, 300, 900, 3600, 6 * 3600, 86_400)
-"""The period lengths that reports choose from, seconds. Each is a multiple of the previous one."""
+"""The preferred period lengths, seconds. Each is a multiple of the previous one."""
 
 
 class Division(enum.StrEnum):
-    """The division of bytes over time, by schema or by table."""
+    """The division of bytes over time: by schema or by table."""
 
     SCHEMA = "schema"
     TABLE = "table"
@@ -22,7 +22,7 @@ class _Model(BaseModel):
 
 
 class Period(_Model):
-    """The bytes of a period, by the name of a schema or table."""
+    """The bytes of one period, by the name of the schema or table."""
 
     start: int
     """The beginning of the period, Unix seconds; 0 for events without a timestamp."""
@@ -30,7 +30,7 @@ class Period(_Model):
 
 
 class OverTime(_Model):
-    """The bytes of schemas or tables in the binlog in periods of time, before any filter."""
+    """The bytes of each schema or table in the binlog over time, before any filter."""
 
     by: Division
     period_seconds: int
@@ -41,7 +41,7 @@ class OverTime(_Model):
 
 
 def wider(seconds: int) -> int:
-    """Return the next longer period length, a multiple of ``seconds``.
+    """Return the next longer period length, which is a multiple of ``seconds``.
 
     >>> wider(1), wider(86_400), wider(7)
     (5, 172800, 14)

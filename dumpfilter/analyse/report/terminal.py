@@ -1,8 +1,8 @@
-"""The output of commands: :func:`table` for people, :func:`print_json` for programs, and :func:`warn`.
+"""The output functions of all commands: :func:`table` for people, :func:`print_json` for programs, and :func:`warn`.
 
-All commands print their tables and their JSON with these functions. Names of schemas, tables and files may have control
-characters, which could command a terminal. A cell or a warning that is a plain text is therefore escaped here, and is
-never read as Rich's markup. A cell with a style is a :class:`rich.text.Text`.
+Names of schemas, tables and files may contain control characters, which could control a terminal. A cell or warning
+given as ``str`` is therefore escaped here, and never parsed as Rich markup. A cell with a style is given as
+:class:`rich.text.Text`.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def table(
 ) -> Table:
     """Return a table for :meth:`rich.console.Console.print`.
 
-    Columns whose head is in ``numbers`` are right-aligned and never broken. Those in ``whole`` are never broken either.
-    The cells of other columns are folded if the table is wider than the terminal. Line breaks in a cell are kept.
-    Without ``framed`` the table has no lines around it.
+    Columns whose head is in ``numbers`` are right-aligned and never wrapped. Columns whose head is in ``whole`` are
+    never wrapped either. Other cells are wrapped if the table is wider than the terminal. Line breaks in a cell are
+    kept. Without ``framed`` the table has no lines around it.
     """
     form: dict[str, Any] = {} if framed else {"box": None, "pad_edge": False, "padding": (0, 2, 0, 0)}
     made = Table(
@@ -61,20 +61,18 @@ def table(
 
 
 def text(cell: Cell) -> Text:
-    """Return a table cell for rich. Invisible characters of a plain ``str`` are escaped."""
+    """Return a table cell as a Rich text. Invisible characters of a plain ``str`` are escaped."""
     return cell if isinstance(cell, Text) else Text("\n".join(map(visible, cell.split("\n"))))
 
 
 def warn(console: Console, warning: str) -> None:
-    """Print a warning. On a terminal the text is wrapped. In a pipe it is one line, in which other programs can
-    search.
-    """
+    """Print a warning. On a terminal it is wrapped. In a pipe it is one line, so that programs can search it."""
     said = Text.assemble(("warning:", "yellow"), " ", visible(warning))
     console.print(said, soft_wrap=not console.is_terminal)
 
 
 def print_json(value: BaseModel | dict[str, Any], *, indent: int | None = 1) -> None:
-    """Print a result as a JSON document to standard output. Without ``indent`` the document is one line."""
+    """Print a result to standard output as a JSON document. ``indent`` None: the document is one line."""
     if isinstance(value, dict):
         print(json.dumps(value, indent=indent))
     else:

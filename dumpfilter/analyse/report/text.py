@@ -10,18 +10,19 @@ import datetime
 import math
 
 NOTHING = "–"
-"""The text for a number that is not known."""
+"""The text that stands for an unknown number."""
 
 _SMALL_PRICE = 0.05
-"""The amount of money below which two decimals do not suffice."""
+"""The amount of money below which two decimals are not enough."""
 _LEAST_PRICE = 0.000001
-"""The smallest amount of money that is shown with its digits."""
+"""The smallest amount of money that is printed with its digits."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def shorten(name: str, most: int) -> str:
-    """Shorten ``name`` to at most ``most`` characters, without its middle, since the ends tell names of tables apart.
+    """Shorten ``name`` to at most ``most`` characters by replacing its middle with "…". Table names often differ
+    at their ends.
 
     >>> shorten("warehouse.order_items_2026", 15)
     'warehou…ms_2026'
@@ -88,7 +89,7 @@ def human_number(number: int) -> str:
 
 
 def human_files(number: int) -> str:
-    """Return a number of files with the word.
+    """Format a number of files with the word "file" or "files".
 
     >>> human_files(1), human_files(2000)
     ('1 file', '2,000 files')
@@ -126,7 +127,7 @@ def human_seconds(seconds: float) -> str:
 
 
 def human_duration(seconds: int) -> str:
-    """Format a span of whole seconds in its two largest units. Two days and more are in days.
+    """Format whole seconds in the two largest units. From two days on, the larger unit is days.
 
     >>> human_duration(0), human_duration(3600), human_duration(30 * 3600 - 8), human_duration(90 * 3600)
     ('0 s', '1 h', '30 h', '3 d 18 h')
@@ -140,7 +141,7 @@ def human_duration(seconds: int) -> str:
 
 
 def utc(seconds: int | None) -> str:
-    """Format Unix seconds as ``YYYY-MM-DD HH:MM:SS``, UTC; None as a dash."""
+    """Format Unix seconds as ``YYYY-MM-DD HH:MM:SS`` in UTC. None gives a dash."""
     if seconds is None:
         return NOTHING
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -152,7 +153,7 @@ def share(part: float, whole: float) -> float | None:
 
 
 def human_rate_of_bits(bits: float) -> str:
-    """Format a network rate in bits a second. Units are powers of 1000.
+    """Format a network rate given in bits per second. Units are powers of 1000.
 
     >>> human_rate_of_bits(512_000), human_rate_of_bits(2_500_000), human_rate_of_bits(1e9)
     ('512 kbit/s', '2.5 Mbit/s', '1 Gbit/s')

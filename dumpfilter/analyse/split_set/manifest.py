@@ -1,10 +1,10 @@
-"""The manifest of a split, and the schema of the table of byte ranges beside the manifest.
+"""The manifest of a split, and the schema of the byte-range table beside the manifest.
 
-A split divides one binlog set, the source, into several binlog sets, for example one for each schema. The manifest is
-the file ``manifest.json`` beside them. It names the source and the options of the split, and the part of the source
-that each written file holds. The Parquet files in ``ranges/`` (:data:`RANGES_SCHEMA`) tell from where in the source the
-bytes of the written files come. A directory with a manifest is complete, because one rename makes all files of a split
-appear together. With the manifest, each of the written binlogs can be purged and backed up at its own time.
+A split divides one binlog set, the source, into several binlog sets (the outputs), for example one for each schema.
+The manifest is the file ``manifest.json`` beside the outputs. It records the source, the split's options, and the
+part of the source that each written file holds. The Parquet files in ``ranges/`` (:data:`RANGES_SCHEMA`) map the
+outputs' bytes to the source's bytes. One rename publishes all files of a split, so a directory with a manifest is
+complete. With the manifest, each output can be purged and backed up separately.
 """
 
 from __future__ import annotations
@@ -40,24 +40,26 @@ RANGES_SCHEMA = pa.schema(
         ("source_end", pa.int64()),
     ]
 )
-"""The columns of the Parquet table ``ranges/``, which maps the bytes of a split's binlogs to bytes of the source.
+"""The columns of the Parquet table ``ranges/``, which maps the bytes of a split's outputs to bytes of its source.
 
-Each row is a stretch: bytes that are consecutive in an output (a binlog that the split wrote) and in the source (the
-binlog set that was split). The output's events differ from the source's in end_log_pos and checksum. If an output
-lacks the last rows event of a statement, the split adds the flag STMT_END_F to the last one that it has.
+Each row is a stretch: bytes that are consecutive both in an output (a binlog set that the split wrote) and in the
+source (the binlog set that was split). The output's events differ from the source's in ``end_log_pos`` and checksum.
+If an output lacks the last rows event of a statement, the split sets the flag STMT_END_F in the last rows event that
+the output has.
 
 - ``binlog``: the output's name.
 - ``file``: the number of the output's file, from 1.
-- ``start``, ``end``: the stretch's offsets in that file, bytes.
+- ``start``, ``end``: the stretch's offsets in the output's file, bytes.
 - ``source_file``: the number of the source's file, from 0.
 - ``source_start``, ``source_end``: the stretch's offsets in the source's file, bytes.
 
-A stretch has different lengths in output and source only when it is a part of a compressed transaction.
+A stretch has different lengths in output and source only when it is part of a compressed transaction.
 """
 
 
 def beginning_digest(format_description: bytes, prolog: bytes) -> str:
-    """Return a SHA-256 digest of a binlog file's first events, which tells the file from others with the same name.
+    """Return a SHA-256 digest, in hexadecimal, of a binlog file's first events. It distinguishes files that have
+    equal names.
 
     Args:
         format_description: the format description event, without the flag LOG_EVENT_BINLOG_IN_USE_F.
@@ -71,24 +73,26 @@ class _Model(BaseModel):
 
 
 class Place(_Model):
-    """A file of the binlog set that was split (the source), and a position in this file, bytes."""
+    """A byte position in a file of the source, the binlog set that was split."""
 
     file: str
     position: int
 
 
 class SourceFile(_Model):
-    """A binlog file of the set that was split (the source), as it was when the split read it. ``size`` is in bytes."""
+    """A file of the source (the binlog set that was split), as the split read it. ``size`` is in bytes."""
 
     name: str
     size: int
     end: int
-    """The offset at which the part of the file that the split used ends. Only incomplete or damaged events follow."""
+    """The offset at which the part of the file that the split read ends. Any later bytes are incomplete or damaged
+    events.
+    """
     transactions: int
     damage: str | None = None
-    """The error text of the damage after which the split ignored the rest of the file; None for a sound file."""
+    """The error text of the damage at which the split stopped reading the file; None for an undamaged file."""
     beginning: str = ""
-    """The digest of the file's first events (:func:`beginning_digest`), which tells it from others of its name."""
+    """The digest of the file's first events (:func:`beginning_digest`), which distinguishes files of equal name."""
     ranges: int = 0
     """The number of ranges that the split divided the file into. A range is the part of the file that one task works
     on.
@@ -109,7 +113,7 @@ class BinlogPart(_Model):
     """
     transactions: int
     previous_gtids: str | None
-    """The GTIDs of all transactions in this binlog's earlier files, as text. None without GTIDs."""
+    """The GTID set of all transactions in this binlog's earlier files, as text. None if the source has no GTIDs."""
     first_time: int | None
     """The time at which the server wrote the file's first transaction. None without transactions."""
     last_time: int | None
@@ -119,7 +123,7 @@ class BinlogPart(_Model):
     source_end: Place
     """The end of the part of the source (the set that was split) from which the file's events come.
 
-    The file holds all events of this part that belong to its binlog.
+    The file holds all events between ``source_start`` and this position that belong to its binlog.
     """
     purged: int | None = None
     """The time at which a purge deleted the file, or None while the file exists."""
@@ -136,12 +140,12 @@ class NamedBinlog(_Model):
     """The filter rules that chose the binlog's events, as options such as ``--replicate-do-db=shop``."""
     semantics: str | None = None
     rest: bool = False
-    """Whether this binlog collects the events that belong to no other binlog of the split."""
+    """Whether this binlog collects the events that no other binlog of the split takes."""
     parts: list[BinlogPart]
 
     @model_validator(mode="after")
     def _check_names(self) -> NamedBinlog:
-        """Check that each file name is one that a split makes, so that no name leads out of the directory."""
+        """Raise ValueError for a file name that a split does not make. This check keeps paths inside the directory."""
         for part in self.parts:
             base, _, number = part.name.rpartition(".")
             if "/" in part.name or "\0" in part.name or base != f"{self.name}-bin" or not number.isdigit():
@@ -150,12 +154,12 @@ class NamedBinlog(_Model):
 
     @property
     def index(self) -> str:
-        """The name of this binlog set's index file, which lists the names of its binlog files."""
+        """The name of the index file, which lists the binlog files of this set."""
         return f"{self.name}-bin.index"
 
     @property
     def present(self) -> list[BinlogPart]:
-        """The binlog files of this set that no purge has deleted."""
+        """The files of this binlog set that no purge has deleted."""
         return [part for part in self.parts if part.purged is None]
 
 
@@ -164,9 +168,9 @@ class Manifest(_Model):
 
     format: int = 1
     job: str
-    """A digest of everything that determines the result: the source's files, the specification and the options.
+    """A digest of all inputs of the split: the source's files, the specification and the options.
 
-    Two splits with the same digest write the same binlog sets.
+    Two splits with equal digests write identical binlog sets.
     """
     made: int
     """The time at which the split was written, Unix seconds."""
@@ -178,18 +182,15 @@ class Manifest(_Model):
     source: list[SourceFile]
     binlogs: list[NamedBinlog]
     cut_transactions: int
-    """The number of transactions whose events went to several binlogs, so that each of these binlogs has only a part
-    of the transaction."""
+    """The number of transactions of which several outputs received a part."""
     unassigned_transactions: int
-    """The number of the source's transactions that belong to none of the binlogs."""
+    """The number of the source's transactions of which no output received an event."""
     warnings: list[str]
     verified: bool = False
     """Whether the split verified the checksums of all events that it read."""
 
     def binlog(self, name: str) -> NamedBinlog:
-        """Return the binlog of the split called ``name``, or that of the schema ``name``. Raises OutputError if there
-        is none.
-        """
+        """Return the binlog whose name, or whose schema, is ``name``. Raises OutputError if there is none."""
         for one in self.binlogs:
             if name in (one.name, one.schema_name):
                 return one
@@ -198,8 +199,8 @@ class Manifest(_Model):
         )
 
     def save(self, directory: Path) -> None:
-        """Write the manifest into a directory, replacing an older one atomically, and sync it to disk. Raises
-        OutputError.
+        """Write the manifest into ``directory``, atomically replacing an older one, and sync it to disk. Raises
+        OutputError if this fails.
         """
         target = directory / MANIFEST
         # The temporary file has a fixed name, so that the next call replaces a file that a killed process left.

@@ -1,4 +1,4 @@
-"""The tables that ``dumpfilter split`` and ``dumpfilter manifest`` print about a split's source and binlogs."""
+"""The tables that ``dumpfilter split`` and ``dumpfilter manifest`` print."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from dumpfilter.base.printable import visible
 
 
 def render_manifest(manifest: Manifest, binlogs: Iterable[NamedBinlog], console: Console) -> None:
-    """Print the binlog set that was split, and for each of ``binlogs`` a table of its files. Times are UTC."""
+    """Print the source of a split (the binlog set that was split), and a table of files for each of ``binlogs``.
+    Times are in UTC.
+    """
     source = manifest.source
     console.print(
         text(
@@ -39,7 +41,9 @@ def render_manifest(manifest: Manifest, binlogs: Iterable[NamedBinlog], console:
 
 
 def render_split(manifest: Manifest, output: Path, console: Console, *, already: bool = False) -> None:
-    """Print a table of the binlogs of a split. ``already`` tells that the split existed before this command."""
+    """Print a table of the binlogs that a split wrote into ``output``. ``already`` tells that an earlier command
+    made this split.
+    """
     nbytes = sum(each.size for each in manifest.source)
     done = "had been split" if already else "split"
     is_by_schema = all(each.schema_name is not None or each.rest for each in manifest.binlogs)
