@@ -1,1 +1,1 @@
-"""Printing of binlogs as SQL text that the client program ``mysql`` or ``mariadb`` can run again."""
+"""The printing of binlogs as SQL text that the client programs ``mysql`` and ``mariadb`` can run."""

@@ -1,6 +1,7 @@
-"""The Info column of SHOW BINLOG EVENTS, as MySQL and MariaDB fill it (``Log_event::pack_info``).
+"""The Info column of SHOW BINLOG EVENTS, with the texts of MySQL and MariaDB (``Log_event::pack_info``).
 
-tests/analyse/printing compares every row with the rows that MySQL 9.7 and MariaDB 10.11 show for the recordings.
+The tests in tests/analyse/printing compare all rows with those that MySQL 9.7 and MariaDB 10.11 show for recorded
+binlogs.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ _MYSQL_ROWS_FLAGS = (
 
 
 def event_info(event: Event) -> str:
-    """Return the text that SHOW BINLOG EVENTS shows for an event in its column Info.
+    """Return the text of SHOW BINLOG EVENTS for an event's column Info.
 
-    The text is empty for events of an unknown type, and for events for which the servers show nothing. Invalid UTF-8
+    The text is empty for unknown event types, and for events for which the servers show nothing. Invalid UTF-8
     becomes U+FFFD. Raises BinlogError for a malformed event.
     """
     return _clean(_info(event))
@@ -58,9 +59,9 @@ def event_info(event: Event) -> str:
 def shown_events(event: Event) -> Iterator[Event]:
     """Yield the events that SHOW BINLOG EVENTS shows for one event of a file.
 
-    For a compressed transaction (Transaction_payload event) these are the event itself and all events inside. The inner
-    events have the Transaction_payload event's end as ``header.end_log_pos`` and ``offset``, as MySQL shows them.
-    Raises BinlogError for a transaction that cannot be uncompressed.
+    A Transaction_payload event is followed by the events inside it. As in MySQL, each of these has the end of the
+    Transaction_payload event as ``header.end_log_pos`` and ``offset``. Raises BinlogError for a payload that cannot
+    be decompressed.
     """
     yield event
     if event.type != T.TRANSACTION_PAYLOAD:
@@ -191,7 +192,7 @@ _INFO: dict[int, Callable[[Any, Event], str]] = {
     **dict.fromkeys(ROWS, _rows),
     **dict.fromkeys(MYSQL_GTIDS, _mysql_gtid),
 }
-"""The functions that make the text of the Info column, by event type.
+"""The functions that make the Info text, by event type.
 
-Each function gets the decoded event (:func:`decode_event`) and the event itself.
+Each function takes the decoded event (:func:`decode_event`) and the raw event.
 """

@@ -1,11 +1,9 @@
-"""The text of runs of events: Table_map events, rows events, and the frames (BEGIN, COMMIT and similar) of
-transactions.
+"""The text of sequences of events: Table_map and rows events, and the BEGIN, COMMIT and similar events around them.
 
-A *run* is consecutive events whose text follows from their bytes alone. The text of a run is made of cells, as the
-texts of row images are, so that one compiled function writes all of it. As in ``mysqlbinlog``, the events of one
-statement become the lines about all of its events, a BINLOG statement with all of its events, and the lines of its
-rows. The end of a run may lie inside a statement. Its BINLOG statement and the lines of its rows then wait for the
-statement's end.
+Text that follows from the bytes of consecutive events alone is written in batches. It consists of cells, as the text
+of row images does, so that one compiled function writes a whole batch. As in ``mysqlbinlog``, the text of a
+statement has three sections: lines about its events, a BINLOG statement with its events, and its rows as comments.
+If a batch ends inside a statement, the last two sections are buffered until the statement's end.
 """
 
 from __future__ import annotations
@@ -53,20 +51,23 @@ Bytes = npt.NDArray[np.uint8]
 Int64 = npt.NDArray[np.int64]
 
 DELIMITER = b"/*!*/;"
-"""The delimiter that ends each printed statement, as a DELIMITER command sets it. The text is an SQL comment, harmless
-for a client that does not know DELIMITER."""
+"""The delimiter after each printed statement, as set by a DELIMITER command. It is an SQL comment, which does no
+harm in a client that does not know DELIMITER.
+"""
 
 TYPE_AT = 4
-"""The offset of an event's type in its header."""
+"""The byte offset of the type code in an event's header."""
 _PIECE = 1 << 20
 """The size of the pieces in which text is written, bytes."""
 _SPOOLED = 16 << 20
-"""The limit of a waiting statement's rows in memory, bytes. More go to a temporary file."""
+"""The size up to which the buffered sections of an unfinished statement stay in memory, bytes. Larger ones go to a
+temporary file.
+"""
 _MOST_TEXT = 1 << 18
-"""The size of the cached texts around numbers at which the cache is cleared, bytes."""
+"""The size of the cached texts at which the cache is cleared, bytes."""
 
 _IN_STATEMENT = frozenset({T.TABLE_MAP, T.ROWS_QUERY, T.ANNOTATE_ROWS, *ROWS})
-"""The event types that belong to a statement logged as rows. No other event stands before the statement's end."""
+"""The event types that may precede the end of a statement logged as rows."""
 IS_ROWS: npt.NDArray[np.bool_] = np.isin(np.arange(256), [*ROWS])
 _CLOSES: npt.NDArray[np.bool_] = ~np.isin(np.arange(256), [*_IN_STATEMENT])
 _IS_PRE_GA: npt.NDArray[np.bool_] = np.array([is_pre_ga(kind) for kind in range(256)])
@@ -83,18 +84,20 @@ _STYLES = [
     Style(Form.CHECKSUM),
     *(Style(Form.BASE64, around=(begin, end, b"")) for end in (b"", _END) for begin in (b"", _BEGIN)),
 ]
-"""The styles of the columns that precede those of rows. Events in base64 have four, by what is printed around them."""
+"""The styles of the cell columns that precede those of rows. Base64 cells have four styles, with and without the
+text that begins or ends a BINLOG statement.
+"""
 _HEAD_CELLS, _TAIL_CELLS = 4, 9
 _HEAD, _ENCODED, _ROWS = range(3)
 _SECTIONS = 3
-"""The number of sections of a statement's text."""
+"""The number of sections in a statement's text: lines about the events, BINLOG statement, and rows."""
 
 
 class Shape(NamedTuple):
-    """The text of an event after its header, with placeholders for numbers that are taken from the event's bytes.
+    """The text of an event after its header, as a template with numbers that are read from the event's bytes.
 
-    The text consists of ``texts`` with one number between each two of them. Each of ``places`` has the byte offset in
-    the event and the length of a number.
+    One number stands between each two consecutive ``texts``. ``places`` has the byte offset in the event and the
+    length of each number.
     """
 
     texts: Sequence[bytes]
@@ -104,9 +107,10 @@ class Shape(NamedTuple):
 def shape(
     kind: int, text: str | bytes = b"", after: bytes = b"", places: Sequence[tuple[int, int]] = ()
 ) -> Shape:
-    """Return the shape (text with placeholders for numbers) of an event, with ``text`` in its first line.
+    """Return the text template of an event. ``text`` belongs to its first line, and ``after`` are the further lines.
 
-    ``after`` has the lines after the first one. In both, a zero byte stands for each of the numbers at ``places``.
+    In both, each zero byte is a placeholder for the next of the numbers at ``places`` (byte offset in the event,
+    length).
     """
     raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     if not places:
@@ -118,7 +122,9 @@ def shape(
 
 
 class Place(NamedTuple):
-    """One event among the bytes ``raw`` of several events. It begins at ``at`` and ends at ``end``."""
+    """One event in a buffer of several events. In the buffer ``raw`` it begins at ``at`` and ends at ``end``, and
+    its checksum begins at ``body_end``.
+    """
 
     kind: int
     raw: bytes
@@ -130,23 +136,23 @@ class Place(NamedTuple):
 
     @property
     def body(self) -> bytes:
-        """The event without header and checksum."""
+        """The event's bytes without header and checksum."""
         return self.raw[self.at + HEADER_LENGTH : self.body_end]
 
     def event(self, fd: FormatDescription) -> Event:
-        """Return the event as an object. ``fd`` is its format description event."""
+        """Return the event as an :class:`Event`. ``fd`` is the format description event of its file."""
         return Event(self.offset, EventHeader.unpack(self.raw, self.at), self.raw[self.at : self.end], fd)
 
 
 TextOf = Callable[[Place], bytes | tuple[object, Callable[[], Shape]]]
 """A function that returns the text of an event after its header.
 
-It may instead return the key of the event's :class:`Shape` and a function that makes the shape.
+It may instead return a cache key and a function that makes the event's :class:`Shape` (text template).
 """
 
 
 class _Table(NamedTuple):
-    """A table of a Table_map event, with the name that is printed."""
+    """The table of a Table_map event, with the database's name on the target."""
 
     map: TableMap
     is_renamed: bool
@@ -154,17 +160,17 @@ class _Table(NamedTuple):
 
 
 class EventTexts:
-    """The printer of events whose text is collected and then made together.
+    """A printer of events that collects a batch of events and then makes their text at once.
 
     Parameters:
-        write: gets the text.
-        verbosity: how much of the rows is printed as comments: 0 nothing, 1 the rows, 2 the rows with their types.
+        write: receives the text.
+        verbosity: how much of the rows is printed as comments: 0 nothing, 1 the rows, 2 the rows with column types.
         row_events: whether BINLOG statements are printed.
-        as_they_are: whether BINLOG statements have the events' original bytes. False: checksums may be wrong, and are
-            computed anew.
-        rewrite_db: returns the name on the target of a database.
-        refusal: returns a comment on why the rows of a table cannot run on the target; empty if they can. The table has
-            its name on the target.
+        as_they_are: whether BINLOG statements contain the events' original bytes. False: checksums may be wrong, and
+            are computed again.
+        rewrite_db: returns a database's name on the target.
+        refusal: returns a comment on why the rows of a table cannot run on the target, or an empty text if they can.
+            Its arguments are database and table as named on the target.
         before_rows: returns the text between the line about a rows event and the BINLOG statement.
     """
 
@@ -190,21 +196,20 @@ class EventTexts:
         self._format: tuple[Family, bytes] | None = None
         self._forget()
         self.checksum = False
-        """Whether the events in BINLOG statements have checksums, as the printed format description event says."""
+        """Whether the events in BINLOG statements have checksums, as the printed format description event declares."""
         self._as_they_are = as_they_are
         self.refused = 0
-        """The number of rows events that were printed as comments, since the target lacks their table."""
+        """The number of rows events printed as comments because the target lacks their table."""
         self._reason = b""
-        """The comment on why the rows of the current statement cannot run; empty if they can."""
+        """The comment on why the rows of the current statement cannot run. Empty if they can."""
         self._waiting: dict[int, SpooledTemporaryFile[bytes]] = {}
-        """The buffered sections of a statement that has not ended, by section, except the section that is printed
-        already.
-        """
+        """The buffered sections of an unfinished statement, by section number."""
 
     def add(self, kept: KeptEvents, text_of: TextOf) -> None:
-        """Collect events. ``text_of`` returns the text of each.
+        """Add events to the current batch, which is printed when it is full. ``text_of`` returns the text of an
+        event.
 
-        Raises BinlogError with file and position, after the text of the previous events has been printed.
+        Raises BinlogError with file and position for a malformed event, after printing the events before it.
         """
         batch = self._batch
         if batch is None or batch.fd is not kept.fd or batch.file != kept.file or batch.size > _PIECE:
@@ -319,7 +324,9 @@ class EventTexts:
         )
 
     def print(self) -> None:
-        """Print the text of the collected events. Raises BinlogError as :meth:`add` does."""
+        """Print the events of the current batch. Raises BinlogError for a malformed event, after printing the events
+        before it.
+        """
         batch, self._batch = self._batch, None
         if batch is None or not batch.shape:
             return
@@ -344,7 +351,7 @@ class EventTexts:
             raise wrong
 
     def finish(self) -> None:
-        """Print everything that was collected, also the text of a statement that has no end."""
+        """Print all collected events, including a statement that has no end."""
         self.print()
         self._reason = b""
         self._finder.forget_maps()
@@ -389,7 +396,7 @@ class EventTexts:
                 self._waiting[section].write(piece)
 
     def _cells(self, batch: _Batch) -> tuple[_Cells, Bytes]:
-        """Return the cells (values) of the text, and the data to which their offsets refer."""
+        """Return the cells (pieces) of a batch's text, and the bytes to which the cells' offsets refer."""
         data, start, size = batch.events()
         offset = batch.offsets()
         kind = data[start + TYPE_AT]
@@ -429,8 +436,8 @@ class EventTexts:
     def _rows(
         self, batch: _Batch, data: Bytes, start: Int64, size: Int64, kind: Bytes, offset: Int64
     ) -> tuple[Bytes, FoundRows, Int64]:
-        """Return the data with the rows (uncompressed rows appended), the rows, and the number of cells of each
-        event.
+        """Return three values: the data with uncompressed rows appended, the cells of the rows, and the number of
+        cells of each event.
         """
         count = np.zeros(start.size, np.int64)
         try:
@@ -457,10 +464,10 @@ class EventTexts:
     def _heads(
         self, batch: _Batch, data: Bytes, start: Int64, size: Int64, own_at: Int64
     ) -> tuple[tuple[Int64, Int64, Int64], Int64]:
-        """Return the cells of the lines about the events, and their number for each event.
+        """Return the cells of the lines about the events, and the number of cells of each event.
 
-        In the data to which cells refer, the events' file offsets begin at the last entry of ``own_at``. The fixed
-        texts follow them.
+        In the bytes to which cells refer, the events' file offsets begin at the last entry of ``own_at``, and the
+        template texts follow.
         """
         count = start.size
         offsets_at = int(own_at[-1])
@@ -499,7 +506,7 @@ class EventTexts:
 
 
 class _Texts:
-    """Distinct texts in one array of bytes, each stored once."""
+    """A pool of distinct texts in one byte array."""
 
     def __init__(self) -> None:
         self.raw = bytearray()
@@ -508,7 +515,7 @@ class _Texts:
         self._arrays: Int64 = np.empty((0, 0), np.int64)
 
     def place(self, text: bytes) -> tuple[int, int]:
-        """Return the offset and length of a text, which is stored if it is new."""
+        """Return offset and length of ``text`` in the pool, which stores it if it is new."""
         place = self._places.get(text)
         if place is None:
             place = self._places[text] = len(self.raw), len(text)
@@ -516,7 +523,7 @@ class _Texts:
         return place
 
     def add(self, one: Shape) -> int:
-        """Store a shape (text with placeholders for numbers), and return its number."""
+        """Store a text template, and return its number."""
         cells = [*self.place(one.texts[0])]
         for text, place in zip(one.texts[1:], one.places, strict=True):
             cells += (*place, *self.place(text))
@@ -524,7 +531,9 @@ class _Texts:
         return len(self._shapes) - 1
 
     def shapes(self) -> Int64:
-        """Return the cells of all shapes: texts and numbers alternating, each with offset and length, 0 for none."""
+        """Return the cells of all text templates, one row each. Texts and numbers alternate, each with offset and
+        length, or zeros for none.
+        """
         if len(self._arrays) < len(self._shapes):
             self._arrays = np.array(self._shapes, np.int64)
         return self._arrays
@@ -539,73 +548,74 @@ class _EventError(Exception):
 
 
 class _Cells(NamedTuple):
-    """The cells of a batch, in the order of the text, and the index of the first cell of each section."""
+    """The cells of a batch in text order, with the index of each section's first cell."""
 
     places: tuple[Int64, Int64, Int64]
     section: Int64
     unit: Int64
-    """The index of the first cell of each event's part of a section. ``event`` has the index of the event of each part.
-    """
+    """The index of the first cell of each event's part of a section. ``event`` has the event of each part."""
     event: Int64
 
     @property
     def groups(self) -> int:
-        """The number of statements."""
+        """The number of statements in the batch."""
         return self.section.size // _SECTIONS
 
     def first(self, group: int, section: int = 0) -> int:
-        """Return the index of the first cell of a section of the statement ``group``."""
+        """Return the index of the first cell of ``section`` in the statement with index ``group``."""
         return int(self.section[group * _SECTIONS + section])
 
     def event_of(self, cell: int) -> int:
-        """Return the index of the event to which the cell ``cell`` belongs."""
+        """Return the index of the event that the cell with index ``cell`` belongs to."""
         return int(self.event[np.searchsorted(self.unit, cell, "right") - 1])
 
 
 class _Batch:
-    """Events whose text is made together, and the text of each."""
+    """Events whose text is made together, with the text template of each."""
 
     def __init__(self, file: str, fd: FormatDescription, *, is_new: bool) -> None:
         self.file, self.fd = file, fd
         self.id_length = 4 if fd.post_header_length(T.TABLE_MAP) == ROWS_HEADER_LENGTH_V0 else 6
         self.size = 0
-        """The size of the events, bytes."""
+        """The total size of the events, bytes."""
         self._kept: list[KeptEvents] = []
         self.shape: list[int] = []
         self.behind: dict[int, bytes] = {}
-        """Texts after the shape of an event, by the event's index."""
+        """The texts printed after an event's template, by the event's index."""
         self.encoded: list[int] = []
-        """The indexes of the events that BINLOG statements contain."""
+        """The indexes of the events in BINLOG statements."""
         self.changed: dict[int, bytes] = {}
         """The bytes of events that BINLOG statements contain in a changed form, by the event's index."""
         self.closed: list[int] = []
-        """For each ended statement, the number of events up to its end."""
+        """For each finished statement, the number of the batch's events up to its end."""
         self._open = 0
-        """The number of events in :attr:`encoded` before the current statement."""
+        """The number of entries of :attr:`encoded` that belong to earlier statements."""
         self._is_new = is_new
-        """Whether the first statement begins here."""
+        """Whether the batch begins with a new statement."""
         self.drops_waiting = False
-        """Whether the rows of the statement that continues from the previous batch turned out not to run."""
+        """Whether the statement continued from the previous batch cannot run, so that its buffered BINLOG section
+        must be discarded.
+        """
 
     def take(self, kept: KeptEvents) -> None:
-        """Add the bytes and offsets of events. The caller adds the events' shapes."""
+        """Add the bytes and offsets of events. The caller must add each event's template number to ``shape``."""
         self._kept.append(kept)
         self.size += kept.data.size
 
     def close(self) -> None:
-        """End a statement after the last event."""
+        """Mark the end of a statement after the last event."""
         here = len(self.shape)
         if here > (self.closed[-1] if self.closed else 0) or (not self.closed and not self._is_new):
             self.closed.append(here)
         self._open = len(self.encoded)
 
     def leave_out(self) -> None:
-        """Omit the Table_map events of the current statement from its BINLOG statement."""
+        """Remove the Table_map events of the current statement from its BINLOG statement."""
         del self.encoded[self._open :]
         self.drops_waiting = self.drops_waiting or not self.closed
 
     def cut(self, count: int) -> None:
-        """Discard all events except the first ``count``."""
+        """Discard all events after the first ``count``."""
         del self.shape[count:]
         self.encoded = [k for k in self.encoded if k < count]
         self.closed = [end for end in self.closed if end <= count]
@@ -618,7 +628,7 @@ class _Batch:
         return np.concatenate([kept.offset for kept in self._kept])[: len(self.shape)]
 
     def events(self) -> tuple[Bytes, Int64, Int64]:
-        """Return the bytes of the events, and the offset and size of each."""
+        """Return three arrays: the bytes of all events, and each event's offset and size in them."""
         behind = np.cumsum([0, *(kept.data.size for kept in self._kept)]).tolist()
         count = len(self.shape)
         data = (
@@ -628,12 +638,12 @@ class _Batch:
         return data, start[:count], np.concatenate([kept.size for kept in self._kept])[:count]
 
     def groups(self) -> Int64:
-        """Return the index of each event's statement in the batch."""
+        """Return for each event the index of its statement in the batch."""
         ends = np.array(self.closed, np.int64)
         return np.searchsorted(ends, np.arange(len(self.shape)), "right").astype(np.int64)
 
     def columns(self) -> Int64:
-        """Return the column (style) of each event in base64, which depends on whether it begins or ends a BINLOG
+        """Return the style number of each event in base64. It depends on whether the event begins or ends a BINLOG
         statement.
         """
         of = self.groups()[self.encoded]
@@ -644,7 +654,7 @@ class _Batch:
 
 
 def _arranged(group: Int64, sections: list[tuple[Int64, Int64, Int64, Int64]]) -> _Cells:
-    """Return the cells of all sections in the order of the text. The last array of a section has the number of cells by
+    """Return the cells of all sections in text order. The last array of a section has the number of cells of each
     event.
     """
     groups = int(group[-1]) + 1

@@ -1,4 +1,4 @@
-"""The text for Gap events, by which a slave's relay log records what the master dropped."""
+"""The text of Gap events, with which a slave's relay log records the transactions that the master dropped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dumpfilter.filter.convert import kind_from_number
 
 
 def gap_text(content: Gap | Head | None) -> str:
-    r"""Return the text for the content of an Ignorable event; empty for an event that a server wrote.
+    r"""Return the text of an Ignorable event's content. It is empty for an event that a server wrote.
 
     Raises BinlogCorrupt for GTIDs that no server can write.
 

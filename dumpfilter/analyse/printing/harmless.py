@@ -1,9 +1,8 @@
-"""The form in which a statement is printed, so that a filter's gaps never stop the client that runs the text.
+"""The choice of a form for each printed statement that keeps a filtered text from failing in the client.
 
-A filter may drop a CREATE TABLE and pass a statement that needs the table. A replica would stop there with an error. A
-client that runs text would stop, too, and never run the rest. Therefore a statement that must fail, because the target
-lacks what the filter has dropped, is printed as a comment. A DROP of an object about which the binlog set does not tell
-gets IF EXISTS.
+A filter may drop a CREATE TABLE and pass a statement that needs the table. A replica would stop there with an error.
+A client that runs the text would stop, too. A statement that must fail, because the filter dropped its precondition,
+is therefore printed as a comment. A DROP of an object whose existence is unknown gets IF EXISTS.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ class Form:
     """The form in which a statement is printed: unchanged, changed, or as a comment."""
 
     reason: str = ""
-    """The reason why the statement is printed as a comment; empty for a statement that is to run."""
+    """The reason why the statement is printed as a comment. Empty for a statement that is to run."""
     text: bytes | None = None
-    """The statement's changed text; None for the unchanged text."""
+    """The statement's changed text. None: the text is unchanged."""
     before: tuple[bytes, ...] = ()
     """Statements to print before this statement."""
 
@@ -41,23 +40,24 @@ AS_IT_IS = Form()
 _UNDECIDED = Form("the filter cannot decide about this statement")
 _TABLES_ONLY = frozenset({K.MAINTENANCE, K.FLUSH})
 _IF_EXISTS_OF_ACCOUNTS = {"mysql": (5, 7), "mariadb": (10, 1)}
-"""The first server versions that know DROP USER IF EXISTS, by family."""
+"""For each server family, the first version that supports DROP USER IF EXISTS."""
 
 
 class Harmless:
-    """Chooses the form of each printed statement, and follows which objects the target then has.
+    """Chooses the form in which each statement is printed, and tracks the objects that exist on the target.
 
-    The caller passes every statement that may define an object in the binlog's order, also those that the filter drops.
+    The caller must pass every statement that may define an object in binlog order, including those that the filter
+    drops.
 
     Parameters:
-        world: the model of the target's objects (databases, tables, routines …), which the printed statements update.
+        world: the model of the target's objects (databases, tables, routines …), which this class updates.
         family: the family of the server that wrote the binlog.
         version: the version of this server, major and minor.
-        mode: the form of statements that would fail.
-        from_first: whether the set begins with the server's first binlog. Then CREATE … IF NOT EXISTS makes an object
-            that no earlier statement of the set has made. Otherwise the object may be older than the set.
-        rows_ok: tells whether the filter passes row events of a table, which has its name on the source. None without
-            rules about databases: then the filter drops all changes of a table or none.
+        mode: the form for statements that would fail.
+        from_first: whether the set begins with the server's first binlog. If so, CREATE … IF NOT EXISTS creates every
+            object that no earlier statement of the set created. If not, the object may be older than the set.
+        rows_ok: tells whether the filter passes row events of a table, given its database and name on the source. None
+            if there are no database rules, so that the filter drops all changes of a table or none.
     """
 
     def __init__(
@@ -77,13 +77,15 @@ class Harmless:
         self._mode = mode
         self._from_first = from_first
         self.drifted: dict[Key, None] = {}
-        """Tables whose columns on the target may differ from the source's, since the filter dropped a statement."""
+        """The tables whose columns on the target may differ from the source's, because the filter dropped a
+        statement.
+        """
         self._lost: set[Key] = set()
-        """The target's tables of which the filter has dropped some changes."""
+        """The target's tables for which the filter dropped some changes."""
         self.diverged: dict[Key, None] = {}
-        """Tables that a printed statement changes after the filter has dropped another change of their rows."""
+        """The tables that a printed statement changes after the filter dropped another change of their rows."""
         self._creations: dict[Key, bytes] = {}
-        """The options after the name in the CREATE DATABASE of each database."""
+        """The options after the name in each database's CREATE DATABASE."""
 
     def dropped(self, query: QueryEvent) -> None:
         """Update the model of the target's objects for a statement that the filter drops."""
@@ -96,17 +98,17 @@ class Harmless:
             self._lost |= {key for key in self._changed(facts, query) if self.world.has(key) is not False}
 
     def run_before(self, query: QueryEvent) -> None:
-        """Update the model for a statement that passes the filter but is not printed, since the printed range begins
-        later.
+        """Update the model of the target's objects for a statement that passes the filter, but precedes the printed
+        range.
         """
         facts = self._facts(query)
         if facts.verb is not None and not query.is_committed_later:
             self._follow(facts, query, runs=True)
 
     def form(self, query: QueryEvent, flags: int, *, undecided: bool) -> Form:
-        """Return the form of a statement that passes the filter.
+        """Return the form in which a statement that passes the filter is printed.
 
-        ``flags`` are those of the event's header. ``undecided`` tells that the filter cannot decide about the
+        ``flags`` are the flags of the event's header. ``undecided`` tells that the filter cannot decide about the
         statement.
         """
         facts = self._facts(query)
@@ -127,10 +129,10 @@ class Harmless:
         return form
 
     def decides(self, query: QueryEvent) -> bool:
-        """Tell whether the binlog set decides about a statement that the filter cannot decide about.
+        """Tell whether earlier statements of the set decide about a statement that the filter leaves undecided.
 
-        DROP TRIGGER names no table, so that the filter cannot evaluate its rules. The set's CREATE TRIGGER names the
-        table, and the filter has passed or dropped the CREATE TRIGGER.
+        This can be so for DROP TRIGGER, which names no table. The CREATE TRIGGER named the table, and the filter
+        passed or dropped it.
         """
         facts = self._facts(query)
         if facts.thing is not Thing.TRIGGER or facts.verb is not Verb.DROP:
@@ -142,14 +144,14 @@ class Harmless:
         )
 
     def missing_table(self, database: str, table: str) -> Key | None:
-        """Return the key of a table of row events if the target is known to lack it, else None. The name is that on the
-        target.
+        """Return the key of a table if the target is known to lack it, else None. Database and table are named as on
+        the target.
         """
         key = self._key(Thing.TABLE, database, table)
         return key if self.world.has(key) is False else None
 
     def changes_rows(self, database: str, table: str) -> None:
-        """Record that row events of a table are printed. The name is that on the target."""
+        """Record that row events of a table are printed. Database and table are named as on the target."""
         self._note_changed({self._key(Thing.TABLE, database, table)})
 
     def _facts(self, query: QueryEvent) -> StatementFacts:
@@ -162,7 +164,7 @@ class Harmless:
     # The statements that change rows.
 
     def _changed(self, facts: StatementFacts, query: QueryEvent) -> set[Key]:
-        """Return the tables whose rows a statement may change on the target."""
+        """Return the target's tables whose rows a statement may change."""
         body = self.world.body(facts.body, self.world.place(query.db))
         if facts.kind is K.TRUNCATE_TABLE:
             return {table.replica for table in body.tables}
@@ -189,8 +191,8 @@ class Harmless:
         return form
 
     def _fault(self, facts: StatementFacts, query: QueryEvent) -> Form:
-        """Return the form "comment" if the target lacks an object that a statement needs, or has one that the statement
-        creates.
+        """Return a form that keeps the statement from failing: a comment if the target lacks a needed object, or
+        already has the created one. MariaDB's CREATE TABLE gets OR REPLACE instead.
         """
         faults = self.world.faults(self.world.resolved(facts, query.db, query.thread_id))
         for fault in sorted(faults, key=lambda fault: fault.ref.replica[0] is Thing.GRANT):
@@ -255,7 +257,8 @@ class Harmless:
     # The databases that objects are made in.
 
     def _with_database(self, query: QueryEvent, flags: int, form: Form, facts: StatementFacts) -> Form:
-        """Add CREATE DATABASE to ``form`` for databases that the target lacks and that the statement needs."""
+        """Add CREATE DATABASE statements to ``form`` for the databases that the statement needs and the target lacks.
+        """
         place = self.world.place(query.db)
         names: list[TableName] = []
         if facts.thing not in (Thing.ACCOUNT, Thing.GRANT, Thing.DATABASE):
@@ -292,7 +295,7 @@ class Harmless:
             self.world.follow(resolved, query, passes=runs)
 
     def _follow_lost(self, resolved: Resolved) -> None:
-        """Update the set of tables of which changes were dropped. A new or dropped table has lost none."""
+        """Update the set of tables for which changes were dropped. A created or dropped table leaves the set."""
         assert self._rows_ok is not None
         facts = resolved.facts
         for old, new in resolved.renames:
@@ -307,9 +310,9 @@ class Harmless:
 
 
 def _behind(query: QueryEvent, name: str, start: int, family: Family) -> bytes:
-    """Return the bytes of a statement after the name ``name``, which occurs at character ``start`` or later.
+    """Return the bytes of a statement after the name ``name``, which is searched from character ``start`` on.
 
-    The result is empty if the position in the bytes is unknown, because the text has another encoding than UTF-8.
+    The result is empty if the name's byte position is unknown, because the text is not UTF-8.
     """
     for token in tokens(query.text, dialect=BINLOG[family]):
         if token.start >= start and token.is_name and token.value == name:
@@ -321,7 +324,7 @@ def _behind(query: QueryEvent, name: str, start: int, family: Family) -> bytes:
 
 
 def lacking(key: Key) -> Form:
-    """Return the comment that replaces a statement because the target lacks the object ``key``."""
+    """Return the form of a statement that cannot run because the target lacks the object ``key``: a comment."""
     return Form(
         f"{named(key)} is missing, since the filter dropped the statement that makes it, unless the target has it "
         "(--target-has)"
@@ -329,7 +332,7 @@ def lacking(key: Key) -> Form:
 
 
 def named(key: Key) -> str:
-    """Return an object's name for people, such as ``table shop.orders``.
+    """Return an object's type and name for messages, such as ``table shop.orders``.
 
     >>> named((Thing.TABLE, "shop", "orders"))
     'table shop.orders'

@@ -19,7 +19,8 @@ from dumpfilter.binlog.query import encode_name
 
 
 def quoted_name(name: str) -> bytes:
-    """Return the name of a database, table or variable in backticks, as bytes. Backticks in the name are doubled.
+    """Return an identifier (of a database, table or variable) in backticks, as bytes. Backticks inside it are
+    doubled.
 
     >>> quoted_name("a`b")
     b'`a``b`'
@@ -28,9 +29,9 @@ def quoted_name(name: str) -> bytes:
 
 
 def quoted_text(text: str) -> bytes:
-    r"""Return an SQL string literal that means the same text in every sql_mode.
+    r"""Return an SQL string literal for ``text``, as bytes, that has one meaning in every sql_mode.
 
-    Quotes in the text are doubled. A text with a backslash or a control character becomes a hexadecimal literal.
+    Quotes are doubled. A text with a backslash or a control character becomes a hexadecimal literal.
 
     >>> quoted_text("it's"), quoted_text("a\\b")
     (b"'it''s'", b"X'615c62'")
@@ -42,10 +43,10 @@ def quoted_text(text: str) -> bytes:
 
 
 def user_variable(variable: UserVar, family: Family, own_name: Callable[[str], str] = str) -> bytes | None:
-    """Return a user variable's value (User_var event) as an SQL expression of the same type.
+    """Return the value of a user variable (from a User_var event) as an SQL expression of equal type, as bytes.
 
-    Return None for a string whose collation is unknown. ``own_name`` turns a collation's name into the name that the
-    server's version uses. Raises BinlogCorrupt for a malformed DECIMAL.
+    Return None for a string whose collation is unknown. ``own_name`` maps a collation's name to its name in the
+    server's version. Raises BinlogCorrupt for a malformed DECIMAL.
 
     >>> user_variable(UserVar("a", b"x", charset=45), "mysql")
     b"_utf8mb4 X'78' COLLATE `utf8mb4_general_ci`"

@@ -11,10 +11,10 @@ from dumpfilter.binlog.context_events import LoadBlock
 
 
 class LoadFiles:
-    """A writer of the data files of LOAD DATA statements. Each statement gets a new file ``SQL_LOAD-<file id>-<n>``.
+    """Writes the data files of LOAD DATA statements, one new file ``SQL_LOAD-<file id>-<n>`` for each statement.
 
-    The writer creates ``directory`` together with the first file. With None it creates a temporary directory, which is
-    never removed, since the printed statements name the files in it.
+    ``directory`` is created with the first file. With None a temporary directory is created, which is never removed,
+    because the printed statements name its files.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -46,7 +46,7 @@ class LoadFiles:
     def append(self, block: LoadBlock) -> Path:
         """Append a later block of a data file (Append_block event), and return the file's path.
 
-        Raises BinlogCorrupt for a file without a first block, and OutputError.
+        Raises BinlogCorrupt if the file has no first block, and OutputError if it cannot be written.
         """
         path = self._path(block.file_id)
         with writing(path), open(path, "ab") as file:
@@ -54,10 +54,10 @@ class LoadFiles:
         return path
 
     def take(self, file_id: int) -> Path:
-        """Return the path of a complete data file for its LOAD DATA statement. The file's number may then be used
-        again.
+        """Return the path of a complete data file for its LOAD DATA statement. Afterwards its ``file_id`` may be
+        used for another file.
 
-        Raises BinlogCorrupt for a file without a first block.
+        Raises BinlogCorrupt if the file has no first block.
         """
         path = self._path(file_id)
         del self._paths[file_id]

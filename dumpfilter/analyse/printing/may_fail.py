@@ -1,4 +1,4 @@
-"""The values of ``--may-fail``, in a module that imports quickly."""
+"""The values of the option ``--may-fail``, in a module that is quick to import."""
 
 from __future__ import annotations
 

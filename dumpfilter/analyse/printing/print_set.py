@@ -1,4 +1,4 @@
-"""The work of ``dumpfilter binlog``: print filtered binlogs as SQL text, or write them as new binlogs."""
+"""The work of ``dumpfilter binlog``: print a filtered binlog set as SQL text, or write it as new binlog files."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from dumpfilter.index.fileset import BinlogSet
 
 _BUFFER = 1 << 16
 _MOST_NAMES = 10
-"""The number of tables that a warning names."""
+"""The maximum number of tables that a warning names."""
 _POSITION = re.compile(r"\d+")
 _DATETIME = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ](\d{1,2}):(\d{1,2}):(\d{1,2}))?")
 
 
 @dataclass(frozen=True)
 class BinlogOptions:
-    """The options of ``dumpfilter binlog``, as the user wrote them.
+    """The options of ``dumpfilter binlog`` as text, before parsing.
 
-    GTIDs and the comparison of names differ between MySQL and MariaDB. So the program parses these options only when it
-    has opened the binlog and knows the server that wrote it.
+    The notation of GTIDs and the comparison of names differ between MySQL and MariaDB. The options can therefore be
+    parsed only when the opened binlog tells the server's family.
     """
 
     filter: FilterOptions = field(default_factory=FilterOptions)
@@ -60,13 +60,15 @@ class BinlogOptions:
     local_load: Path | None = None
     verify: bool = True
     verbosity: int = 0
-    """The amount of the rows that is printed as comments: 0 nothing, 1 the rows, 2 the rows with their types."""
+    """The amount of row data that is printed as comments: 0 nothing, 1 the rows, 2 the rows with column types."""
     row_events: bool = True
     """Whether BINLOG statements with the rows are printed."""
     may_fail: MayFail = MayFail.SAFE
-    """The form of printed statements that would fail on the target because of the filter, or that are undecided."""
+    """The form of statements that would fail on the target because of the filter, or about which the filter cannot
+    decide.
+    """
     target_has: Sequence[str] = ()
-    """LIKE patterns of ``db.table`` for tables that the target has, although the filter drops their CREATE."""
+    """LIKE patterns of ``db.table`` for tables that exist on the target although the filter drops their CREATE."""
 
     def __post_init__(self) -> None:
         for pattern in self.target_has:
@@ -77,11 +79,12 @@ class BinlogOptions:
 
 
 def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log: Console) -> Counts:
-    """Print the events that pass the filter to ``out``, as SQL text for the client program ``mysql`` or ``mariadb``.
+    """Print the events that pass the filter to ``out``, as SQL text for the client programs ``mysql`` and
+    ``mariadb``. Return the counts of events and bytes.
 
-    ``log`` gets warnings. It also gets a progress bar if ``log`` is a terminal and ``out`` is not. Raises BinlogError
-    for a damaged binlog, after the events before the damage have been printed. Raises OptionError, GtidError and
-    OutputError, too.
+    ``log`` receives warnings, and a progress bar if ``log`` is a terminal and ``out`` is not. Raises BinlogError for
+    a damaged binlog, after printing the events before the damage. Raises OptionError and GtidError for bad options,
+    and OutputError if a LOAD DATA file cannot be written.
     """
     work = _Work(binlogs, options, log)
     counts = Counts()
@@ -158,11 +161,12 @@ def write_binlog(
     overwrite: bool = False,
     tables_info: bool = False,
 ) -> Counts:
-    """Write the events that pass the filter as new binlogs: ``<base>.000001`` … and ``<base>.index`` in ``output``.
+    """Write the events that pass the filter to new binlogs: ``<base>.000001`` … and ``<base>.index`` in
+    ``output``. Return the counts of events and bytes.
 
-    An empty ``base`` stands for the name of the source's files. With ``tables_info`` every Query event gets the names
-    of its statement's tables, a format that servers do not read. Raises BinlogError, OptionError, GtidError and
-    OutputError, and then leaves no new files.
+    An empty ``base`` stands for the base name of the source's files. With ``tables_info`` every Query event gets the
+    names of its statement's tables, a format that servers cannot read. Raises BinlogError, OptionError, GtidError
+    and OutputError. After an error no new files are left.
     """
     work = _Work(binlogs, options, log)
     base = base or binlogs.names[0].rpartition(".")[0] or binlogs.names[0]
@@ -199,7 +203,7 @@ def write_binlog(
 
 
 class _Work:
-    """The filters, and the range of events, that the options of ``dumpfilter binlog`` select for one binlog set."""
+    """The filters and the range of events that the options of ``dumpfilter binlog`` select for one binlog set."""
 
     def __init__(self, binlogs: BinlogSet, options: BinlogOptions, log: Console) -> None:
         self._binlogs = binlogs
@@ -216,11 +220,13 @@ class _Work:
         }
 
     def taken(self, progress: Callable[[int], None]) -> PassOptions:
-        """Return the options of the pass through the set. ``progress`` is called with the number of bytes just read."""
+        """Return the options for the pass over the set. ``progress`` is called with the number of bytes that were
+        just read.
+        """
         return {**self._taken, "progress": progress}
 
     def rows_ok(self, database: str, table: str) -> bool:
-        """Tell whether the filters pass row events of a table, whose name is that on the source."""
+        """Tell whether the filters pass row events of a table. Database and table are named as on the source."""
         return self.rules.rows_ok(database, table) and self.also.rows_ok(database, table)
 
     def warn(self, text: str) -> None:
@@ -236,9 +242,9 @@ class _Work:
 
     @contextmanager
     def progress(self, what: str, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
-        """Show a progress bar on a terminal, unless ``quiet``.
+        """Yield a callback for a progress bar, which takes the number of bytes just read.
 
-        The context's value is a function that takes the number of bytes just read.
+        The bar appears on a terminal only, and not if ``quiet`` is set.
         """
         with byte_bar(self._log, shown=not quiet) as bar:
             total = sum(map(self._binlogs.size, self._binlogs.names))
@@ -249,7 +255,7 @@ class _Work:
 def range_of(options: BinlogOptions, family: Family) -> Range:
     """Return the range of events that the options select by position, date and time, and GTIDs.
 
-    Raises OptionError and GtidError.
+    Raises OptionError for a bad value, and GtidError.
     """
     start, after = _position(options.start_position, "--start-position", family)
     stop, up_to = _position(options.stop_position, "--stop-position", family)
@@ -312,9 +318,10 @@ def _seconds(text: str, option: str) -> int | None:
 
 
 class _Buffered:
-    """A buffer that collects small writes to an output, for speed.
+    """A buffer that merges small writes to an output, for speed.
 
-    When the program that reads the output has ended, the buffer raises BrokenPipeError and discards the data.
+    If the program that reads the output has ended, ``write`` and ``flush`` discard the data and raise
+    BrokenPipeError.
     """
 
     def __init__(self, out: BinaryIO) -> None:

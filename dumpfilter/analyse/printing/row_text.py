@@ -1,6 +1,6 @@
-"""Printing of row images as pseudo-SQL, as ``mysqlbinlog -v`` and ``mariadb-binlog -v`` print them.
+"""The printing of row images as pseudo-SQL, as ``mysqlbinlog -v`` and ``mariadb-binlog -v`` do.
 
-All lines are comments (``### …``). With a verbosity of 2 each value is followed by its column's type and metadata. The
+All lines are comments (``### …``). With verbosity 2, each value is followed by its column's type and metadata. The
 text follows ``print_verbose_one_row`` and ``log_event_print_value`` of ``sql/log_event.cc`` of both servers.
 """
 
@@ -24,14 +24,14 @@ from dumpfilter.binlog.rows.texts import ByteMap, Form, Style
 from dumpfilter.binlog.rows_events import RowsHeader, TableMap
 
 TYPES = 2
-"""The verbosity from which on each value is followed by its column's type and metadata."""
+"""The lowest verbosity at which each value is followed by its column's type and metadata."""
 
 _CHANGES_LINE = "\n###      "
-"""The text between the lines of a JSON value's changes."""
+"""The separator between the changes of a partially updated JSON value."""
 
 _FLOAT_BYTES = 4
 _PARTITIONS = 1
-"""The kind of extra data of rows events that names partitions (``enum_extra_row_info_typecode``)."""
+"""The type code of the extra data in a rows event that names partitions (``enum_extra_row_info_typecode``)."""
 
 _TYPE_NAMES = {
     T.TINY: "TINYINT",
@@ -62,7 +62,7 @@ _TYPE_NAMES = {
     T.VAR_STRING: "VARSTRING({metadata})",
     T.VARCHAR_COMPRESSED: "VARSTRING({metadata}) COMPRESSED",
 }
-"""The names of column types that are printed after values. Those of ENUM and the BLOB types depend on the metadata."""
+"""The names of column types printed after values. The names of ENUM and BLOB types depend on the metadata."""
 
 _BLOB_NAMES = {
     1: "TINYBLOB/TINYTEXT",
@@ -76,9 +76,10 @@ _ENUM_NAMES = {1: "ENUM(1 byte)", 2: "ENUM(2 bytes)"}
 def row_layouts(
     verbosity: int, rewrite_db: Callable[[str], str], styles: Sequence[Style] = ()
 ) -> LayoutTable:
-    """Return the layouts of printed row images. ``verbosity`` is 1, or 2 for types after the values.
+    """Return the layouts with which row images are printed. ``verbosity`` is 1, or 2 to print types after values.
 
-    ``rewrite_db`` returns the printed name of a database. ``styles`` are those of columns that precede all others.
+    ``rewrite_db`` returns the printed name of a database. ``styles`` are additional column styles, which precede
+    those of the tables' columns.
     """
 
     def described(table: TableMap, family: Family) -> Table:
@@ -108,15 +109,15 @@ def row_layouts(
 
 
 def _heads(table: Table, rows: RowsHeader) -> tuple[bytes, bytes]:
-    """Return the lines before a row's image before the change, and before its image after the change."""
+    """Return the lines printed before a row's before image, and before its after image."""
     name = (quoted_name(table.database) + b"." + quoted_name(table.name)).translate(_ONE_LINE)
     first = _extra_line(rows) + _HEADS[rows.kind] % name
     return first, b"### SET\n" if rows.kind == "update" else first
 
 
 _ONE_LINE = bytes.maketrans(b"\n\r\0", b"   ")
-"""The translation that replaces line ends in a table's name, which would end the comment and let the client run the
-rest.
+"""The translation that replaces line ends in a table's name. A line end would end the comment, and the client would
+run the rest of the name.
 """
 
 _HEADS = {
@@ -184,7 +185,9 @@ def _json(data: bytes) -> str:
 
 
 def _formatted(form: str) -> Callable[[npt.NDArray[np.floating]], list[str]]:
-    """Return a function that formats numbers with ``form``, which ends in a zero byte."""
+    """Return a function that formats an array of numbers with the printf format ``form``, which must end in a zero
+    byte.
+    """
     return lambda numbers: (form * numbers.size % tuple(numbers.tolist())).split("\0")[:-1]
 
 
@@ -208,7 +211,7 @@ _FORMS = {
     T.NEWDECIMAL: Form.DECIMAL,
 }
 _PARAMETERS = {T.YEAR: 1900, T.DATE: ord(":"), T.NEWDATE: ord(":")}
-"""The parameters of the forms that do not depend on the column's metadata."""
+"""The parameters of those forms that do not depend on the column's metadata."""
 _QUOTED = frozenset({Form.DATE, Form.OLD_TIME, Form.OLD_DATETIME, Form.TIME, Form.DATETIME, Form.MAPPED})
 _PENDING_PRINTERS: dict[int, Callable[[bytes], str]] = {
     T.JSON: _json,

@@ -1,7 +1,7 @@
-"""SET statements that restore the session variables with which a statement ran on the server that logged it.
+"""SET statements that restore the session variables with which a logged statement ran on its server.
 
-They are printed before the statement (``Query_log_event::print_query_header``). Only variables that have changed since
-the last statement are set again, so that most statements need one line.
+They are printed before the statement (``Query_log_event::print_query_header``). Only variables whose values changed
+since the last statement are set again, so most statements need one line.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ _VERSIONED = {
     "default_table_encryption": 80016,
 }
 USE = b"use "
-"""The beginning of the statement that sets the current database."""
+"""The beginning of a USE statement."""
 
 _NAMELESS = re.compile(
     r"\s*ALTER\s+(DATABASE|SCHEMA)\s+(DEFAULT|CHARACTER|CHARSET|COLLATE|ENCRYPTION|COMMENT|READ)\b", re.I
 )
-"""The pattern of ALTER DATABASE without a database's name, which changes the current database.
+"""The pattern of ALTER DATABASE without a database name, which changes the default database.
 
-Servers log the statement with LOG_EVENT_SUPPRESS_USE_F, as if the current database did not matter.
+Servers log this statement with LOG_EVENT_SUPPRESS_USE_F, as if it did not depend on the default database.
 """
 _VERSION = re.compile(r"(?:5\.5\.5-)?(\d+)\.(\d+)")
 
 
 def server_version(fd: FormatDescription) -> tuple[int, int]:
-    """Return the first two numbers of the version of the server that wrote the binlog, such as (10, 11).
+    """Return major and minor version of the server that wrote the binlog, such as (10, 11).
 
-    Return (0, 0) for a version without such numbers.
+    Return (0, 0) for a version text without these numbers.
     """
     match = _VERSION.match(fd.server_version)
     return (int(match[1]), int(match[2])) if match else (0, 0)
@@ -58,8 +58,8 @@ def server_version(fd: FormatDescription) -> tuple[int, int]:
 class Session:
     """The session variables that the printed SET statements have set so far.
 
-    ``fd`` is the binlog's format description event. It tells the family and version of the server, on which the names
-    of variables and character sets depend.
+    ``fd`` is the binlog's format description event. Its server family and version determine the names of variables
+    and character sets.
     """
 
     def __init__(self, fd: FormatDescription) -> None:
@@ -73,26 +73,24 @@ class Session:
         ]
 
     def charset(self, collation: int) -> str | None:
-        """Return the name that the server's version uses for a collation's character set; None for an unknown
-        collation.
-        """
+        """Return the name of a collation's character set in the server's version, or None for an unknown collation."""
         name = charset_name(collation, self.family)
         return None if name is None else self.own_name(name)
 
     def own_name(self, name: str) -> str:
-        """Return the name that the server's version uses for a character set or collation.
+        """Return the name of a character set or collation in the server's version.
 
-        Older versions say ``utf8`` for ``utf8mb3``.
+        Older versions use ``utf8`` for ``utf8mb3``.
         """
         if name.startswith("utf8mb3") and self._version < ((10, 6) if self.family == "mariadb" else (8, 1)):
             return "utf8" + name.removeprefix("utf8mb3")
         return name
 
     def before(self, query: QueryEvent, header: EventHeader, *, database: str, use: bool) -> list[bytes]:
-        """Return the USE and SET statements to print before a logged statement. They have no delimiter.
+        """Return the USE and SET statements to print before a logged statement, without delimiters.
 
-        They set the session variables that the Query event ``query`` records. ``database`` is the default database.
-        With ``use`` False there is no USE, because the statement does not depend on the default database.
+        They set the session variables that the Query event ``query`` records. ``database`` is the default database
+        on the target. ``use`` False omits USE, for a statement that does not depend on the default database.
         """
         lines = self._use(query, header, database) if use else []
         status = query.status
@@ -129,7 +127,7 @@ class Session:
         return lines
 
     def is_new_thread(self, thread_id: int) -> bool:
-        """Tell whether a statement has another thread id than the previous statement, and remember the id."""
+        """Tell whether ``thread_id`` differs from the previous statement's, and remember it."""
         return self._changed("pseudo_thread_id", thread_id)
 
     def _use(self, query: QueryEvent, header: EventHeader, database: str) -> list[bytes]:

@@ -28,16 +28,13 @@ COLUMNS = (
 )
 
 MOST_ROWS = 100_000
-"""The limit of events that one statement shows. It bounds memory, since all rows of an answer are in memory."""
+"""The maximum number of events in one answer. It bounds the memory, because an answer is held in memory."""
 
 MOST_INFO = 16 << 20
-"""The limit of characters in the column Info of one answer. It bounds memory, too."""
+"""The maximum total of characters in the column Info of one answer. It bounds the memory."""
 
 _MAX_INFO = 1 << 20
-"""The number of characters to which the column Info is cut.
-
-The limit bounds memory: a statement may have a gigabyte.
-"""
+"""The maximum length of the column Info, characters. It bounds the memory, because a statement may have a gigabyte."""
 
 
 def show_events(
@@ -45,9 +42,9 @@ def show_events(
 ) -> Result:
     """Return the rows of ``SHOW BINLOG EVENTS IN path FROM position LIMIT offset, count``.
 
-    ``count`` None means a statement without LIMIT. At most :data:`MOST_ROWS` events are shown, with a warning when
-    there are more. The answer ends before an incomplete event at the end of the file. Raises SqlError
-    (ER_ERROR_WHEN_EXECUTING_COMMAND) for a position at which no event begins, and for a damaged file.
+    ``count`` None means no LIMIT. At most :data:`MOST_ROWS` events are shown, with a warning if there are more. The
+    answer ends before an incomplete event at the end of the file. Raises SqlError (ER_ERROR_WHEN_EXECUTING_COMMAND)
+    for a damaged file, or if no event begins at the position.
     """
     if count == 0:
         # For SHOW BINLOG EVENTS … LIMIT 0, MySQL 9.7 shows all events, and MariaDB 10.11 shows one event.
@@ -70,10 +67,10 @@ def show_events(
 
 
 def no_events(reason: str, statement: str = "SHOW BINLOG EVENTS") -> SqlError:
-    """Return the error with which servers answer a SHOW BINLOG EVENTS that they cannot carry out, with the given
-    reason.
+    """Return the error with which servers answer a SHOW BINLOG EVENTS that they cannot execute
+    (ER_ERROR_WHEN_EXECUTING_COMMAND).
 
-    The error is ER_ERROR_WHEN_EXECUTING_COMMAND. The servers cut a long reason, and so does the error.
+    Like the servers, it cuts a long ``reason``.
     """
     return ER_ERROR_WHEN_EXECUTING_COMMAND(statement, reason)
 

@@ -1,7 +1,7 @@
-"""Printing of events as SQL text that a client can run again, as ``mysqlbinlog`` and ``mariadb-binlog`` print them.
+"""The printing of events as SQL text that a client can run, as ``mysqlbinlog`` and ``mariadb-binlog`` do.
 
-The text follows the ``print`` functions of ``sql/log_event.cc`` and ``client/mysqlbinlog.cc`` of both servers, and the
-output of these programs. docs/binlog.md lists the differences.
+The text follows the ``print`` functions in ``sql/log_event.cc`` and ``client/mysqlbinlog.cc`` of both servers, and
+the output of these programs. docs/binlog.md lists the differences.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FRAMES = (b"SAVEPOINT ", b"ROLLBACK ", b"RELEASE SAVEPOINT ", b"XA ")
 _AUTOMATIC = b"/*!50616 SET @@SESSION.GTID_NEXT= 'AUTOMATIC'*/"
 _ENDS_OF_TRANSACTIONS = frozenset({b"BEGIN", b"COMMIT"})
 _IS_ALONE: npt.NDArray[np.bool_] = np.isin(np.arange(256), [T.FORMAT_DESCRIPTION, T.TRANSACTION_PAYLOAD])
-"""The event types that are printed separately, because the format of events changes before or after them."""
+"""The event types that must be printed separately, because the event format changes before or after them."""
 
 # The offsets of fields in events: of a Query event, of MySQL's GTID events with times, and of MariaDB's GTID event.
 _DB_LENGTH_AT, _STATUS_AT = HEADER_LENGTH + 8, HEADER_LENGTH + QUERY_HEADER_LENGTH
@@ -60,25 +60,25 @@ _DOMAIN_AT, _FLAGS_AT = HEADER_LENGTH + 8, HEADER_LENGTH + 12
 
 
 class TextPrinter:
-    """A printer of binlog events as SQL text. The caller passes the events in the binlog's order.
+    """A printer of binlog events as SQL text. The caller must pass the events in binlog order.
 
     Parameters:
-        write: a function that gets the text as bytes, because statements stay in their clients' character sets.
+        write: receives the text as bytes, because statements keep their clients' character sets.
         load_files: the writer of the data files of LOAD DATA statements.
         rules: the filter, which renames databases (``--replicate-rewrite-db``). None: no filter.
         skip_gtids: print GTIDs as comments. False: print ``SET @@SESSION.GTID_NEXT``, or MariaDB's ``gtid_seq_no``,
             ``gtid_domain_id`` and ``server_id``.
-        warn: a function that gets a warning, with file and position, when the printed text cannot repeat an event.
+        warn: receives a warning, with file and position, if the printed text cannot repeat an event.
         may_fail: the form of statements that would fail on the target because of the filter, or that are undecided.
         target_has: LIKE patterns of ``db.table`` for tables that the target has, although the filter drops their
             CREATE.
-        kinds: the filter by kinds of statement. The target is expected to have the effects of the kinds that it drops.
+        kinds: the filter by statement kinds. The target is assumed to have the effects of the statements that it drops.
             None: no such filter.
-        rows_ok: tells whether the filter passes row events of a table, by its name on the source. Callers give it when
-            rules are about databases, since then the filter may drop some changes of a table and pass others.
-        verbosity: how much of the rows is printed as comments: 0 nothing, 1 the rows, 2 the rows with their types.
-        row_events: whether BINLOG statements with the rows are printed. Without them the text does not repeat the rows.
-        is_verified: whether the checksums of the events are known to be right.
+        rows_ok: tells whether the filter passes row events of a table, given its database and name on the source. Give
+            it when there are database rules, with which the filter may drop some changes of a table and pass others.
+        verbosity: how much of the rows is printed as comments: 0 nothing, 1 the rows, 2 the rows with column types.
+        row_events: whether BINLOG statements with the rows are printed. Without them the text does not repeat rows.
+        is_verified: whether the events' checksums are known to be right.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class TextPrinter:
     ) -> None:
         self._print = write
         self._written: list[bytes] = []
-        """The text that the methods for single events have collected."""
+        """The text collected by the methods that print single events."""
         self._write = self._written.append
         self._may_fail = may_fail
         self._kinds = kinds
@@ -111,7 +111,8 @@ class TextPrinter:
         """The SET statements for Intvar, Rand and User_var events, which belong to the next statement."""
         self._comments = 0
         self.decided = 0
-        """The number of statements that the filter cannot decide about, but that earlier statements of the set decide.
+        """The number of statements that the filter leaves undecided, but about which earlier statements of the set
+        decide.
         """
         self._load_files = load_files
         self._rewrite_db = rules.rewrite_db
@@ -123,7 +124,8 @@ class TextPrinter:
         self._fd: FormatDescription | None = None
         self._session: Session | None = None
         self._status: bytes | None = None
-        """The error code and status variables of the last Query event. None: the next event's settings must be printed.
+        """The error code and status variables of the last Query event, in its bytes. None: the next statement's
+        settings must be printed in full.
         """
         self._row_events = row_events
         self._texts = EventTexts(
@@ -136,34 +138,36 @@ class TextPrinter:
             before_rows=self._before_rows,
         )
         self._opened: Iterator[KeptEvents] | None = None
-        """The events of a compressed transaction that are printed next, or None."""
+        """The events of the compressed transaction to print next, or None."""
         self._undecided = False
         self._in_transaction = False
         self._xa_start: bytes | None = None
         """The XA START of a transaction of which nothing has been printed yet, or None."""
         self._empty_xa: set[Xid] = set()
-        """The prepared XA transactions of which nothing has been printed."""
+        """The prepared XA transactions of which nothing was printed."""
         self._gtid_set = False
 
     @property
     def comments(self) -> int:
-        """The number of statements and rows events that were printed as comments because they would fail."""
+        """The number of statements and rows events printed as comments because they would fail on the target."""
         return self._comments + self._texts.refused
 
     @property
     def drifted(self) -> list[str]:
-        """The tables whose columns may differ on the target, since the filter dropped a CREATE or ALTER TABLE."""
+        """The names of tables whose columns may differ on the target, because the filter dropped a CREATE or ALTER
+        TABLE.
+        """
         return [] if self._harmless is None else [named(key) for key in self._harmless.drifted]
 
     @property
     def diverged(self) -> list[str]:
-        """The tables that the text changes after the filter has dropped other changes of their rows."""
+        """The names of tables that the text changes after the filter dropped other changes of their rows."""
         return [] if self._harmless is None else [named(key) for key in self._harmless.diverged]
 
     def begin(self, fd: FormatDescription) -> None:
-        """Print the statements that begin the text, before all events.
+        """Print the statements that begin the text. Call this before printing any event.
 
-        ``fd`` is the first file's format description.
+        ``fd`` is the first file's format description event.
         """
         self._write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\n")
         self._write(b"/*!50003 SET @OLD_COMPLETION_TYPE=@@COMPLETION_TYPE,COMPLETION_TYPE=0*/;\n")
@@ -171,7 +175,7 @@ class TextPrinter:
         self._print(self._taken())
 
     def end(self) -> None:
-        """Print the statements that end the text, after all events, and restore the client's settings."""
+        """Print the remaining events, and the statements that end the text and restore the client's settings."""
         self._texts.finish()
         self._end_gtids()
         self._write(b"DELIMITER ;\n# End of log file\n")
@@ -181,7 +185,7 @@ class TextPrinter:
 
     def left_out(self, statement: PassedStatement) -> None:
         """Update the model of the target's objects for a statement that is not printed. Raises BinlogError with file
-        and position.
+        and position for a malformed event.
         """
         if self._harmless is None:
             return
@@ -198,15 +202,15 @@ class TextPrinter:
     def event(
         self, event: bytes, offset: int, fd: FormatDescription, *, file: str, undecided: bool = False
     ) -> None:
-        """Print one complete event at once. The parameters are those of :meth:`events`."""
+        """Print one complete event immediately. :meth:`events` describes the errors."""
         self.events(one_event(file, fd, offset, event, undecided=undecided))
         self._texts.print()
 
     def events(self, kept: KeptEvents) -> None:
-        """Print complete events. The text of some may be printed only at a later call or :meth:`flush`.
+        """Print complete events. The text of some may be delayed until a later call or :meth:`flush`.
 
-        Each event's format description event is the file's, even when it is that event itself. Raises BinlogError with
-        file and position, and OutputError.
+        ``kept.fd`` must be the file's format description event, even for the format description event itself. Raises
+        BinlogError with file and position, and OutputError.
         """
         alone = np.flatnonzero(_IS_ALONE[kept.data[kept.start + TYPE_AT]])
         bounds = np.unique(np.concatenate(([0], alone, alone + 1, [kept.start.size]))).tolist()
@@ -214,7 +218,7 @@ class TextPrinter:
             self._events(kept.part(first, last))
 
     def flush(self) -> None:
-        """Print the text of all events so far, except the rows of a statement that has not ended."""
+        """Print all delayed events, except the rows of a statement that has not ended."""
         self._texts.print()
 
     def _events(self, kept: KeptEvents) -> None:
@@ -238,7 +242,7 @@ class TextPrinter:
             self._texts.finish()
 
     def _taken(self) -> bytes:
-        """Return the text that the methods for single events have collected, and clear it."""
+        """Return the text collected by the methods that print single events, and clear it."""
         text = b"".join(self._written)
         self._written.clear()
         return text
@@ -335,8 +339,8 @@ class TextPrinter:
             self._setting(_AUTOMATIC)
 
     def _refusal(self, database: str, table: str) -> bytes:
-        """Return the comment on why the rows of a table cannot run on the target. If they can, record them and return
-        nothing.
+        """Return a comment on why the rows of a table cannot run on the target. If they can, record the change of
+        the table and return an empty text.
         """
         missing = None if self._harmless is None else self._harmless.missing_table(database, table)
         if missing is not None:
@@ -422,10 +426,11 @@ class TextPrinter:
             self._take_gtid()
 
     def _xa_frame(self, query: QueryEvent) -> bool:
-        """Handle a statement that begins or ends an XA transaction. Return True if the caller must not print it.
+        """Handle a statement that begins or ends an XA transaction. Return True if the caller must not print the
+        statement.
 
-        Servers roll back a prepared transaction without any change, and then refuse its XA COMMIT. An XA transaction is
-        therefore not begun before its first statement that runs.
+        XA START is delayed until the transaction's first statement that runs. A server rolls back a prepared
+        transaction without changes and then rejects its XA COMMIT, so an empty transaction is printed as comments.
         """
         raw = bytes(query.raw)
         word = raw[:10].upper()
@@ -587,9 +592,10 @@ class TextPrinter:
 def _pieces(
     payload: TransactionPayload, file: str, fd: FormatDescription, offset: int
 ) -> Iterator[KeptEvents]:
-    """Yield the events of a compressed transaction in pieces, whose memory does not depend on the transaction's size.
+    """Yield the events of a compressed transaction in pieces of about 1 MiB, so that the memory does not depend on
+    its size.
 
-    Raises BinlogError with file and position, after the events before the damage.
+    Raises BinlogError with file and position, after yielding the events before the damage.
     """
     some: list[bytes] = []
     wrong: BinlogError | None = None
@@ -617,8 +623,8 @@ def _pieces(
 
 
 def _status(event: Event) -> bytes | None:
-    """Return the bytes of the error code, status length and status variables of a Query event; None for other
-    formats.
+    """Return the bytes of a Query event's error code, status length and status variables. None if the event has
+    another layout.
     """
     if event.type != T.QUERY or event.fd.post_header_length(T.QUERY) != QUERY_HEADER_LENGTH:
         return None
@@ -631,9 +637,9 @@ def _xid_shape() -> Shape:
 
 
 def _frame_shape(word: bytes, is_new_thread: bool) -> Shape:
-    """Return the shape (text with placeholders for numbers) of a BEGIN or COMMIT with unchanged session settings.
+    """Return the text template of a BEGIN or COMMIT event whose session settings are unchanged.
 
-    ``is_new_thread`` tells that the thread id differs from that of the previous statement.
+    ``is_new_thread`` tells that its thread id differs from the previous statement's.
     """
     settings = [b"SET TIMESTAMP=\0", *([b"SET @@session.pseudo_thread_id=\0"] if is_new_thread else ())]
     lines = b"".join(one + DELIMITER + b"\n" for one in settings)
@@ -666,7 +672,7 @@ _ABOUT_FILE: dict[int, Callable[[Any], str]] = {
     T.HEARTBEAT_V2: lambda nothing: "",
     T.IGNORABLE: gap_text,
 }
-"""The functions that make comments from the content of events about the binlog file, by event type."""
+"""The functions that turn the content of events about the binlog file into comments, by event type."""
 
 _PRINTERS: dict[int, Callable[[TextPrinter, Any, Event], None]] = {
     T.FORMAT_DESCRIPTION: TextPrinter._format_description,
@@ -684,4 +690,4 @@ _PRINTERS: dict[int, Callable[[TextPrinter, Any, Event], None]] = {
     T.APPEND_BLOCK: TextPrinter._load_block,
     T.INCIDENT: TextPrinter._incident,
 }
-"""The methods that print the other events, by event type. Each gets the decoded event and the event itself."""
+"""The methods that print all other events, by event type. Each takes the decoded event and the raw event."""

@@ -1,10 +1,11 @@
 # mypy: ignore-errors
-"""The compiled pass that sums the atoms of a segment by condition.
+"""The compiled loop that sums a segment's atoms by condition.
 
-An atom is a run of neighbouring events of a transaction that every filter sends or drops together
-(:mod:`dumpfilter.dump.atoms`). A condition says which filters send an atom, for example "one of these tables is sent".
-Each condition is stored once, and has a number. A *unit* is the sum of atoms with one condition, from one origin
-(server and domain), in one span of time. The caller owns all arrays, enlarges them, and merges units that are equal.
+An atom is a maximal run of consecutive events of a transaction that every filter sends or drops together
+(:mod:`dumpfilter.dump.atoms`). A condition describes the filters that send an atom, for example "one of these tables
+is sent". Each condition is stored once, under a number. A *unit* is one row of sums: the atoms with one condition,
+from one origin (server and domain), in one time bucket. The caller owns all arrays, enlarges them, and merges equal
+units.
 """
 
 from __future__ import annotations
@@ -20,31 +21,32 @@ from dumpfilter.dump import atoms as A
 
 # A condition has one of these kinds.
 ALWAYS = 0
-"""The kind of the condition that holds for every filter."""
+"""The kind of condition that holds for every filter."""
 ONE = 1
-"""The kind of a condition that holds for a filter that sends one given subject (a table or statement)."""
+"""The kind of condition that holds for filters that send one given subject (a table or statement)."""
 ANY = 2
-"""The kind of a condition that holds for a filter that sends at least one of several subjects.
+"""The kind of condition that holds for filters that send at least one of several subjects (tables and statements).
 
-If the condition has a required subject, the filter must send the required subject, too. Without subjects the condition
+If the condition also has a required subject, the filter must send this subject, too. Without subjects, the condition
 holds only for a slave without a filter.
 """
 EXACTLY = 3
-"""The kind of a condition that lists the filters for which it holds, each by its number."""
+"""The kind of condition that lists the numbers of the filters for which it holds."""
 
 C_ALWAYS = 0
-"""The number of the condition of the kind ALWAYS."""
+"""The number of the condition of kind ALWAYS."""
 C_NEVER = 1
-"""The number of the condition of the kind ANY without subjects."""
+"""The number of the condition of kind ANY without subjects, which holds for no filter with rules."""
 DROPPED = -1
-"""The result in place of a condition for an atom that is sent to no slave."""
+"""A result instead of a condition: the atom is sent to no slave."""
 FRAME = -2
-"""The result in place of a condition for an atom that is sent if any other event of its transaction is sent."""
+"""A result instead of a condition: the atom is sent if any other event of its transaction is sent."""
 CUT = -3
-"""The result in place of a condition for an atom that depends on a compressed transaction of which filters send a part.
+"""A result instead of a condition: the atom depends on a compressed transaction of which some filters send only a
+part.
 """
 NO_ROOM = -4
-"""The result in place of a condition if the arrays are full."""
+"""A result instead of a condition: the arrays are full."""
 
 # The columns of a condition.
 Q_KIND = 0
@@ -91,23 +93,26 @@ STATE = 13
 # The codes that the pass returns.
 DONE = 0
 FULL = 1
-"""The return code if the arrays are full. The caller enlarges them and calls again."""
+"""The return code for full arrays. The caller enlarges them and calls again."""
 IS_CUT = 2
-"""The return code for a transaction with a compressed transaction of which filters send a part.
+"""The return code for a transaction with a compressed part of which some filters send only a part.
 
-The caller counts the atoms that depend on the compressed transaction.
+The caller must count the atoms that depend on the compressed part.
 """
 
 COUNTED = -1
-"""The offset that marks an event as counted already. Since no event ends there, the event shares no atom with others.
+"""The offset that marks an event as already counted. No event ends at this offset, so the event never joins
+another's atom.
 """
 
 
 class Columns(NamedTuple):
-    """The columns of a segment, preceded by events of an open statement that an earlier segment left undecided."""
+    """The columns of a segment's events and transactions. Events of an unfinished statement from the previous
+    segment may precede them.
+    """
 
     offset: Int64s
-    """The byte offsets of the events in the file, or COUNTED."""
+    """The byte offset of each event in its file, or COUNTED."""
     size: Int64s
     role: Bytes
     subject: Int32s
@@ -117,28 +122,28 @@ class Columns(NamedTuple):
     txn_origin: Int64s
     txn_bucket: Int64s
     txn_stand_in: Int64s
-    """For each transaction, the size of its stand-in, bytes; 0 for none.
+    """For each transaction, the size of its stand-in in bytes; 0 for none.
 
-    A stand-in is an empty transaction that a real replica gets if the transaction is dropped.
+    A stand-in is an empty transaction that a real replica gets in place of a dropped one.
     """
     is_open: bool
     cut: int
-    """The number that replaces the subject of a compressed transaction of which filters send a part."""
+    """The subject number that stands for a compressed transaction of which some filters send only a part."""
 
 
 class Memory(NamedTuple):
-    """The arrays that the pass fills, and its state between segments."""
+    """The arrays that the compiled loop fills, and its state between segments."""
 
     state: Int64s
     subjects: Int64s2
     deciding: Int32s
-    """The subjects (tables and statements) of the open transaction that filters decide about."""
+    """The subjects (tables and statements) of the open transaction about which filters decide."""
     scratch: Int32s
     conditions: Int64s2
     members: Int32s
-    """The members of all conditions: numbers of subjects, or numbers of filters for the kind EXACTLY."""
+    """The members of all conditions: subject numbers, or filter numbers for the kind EXACTLY."""
     slots: Int64s
-    """The hash table of the conditions of the kind ANY. Free slots hold -1."""
+    """The hash table of the conditions of kind ANY, by number. Free slots hold -1."""
     units: Int64s2
     atoms: Int64s2
     lists: Int64s2
@@ -153,7 +158,9 @@ def _mixed(value):
 
 @inlined
 def _hash(required, members, n):
-    """Return a hash of a required subject and ``n`` members, which does not depend on the members' order."""
+    """Return a hash of a required subject and the first ``n`` of ``members``. It does not depend on the members'
+    order.
+    """
     h = np.uint64(3) * _mixed(required + np.int64(1))
     for k in range(n):
         h += _mixed(members[k])
@@ -162,7 +169,7 @@ def _hash(required, members, n):
 
 @kernel
 def rehash(m: Memory):
-    """Insert all conditions of the kind ANY into the hash table, which the caller has emptied."""
+    """Insert all conditions of kind ANY into the hash table ``m.slots``, which the caller must have emptied."""
     mask = np.uint64(m.slots.size - 1)
     for c in range(C_NEVER + 1, m.state[N_CONDITIONS]):
         if m.conditions[c, Q_KIND] == ANY:
@@ -176,9 +183,9 @@ def rehash(m: Memory):
 
 @inner
 def _intern(m, kind, required, wanted, n):
-    """Return the number of the condition with the ``n`` different subjects ``wanted``, storing it if it is new.
+    """Return the number of the condition with the ``n`` distinct subjects ``wanted``, which is stored if it is new.
 
-    The caller has marked the subjects with the serial number of the state. Return NO_ROOM if the arrays are full.
+    The caller must have marked these subjects with the current serial number. Return NO_ROOM if the arrays are full.
     """
     mask = np.uint64(m.slots.size - 1)
     slot = _hash(required, wanted, n) & mask
@@ -214,7 +221,7 @@ def _intern(m, kind, required, wanted, n):
 
 @inner
 def _only(m, subject):
-    """Return the number of the condition "this subject is sent"."""
+    """Return the number of the condition "this subject is sent", or NO_ROOM if the arrays are full."""
     c = m.subjects[subject, S_CONDITION]
     if c == 0:
         m.scratch[0] = subject
@@ -226,8 +233,11 @@ def _only(m, subject):
 
 @inner
 def _condition(m, one_of, also, cut):
-    """Return the condition of an atom, from its list of subjects (``one_of``) and its required subject (``also``, or
-    -1).
+    """Return the condition number of an atom. ``one_of`` is its list of subjects, and ``also`` its required subject
+    (-1: none).
+
+    Return FRAME, DROPPED or CUT for atoms without a condition, and NO_ROOM if the arrays are full. ``cut`` is the
+    subject number of compressed transactions of which filters send a part.
     """
     if one_of == A.FRAMING:
         return np.int64(FRAME)
@@ -280,8 +290,8 @@ def _count(m, condition, bucket, size, events, transactions, undecided):
 
 @inlined
 def _count_stand_in(m, condition, size):
-    """Add a stand-in of ``size`` bytes to the unit of the transaction that was just counted under ``condition``; 0 adds
-    none.
+    """Add a stand-in (an empty transaction for a dropped one) of ``size`` bytes to the unit that was last counted
+    under ``condition``. Size 0 adds none.
     """
     if size > 0:
         unit = m.conditions[condition, Q_LATEST]
@@ -300,9 +310,9 @@ def add(
     undecided: int,
     stand_in: int,
 ):
-    """Add traffic, with the origin of the open transaction, to the unit of a condition. The arrays must have room.
+    """Add traffic from the open transaction's origin to a condition's unit. The arrays must have room for a unit.
 
-    Python code that is not compiled calls this function.
+    This is the entry point for Python code that is not compiled.
     """
     _count(m, condition, bucket, size, events, transactions, undecided)
     _count_stand_in(m, condition, stand_in)
@@ -318,8 +328,8 @@ def _decides(m, subject):
 
 @inner
 def _held_from(role, first, stop):
-    """Return the index of the first event of an open transaction whose condition depends on later events of its
-    statement.
+    """Return the index of the first event of an open transaction whose condition depends on events that are still to
+    come.
     """
     held = stop
     while held > first and role[held - 1] != R.ROWS_END and role[held - 1] != R.DUMMY_ROWS:
@@ -334,7 +344,9 @@ def _held_from(role, first, stop):
 
 @inner
 def _whole(c, m, t):
-    """Count transaction ``t``, which each filter sends or drops as a whole. Return whether the arrays have room."""
+    """Count the transaction with index ``t``, which each filter sends or drops as a whole. Return False if the
+    arrays are full.
+    """
     s = np.int64(c.txn_subject[t])
     size = np.int64(0)
     undecided = np.int64(0)
@@ -358,9 +370,10 @@ def _whole(c, m, t):
 
 @inner
 def _decide(c, m, first, stop, held):
-    """Find the conditions of the open transaction's atoms, and write them into the column A_LATER of the atoms.
+    """Find the conditions of the open transaction's atoms, and store them in the atoms' column A_LATER.
 
-    Return NO_ROOM if the arrays are full, CUT if an atom depends on a compressed transaction that is cut, or 0.
+    Return NO_ROOM if the arrays are full, CUT if an atom depends on a compressed transaction of which some filters
+    send a part, or 0.
     """
     found = np.int64(0)
     n, _ = A.atoms_of(
@@ -393,7 +406,7 @@ def _decide(c, m, first, stop, held):
 
 @inner
 def _count_atoms(c, m, stop, held, bucket):
-    """Count the atoms whose conditions are known, and the rows of a statement that continues in the next segment."""
+    """Count the atoms that have a condition. Also count the rows of a statement that continues in the next segment."""
     for a in range(m.state[ATOMS]):
         condition = m.atoms[a, A.A_LATER]
         size = m.atoms[a, A.A_SIZE]
@@ -414,7 +427,9 @@ def _count_atoms(c, m, stop, held, bucket):
 
 @inner
 def _frame_condition(m):
-    """Return the condition of the open transaction's GTID event, BEGIN and COMMIT."""
+    """Return the condition of the open transaction's frame (GTID event, BEGIN and COMMIT), or NO_ROOM if the arrays
+    are full.
+    """
     n = m.state[DECIDING]
     if m.state[IS_ALWAYS]:
         return np.int64(C_ALWAYS)
@@ -430,9 +445,11 @@ def _frame_condition(m):
 
 @kernel
 def group(c: Columns, m: Memory, t: int):
-    """Count the events of a segment from transaction ``t`` on. Return a code, and the index of a transaction.
+    """Count the events of a segment, beginning with the transaction at index ``t``. Return a code and a transaction
+    index.
 
-    The code is DONE, FULL with the transaction at which to call again, or IS_CUT with the transaction that is cut.
+    The code is DONE, FULL, or IS_CUT. After FULL the caller must call again with the returned index. After IS_CUT
+    the transaction at the index has a compressed part that the caller must count.
     """
     while t < c.txn_subject.size:
         first = c.txn_event[t]

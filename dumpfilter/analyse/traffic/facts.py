@@ -1,9 +1,8 @@
-"""Facts of traffic: counts of the bytes and events of binlogs by condition, from which any filter's traffic is
-computed.
+"""Counts of the bytes and events of binlogs by condition, from which the traffic of any filter is computed.
 
-A condition is, for example, "one of these tables is sent". :class:`Facts` tells how much traffic any filter causes,
-without reading the binlogs again. The answer is a sum over columns. The sums equal the bytes, events and transactions
-that a :class:`~dumpfilter.dump.thread.DumpThread` sends.
+A condition is, for example, "one of these tables is sent". :class:`Facts` computes how much traffic a filter causes,
+without reading the binlogs again, as a sum over columns. The sums equal the bytes, events and transactions that a
+:class:`~dumpfilter.dump.thread.DumpThread` sends.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subject, Subjects
 
 COUNTS = ("bytes", "events", "transactions", "undecided", "stand_ins", "stand_in_bytes")
-"""The names of the columns with counts. They are summed when equal units (rows of the facts) are merged."""
+"""The names of the columns with counts. They are summed when equal units (rows) are merged."""
 
 COLUMNS = ("condition", "origin", "bucket", *COUNTS)
-"""The names of all columns, each of which has one entry for each unit (row of the facts)."""
+"""The names of all columns. Each column has one entry per unit (row)."""
 
 EVERYTHING = -1
 """The number that stands for all filters without rules, in a condition that lists filters (kind EXACTLY)."""
 
 SubjectFlags = npt.NDArray[np.uint32]
-"""A filter's verdicts as bits (uint32), one entry for each subject (table or statement) of the facts."""
+"""A filter's verdicts as bits (uint32), one entry per subject (table or statement) of the facts."""
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -42,11 +41,13 @@ Int32 = npt.NDArray[np.int32]
 Words = npt.NDArray[np.uint64]
 
 _DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
-"""The bits of a verdict that sums depend on: sent, and undecided."""
+"""The bits of a verdict that sums depend on: "sent" and "undecided"."""
 
 
 class _Narrow:
-    """Pickles integer arrays in the smallest unsigned types, since Spark's tasks send them to the driver."""
+    """A base class that pickles integer arrays in the smallest unsigned type, to shrink what Spark's tasks send to
+    the driver.
+    """
 
     def __getstate__(self) -> dict[str, Any]:
         return {one.name: _narrowed(getattr(self, one.name)) for one in fields(self)}  # type: ignore[arg-type]
@@ -58,7 +59,7 @@ class _Narrow:
 
 
 def _narrowed(value: Any) -> tuple[Any, Any]:
-    """Return the value to pickle, and the original dtype of an array that was converted; None for other values."""
+    """Return the value to pickle, and the original dtype of a converted array (None for other values)."""
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu" or not value.size or value.min() < 0:
         return value, None
     return value.astype(np.min_scalar_type(int(value.max())), copy=False), value.dtype
@@ -72,7 +73,8 @@ class Origin(NamedTuple):
     server_id: int
     domain_id: int | None
     writer: int
-    """The id of the server that wrote the binlog. It may have replicated the transaction from the server ``server_id``.
+    """The id of the server that wrote the binlog. This server may have replicated the transaction from the server
+    ``server_id``.
     """
 
 
@@ -86,17 +88,19 @@ class Conditions(_Narrow):
 
     kind: npt.NDArray[np.uint8]
     required: Int32
-    """For each condition, the number of the subject (table or statement) that the filter must send in any case; -1 if
-    there is none."""
+    """For each condition, the number of a subject (table or statement) that the filter must send in any case; -1 if
+    there is none.
+    """
     start: Ints
-    """The index in ``member`` of each condition's first member. One more entry at the end is the length of
-    ``member``."""
+    """For each condition, the index of its first member in ``member``. One more entry at the end is the length of
+    ``member``.
+    """
     member: Int32
-    """The members of all conditions, one condition after the other: numbers of subjects, or of filters for EXACTLY."""
+    """The members of all conditions, concatenated: subject numbers, or filter numbers for the kind EXACTLY."""
 
     @classmethod
     def any_of(cls, members: Sequence[Sequence[int]]) -> Conditions:
-        """Return the conditions "one of these subjects (tables or statements) is sent", one for each list of
+        """Return the conditions "one of these subjects (tables or statements) is sent", one for each list in
         ``members``.
         """
         kind = np.array([ONE if len(some) == 1 else ANY for some in members], np.uint8)
@@ -108,36 +112,36 @@ class Conditions(_Narrow):
         return len(self.kind)
 
     def members(self, number: int) -> Int32:
-        """Return the members of a condition: numbers of subjects, or of filters for EXACTLY."""
+        """Return the members of the condition ``number``: subject numbers, or filter numbers for the kind EXACTLY."""
         return self.member[self.start[number] : self.start[number + 1]]
 
     @property
     def lengths(self) -> Ints:
-        """For each condition, the number of its members."""
+        """The number of members of each condition."""
         return np.diff(self.start)
 
     @cached_property
     def names_subjects(self) -> Mask:
-        """For each entry of ``member``, whether it is the number of a subject, and not of a filter."""
+        """For each entry of ``member``, whether it is a subject number (True) or a filter number (False)."""
         return np.repeat(self.kind != EXACTLY, self.lengths)
 
     def chosen(self, numbers: Ints) -> Conditions:
-        """Return a copy with only the given conditions, renumbered from 0 on."""
+        """Return a copy with only the conditions in ``numbers``, renumbered from 0."""
         lengths = self.lengths[numbers]
         start = _starts(lengths)
         member = self.member[_places(self.start[numbers], lengths)]
         return Conditions(self.kind[numbers], self.required[numbers], start, member)
 
     def met(self) -> Ints:
-        """Return the numbers of all subjects (tables and statements) that occur in the conditions, ascending."""
+        """Return the numbers of all subjects (tables and statements) in the conditions, ascending."""
         return np.unique(
             np.concatenate([self.required[self.required >= 0], self.member[self.names_subjects]])
         ).astype(np.int64)
 
     def passing(self, sent: Mask) -> Mask:
-        """Return, for each condition, whether it holds for a filter that sends exactly the subjects marked in ``sent``.
+        """Return for each condition whether it holds for a filter that sends exactly the subjects marked in ``sent``.
 
-        Conditions of the kinds ALWAYS and EXACTLY are False here.
+        Conditions of the kinds ALWAYS and EXACTLY are False in the result.
         """
         found = self._any(sent[self._subject] & self.names_subjects if len(sent) else self.names_subjects)
         has_required = self.required >= 0
@@ -146,22 +150,20 @@ class Conditions(_Narrow):
 
     @cached_property
     def _subject(self) -> Int32:
-        """The members, with 0 in place of each number of a filter."""
+        """The members, with 0 in place of filter numbers."""
         return np.where(self.names_subjects, self.member, np.int32(0))
 
     def among(self, number: int) -> Mask:
-        """Return, for each condition of the kind EXACTLY, whether it lists the filter ``number``; False for other
-        conditions.
-        """
+        """Return for each condition whether it is of kind EXACTLY and lists the filter ``number``."""
         return self._any((self.member == number) & ~self.names_subjects)
 
     def words(self, verdicts: Words, every: Words, rules: Words) -> Words:
-        """Return, for each condition, the filters for which it holds, as a row of 64-bit words with one bit for each
+        """Return the filters for which each condition holds: a row of 64-bit words per condition, with one bit per
         filter.
 
         Parameters:
-            verdicts: for each subject, the row of the filters with rules that send the subject.
-            every, rules: the rows of all filters, and of those with rules.
+            verdicts: for each subject, the bits of the filters with rules that send it.
+            every, rules: the bits of all filters, and of the filters that have rules.
         """
         found = np.zeros((len(self), len(every)), np.uint64)
         names = self.names_subjects
@@ -191,7 +193,7 @@ class Conditions(_Narrow):
         return found
 
     def with_subjects(self, numbers: Int32) -> Conditions:
-        """Return the conditions with renumbered subjects: subject ``s`` becomes ``numbers[s]``."""
+        """Return the conditions with subject number ``s`` replaced by ``numbers[s]``."""
         if not len(numbers):
             return self
         required = np.where(self.required < 0, np.int32(-1), numbers[self.required])
@@ -201,7 +203,7 @@ class Conditions(_Narrow):
         return Conditions(self.kind, required, self.start, member)
 
     def expanded(self, start: Ints, subject: Ints) -> Conditions:
-        """Return the conditions with each set of subjects replaced by its members, and with other numbers of subjects.
+        """Return the conditions with each subject replaced by a list of subjects, for numbers that stand for sets.
 
         The subjects ``subject[start[s] : start[s + 1]]`` replace subject ``s``.
         """
@@ -217,10 +219,10 @@ class Conditions(_Narrow):
         return Conditions(kind, required, starts, member)
 
     def folded(self, alike: Ints) -> tuple[Conditions, Ints]:
-        """Return the distinct conditions, and the new number of each old condition.
+        """Return the distinct conditions, and for each old condition its new number.
 
-        ``alike`` has, for each subject, the one that replaces it in conditions of the kind ANY. The members of the
-        result ascend.
+        ``alike`` has, for each subject, its replacement in conditions of kind ANY. The members of each condition are
+        sorted.
         """
         # Arrow starts a thread when it is imported, and a process that forks workers must have one thread.
         import pyarrow as pa
@@ -252,46 +254,42 @@ def _starts(lengths: npt.NDArray[Any]) -> Ints:
 
 
 def _places(first: Ints, lengths: Ints) -> Ints:
-    """Return the concatenated ranges that begin at each of ``first`` and have the given ``lengths``."""
+    """Return the concatenation of ranges, which begin at ``first`` and have the given ``lengths``."""
     start = _starts(lengths)
     return np.repeat(first - start[:-1], lengths) + np.arange(start[-1])
 
 
 @dataclass(frozen=True)
 class Facts(_Narrow):
-    """The counts of a tally (a pass that counts traffic by condition), as columns with one entry for each unit.
+    """The counts of a tally (a pass that counts traffic by condition), as columns with one entry per unit.
 
-    A unit is the traffic with one condition (such as "this table is sent"), from one origin, in one span of time. The
-    columns from ``condition`` on have an entry for each unit.
+    A unit is a row of counts: the traffic with one condition (such as "this table is sent"), from one origin, in one
+    time bucket. The columns from ``condition`` on are indexed by unit.
     """
 
     subjects: tuple[Subject, ...]
-    """The tables and statements that filters decide about. Conditions name them by their index in this tuple."""
+    """The tables and statements about which filters decide. Conditions refer to them by their index in this tuple."""
     conditions: Conditions
     origins: tuple[Origin | None, ...]
-    """The servers and domains that transactions come from. The first entry is None, for events that are sent to every
-    slave whatever origins it ignores.
+    """The servers and domains that transactions come from. The first entry is None, for events that are sent
+    whatever origins a slave ignores.
     """
     bucket_seconds: int
     given_only: bool
-    """Whether the facts are valid only for the filters that the tally was given.
+    """Whether the facts are valid only for the filters that were given to the tally.
 
-    This is so if compressed transactions were cut for those filters, or if :meth:`folded` has merged conditions.
+    They are if compressed transactions were cut for these filters, or if :meth:`folded` merged conditions.
     """
     stretches: Stretches
-    """The counts of domains in a MariaDB binlog, from which the maximum number of stand-ins (empty transactions)
-    follows.
+    """The counts by domain in a MariaDB binlog, which give an upper bound for the number of stand-ins (empty
+    transactions).
     """
     condition: Ints
-    """For each unit (row of counts), the index in ``conditions`` of the condition under which a filter sends its
-    events.
-    """
+    """For each unit (row of counts), the index of its condition in ``conditions``."""
     origin: Ints
-    """For each unit (row of counts), the index in ``origins`` of the server and domain that its events come from."""
+    """For each unit (row of counts), the index of its server and domain in ``origins``."""
     bucket: Ints
-    """For each unit (row of counts), the time bucket of its events: Unix seconds divided by ``bucket_seconds`` and
-    rounded down.
-    """
+    """For each unit (row of counts), its time bucket: Unix seconds divided by ``bucket_seconds``, rounded down."""
     bytes: Ints
     events: Ints
     transactions: Ints
@@ -300,10 +298,10 @@ class Facts(_Narrow):
     statements.
     """
     stand_ins: Ints
-    """For each unit (row of counts), the number of its transactions that need a stand-in if they are dropped; a sent
-    unit needs none.
+    """For each unit (row of counts), the number of its transactions that need a stand-in if they are dropped.
 
-    A stand-in is an empty transaction that keeps a GTID (:mod:`~dumpfilter.dump.stand_ins`).
+    A stand-in is an empty transaction in place of a dropped one, which keeps its GTID
+    (:mod:`~dumpfilter.dump.stand_ins`). A sent unit needs none.
     """
     stand_in_bytes: Ints
 
@@ -313,12 +311,12 @@ class Facts(_Narrow):
         """Return for each unit (row of counts) whether the master sends its events to a slave.
 
         Parameters:
-            flags: the verdicts of the slave's filter (:func:`flags_of`); None: no rules.
-            origin: the server ids and domains that the slave wants; None: all. Unless it wants all, it must be one of
-                those that the tally was given.
-            number: the filter's index in the list of filters that the tally was given.
+            flags: the verdicts of the slave's filter (:func:`flags_of`). None: no rules.
+            origin: the server ids and domains that the slave wants. None: all. Unless it wants all, it must be one of those
+                that were given to the tally.
+            number: the filter's index in the list of filters that were given to the tally.
 
-        Raises ValueError for a filter with rules and without a number if ``given_only`` is set.
+        Raises ValueError for a filter with rules but no number if ``given_only`` is set.
         """
         if flags is None:
             of_condition = self.conditions.for_everything
@@ -335,13 +333,13 @@ class Facts(_Narrow):
         return sent
 
     def stand_ins_for(self, flags: SubjectFlags | None, number: int | None = None) -> StandIns:
-        """Return the stand-ins (empty transactions) that a real replica gets for the transactions that its filter
-        drops.
+        """Return the number and bytes of the stand-ins that a real replica gets for the transactions that its filter
+        drops. A stand-in is an empty transaction.
 
-        For MariaDB the result is an upper bound. The number is exact when the filter drops all transactions or none.
-        The bytes are then exact, too, unless only some binlogs have checksums. The parameters are those of
-        :meth:`sent`. The master sends a real replica the transactions of all servers and domains, so the replica's own
-        rules about servers and domains do not change the result.
+        For MariaDB the result is an upper bound. Its number is exact if the filter drops all transactions or none,
+        and then its bytes are exact, too, unless only some binlogs have checksums. ``flags`` and ``number`` are as
+        in :meth:`sent`. A real replica gets the transactions of all servers and domains, so its rules about these do
+        not matter.
         """
         sent = self.sent(flags, None, number)
         dropped = StandIns(int(self.stand_ins[~sent].sum()), int(self.stand_in_bytes[~sent].sum()))
@@ -350,8 +348,8 @@ class Facts(_Narrow):
         return at_most(dropped, int(self.transactions[sent].sum()), self.stretches)
 
     def unsure(self, flags: SubjectFlags | None) -> Mask:
-        """Tell, for each unit, whether a filter sends its ``undecided`` events only because the filter cannot decide
-        about them.
+        """Return for each unit whether a filter sends its ``undecided`` events only because it cannot decide about
+        them.
 
         The answer is meaningful only for units that :meth:`sent` marks.
         """
@@ -363,10 +361,10 @@ class Facts(_Narrow):
 
     @property
     def subject_of_condition(self) -> Ints:
-        """For each condition, the only subject (table or statement) that it depends on, for reports by table; otherwise
-        -1.
+        """For each condition, the number of the only subject (table or statement) that it depends on; -1 if there
+        are several or none.
 
-        A required subject counts as the only one.
+        A required subject counts as the only one. Reports by table use this number.
         """
         found = self.conditions.required.astype(np.int64)
         is_one = (self.conditions.kind == ONE) & (found < 0)
@@ -374,12 +372,12 @@ class Facts(_Narrow):
         return found
 
     def folded(self, flags: Sequence[SubjectFlags | None]) -> Facts:
-        """Return smaller facts that are valid for the given filters only, with fewer conditions and units.
+        """Return smaller facts with fewer conditions and units, which are valid only for the given filters.
 
-        ``flags`` has the verdicts of every filter that the tally was given. Subjects for which all filters have the
-        same verdict are replaced by one of them in conditions about several subjects, so that many conditions become
-        equal. Their number then depends on the differences between the filters, and no longer on the size of the
-        binlogs.
+        ``flags`` has the verdicts of every filter that was given to the tally. In conditions about several subjects,
+        subjects with equal verdicts under all filters are replaced by one of them, which makes many conditions
+        equal. The number of conditions then depends on the differences between the filters, and not on the size of
+        the binlogs.
         """
         with_rules = [each & _DECIDING for each in flags if each is not None]
         answers = np.array(with_rules, np.uint32).reshape(len(with_rules), len(self.subjects))
@@ -388,19 +386,19 @@ class Facts(_Narrow):
         return replace(self.unified(np.array(alike, np.int64)), given_only=True)
 
     def unified(self, alike: Ints | None = None) -> Facts:
-        """Merge equal conditions and equal units, and return the result.
+        """Return facts in which equal conditions and equal units are merged.
 
-        ``alike`` has, for each subject, the one that replaces it in conditions about several subjects; None replaces
-        none.
+        ``alike`` has, for each subject, its replacement in conditions about several subjects. None: nothing is
+        replaced.
         """
         alike = np.arange(len(self.subjects)) if alike is None else alike
         conditions, numbers = self.conditions.folded(alike)
         return replace(self, conditions=conditions, condition=numbers[self.condition]).summed()
 
     def in_buckets(self, bucket_seconds: int) -> Facts:
-        """Return the same counts in longer time buckets of ``bucket_seconds``.
+        """Return these counts in longer time buckets of ``bucket_seconds``.
 
-        Raises ValueError if ``bucket_seconds`` is not a multiple of the length of the present buckets.
+        Raises ValueError if ``bucket_seconds`` is not a multiple of the current bucket length.
         """
         times, rest = divmod(bucket_seconds, self.bucket_seconds)
         if rest or not times:
@@ -410,9 +408,7 @@ class Facts(_Narrow):
         return replace(self, bucket=self.bucket // times, bucket_seconds=bucket_seconds).summed()
 
     def summed(self) -> Facts:
-        """Merge units with the same condition, origin and span of time by adding up their counts, and return the
-        result.
-        """
+        """Return facts in which units with equal condition, origin and bucket are merged by adding up their counts."""
         units = added_up(np.stack([getattr(self, name) for name in COLUMNS], axis=1))
         return replace(self, **dict(zip(COLUMNS, np.ascontiguousarray(units.T), strict=True)))
 
@@ -422,7 +418,8 @@ bytes_ = bytes
 
 
 def added_up(rows: Ints, keys: int = 3) -> Ints:
-    """Merge rows whose first ``keys`` columns are equal, by adding up the others. The result is sorted by the keys.
+    """Merge rows whose first ``keys`` columns are equal, by adding up the other columns. The result is sorted by the
+    keys.
 
     By default the rows have the columns :data:`COLUMNS`, and the keys are condition, origin and bucket.
     """
@@ -448,15 +445,16 @@ def added_up(rows: Ints, keys: int = 3) -> Ints:
 
 
 def sums(numbers: Ints, values: npt.NDArray[Any], length: int) -> Ints:
-    """Return, for each number from 0 to ``length`` - 1, the sum of the ``values`` whose entry in ``numbers`` is this
-    number.
+    """Return an int64 array of ``length`` sums. Entry ``n`` is the sum of the ``values`` at the indexes where
+    ``numbers`` is ``n``.
     """
     # The function bincount adds floats, which represent every byte count up to 2**53 exactly.
     return np.bincount(numbers, weights=values, minlength=length).astype(np.int64)
 
 
 def flags_of(one: ReplicationFilter, subjects: Sequence[Subject]) -> SubjectFlags | None:
-    """Return a filter's verdicts about ``subjects`` (tables and statements) as bits, in the same order.
+    """Return a filter's verdicts about ``subjects`` (tables and statements) as uint32 bits, in the order of
+    ``subjects``.
 
     Return None for a filter without rules.
     """
@@ -467,8 +465,8 @@ def flags_of(one: ReplicationFilter, subjects: Sequence[Subject]) -> SubjectFlag
 
 
 def wants(origin: OriginFilter | None, of: Origin | None) -> bool:
-    """Return whether a slave with the origin filter ``origin`` (None: none) wants transactions of the server and domain
-    ``of``.
+    """Return whether a slave with the origin filter ``origin`` (None: no filter) wants transactions of the server
+    and domain ``of``.
 
     ``of`` None stands for events that every slave wants.
     """
@@ -476,10 +474,10 @@ def wants(origin: OriginFilter | None, of: Origin | None) -> bool:
 
 
 def merge(parts: Sequence[Facts]) -> Facts:
-    """Add up the facts of several tallies, for example of different parts of a binlog set.
+    """Merge the facts of several tallies, for example of different parts of a binlog set.
 
-    All tallies must have been given the same filters. The parts may number the same table or origin differently. Raises
-    ValueError if ``parts`` is empty, or if the parts have time buckets of different lengths.
+    All tallies must have been given equal filters. The parts may number tables and origins differently. Raises
+    ValueError if ``parts`` is empty or has different bucket lengths.
     """
     return side_by_side(parts).unified()
 
@@ -487,8 +485,8 @@ def merge(parts: Sequence[Facts]) -> Facts:
 def side_by_side(parts: Sequence[Facts]) -> Facts:
     """Concatenate the facts of several tallies, without merging equal units and conditions.
 
-    This function is much faster than :func:`merge`, and suffices for sums over all units, such as the traffic of a
-    filter. The errors are those of :func:`merge`.
+    This is much faster than :func:`merge`, and sufficient for sums over all units, such as the traffic of a filter.
+    The errors are those of :func:`merge`.
     """
     if len({part.bucket_seconds for part in parts}) != 1:
         raise ValueError("there must be facts, all with buckets of one length")

@@ -1,12 +1,12 @@
-"""The tally: one pass over binlogs that counts the traffic that any number of filters would cause.
+"""The tally: one pass over binlogs that counts the traffic under any number of filters.
 
 A :class:`Tally` reads the segments (at most 4 MiB of events each) that a :class:`~dumpfilter.dump.thread.DumpThread`
-would read. It counts each atom (neighbouring events with one fate, :mod:`dumpfilter.dump.atoms`) under the condition
-under which a filter sends it, for example "table 5 is sent". The result
-(:class:`~dumpfilter.analyse.traffic.facts.Facts`) is small, and each filter is applied to the result.
+would read. It counts each atom (consecutive events that every filter sends or drops together,
+:mod:`dumpfilter.dump.atoms`) under the condition that makes a filter send it, for example "table 5 is sent". The
+result, :class:`~dumpfilter.analyse.traffic.facts.Facts`, is small, and any filter can be applied to it.
 
-The conditions do not tell the new size of a compressed transaction of which a part is dropped. The tally therefore cuts
-such transactions with the dump thread's own code, once for each group of filters with equal verdicts.
+Conditions do not give the size of a compressed transaction of which a part is dropped. The tally therefore cuts such
+transactions with the dump thread's own code, once for each group of filters with equal verdicts.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ BUCKET_SECONDS = 60
 """The default length of a time bucket, seconds. Reports show traffic by the minute."""
 
 _MOST_UNITS = 1 << 16
-"""The number of units (rows of counts) from which a tally merges equal ones before it allocates more memory."""
+"""The number of units (rows of counts) above which a tally first merges equal ones before it enlarges its arrays."""
 
 _ROOM = 1024
-"""The initial length of most arrays, a power of 2."""
+"""The initial length of most arrays. It must be a power of 2."""
 
 _OPEN_STATEMENT = (R.GTID, R.FRAME, R.CONTEXT, R.TABLE_MAP, R.ROWS, R.GAP)
-"""The roles of events that do not end a statement."""
+"""The roles of events after which a statement may continue."""
 
 _Item = TypeVar("_Item", bound=np.generic)
 
 
 class _Events(NamedTuple):
-    """The columns of events that the tally reads, with one entry for each event."""
+    """The event columns that the tally needs, with one entry per event."""
 
     offset: Ints
     size: Ints
@@ -61,21 +61,21 @@ _NO_EVENTS = _Events(
 
 
 class Tally:
-    """Counts bytes and events by the condition under which a filter sends them, segment by segment in binlog order.
+    """Counts bytes and events by the condition under which a filter sends them. Segments must be added in binlog
+    order.
 
-    The result describes dumps that begin at the set's beginning and whose filter never changes.
+    The result describes dumps that begin at the start of the set and whose filter never changes.
 
     Parameters:
         subjects: the register of the set's tables and statements. The segments must have been scanned with statements
-            and
-            compressed transactions.
+            and compressed transactions.
         sources: the register of the set's GTID sources (server UUIDs, or domains and server ids).
         filters: for each slave, the verdicts of its filter, and the server ids and domains that it wants. A filter's
             index in this list is its number in :meth:`~dumpfilter.analyse.traffic.facts.Facts.sent`.
-        bucket_seconds: the length of a time bucket. The part of a transaction in one segment counts in the bucket of
-            its last event. If no event has a timestamp, it counts in the bucket of the previous transaction.
-        any_origin: whether the result must hold for slaves that want other server ids and domains than the given ones.
-            Transactions are then counted by origin in any case.
+        bucket_seconds: the length of a time bucket. The part of a transaction in one segment counts in the bucket of its
+            last event with a timestamp. If it has no timestamp, it counts in the bucket of the previous transaction.
+        any_origin: whether the result must also hold for slaves that want other server ids and domains than those in
+            ``filters``. Transactions are then always counted by origin.
     """
 
     def __init__(
@@ -97,11 +97,11 @@ class Tally:
         self._bucket_seconds = bucket_seconds
         self._given_only = False
         self._time = 0
-        """The last event timestamp that is not 0, Unix seconds."""
+        """The last nonzero event timestamp, Unix seconds."""
         self._held = _NO_EVENTS
-        """The events of an open statement whose condition depends on events of the next segment."""
+        """The events of an unfinished statement whose conditions depend on events of the next segment."""
         self._exact: dict[bytes, int] = {}
-        """The numbers of the conditions of the kind EXACTLY, by their list of filters."""
+        """The numbers of the conditions of kind EXACTLY, by the bytes of their list of filter numbers."""
         self._memory = K.Memory(
             state=np.zeros(K.STATE, np.int64),
             subjects=np.zeros((_ROOM, K.SUBJECT_COLUMNS), np.int64),
@@ -122,9 +122,9 @@ class Tally:
     def add(self, segment: Segment, read: ReadAt, *, keys: Ints | None = None) -> None:
         """Count the events of the next segment.
 
-        ``read`` reads the segment's file, which is needed for compressed transactions of which a filter drops a part.
-        With ``keys``, each transaction is counted under its key instead of its time bucket. Callers that give keys get
-        the counts from :meth:`_take_units`. Raises BinlogCorrupt for a compressed transaction that cannot be opened.
+        ``read`` reads bytes of the segment's file, which is needed for compressed transactions that filters cut.
+        ``keys`` are numbers, one per transaction, under which transactions are counted instead of time buckets.
+        Raises BinlogCorrupt for a compressed transaction that cannot be opened.
         """
         if not segment.continues:
             self._held = _NO_EVENTS
@@ -183,10 +183,11 @@ class Tally:
     def _with_payloads(
         self, segment: Segment
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], list[tuple[int, int]]]:
-        """Return the events' roles and subjects, in which compressed transactions stand as rows events of their tables.
+        """Return roles and subjects of a segment's events, with compressed transactions represented as rows events
+        of their tables.
 
-        The last part of the result has an entry for each compressed transaction with only one subject (table or
-        statement). An entry is the event's index, and the number of inner events that a filter may be unable to decide.
+        The third result concerns compressed transactions with a single subject (table or statement). It has, for
+        each, the index of its event, and the number of inner events about which a filter may be unable to decide.
         """
         role, subject = segment.role, segment.subject
         doubts: list[tuple[int, int]] = []
@@ -217,10 +218,10 @@ class Tally:
         return role, subject, doubts
 
     def _count_cut(self, segment: Segment, columns: K.Columns, txn: int, held: int, read: ReadAt) -> None:
-        """Count the events of a transaction that depend on a compressed transaction, and the transaction's end.
+        """Count the rest of a transaction with a compressed part that filters cut, and end the transaction.
 
-        Different filters send different parts of the Transaction_payload event, which is the transaction's last event.
-        Each group of equal filters is counted separately.
+        The compressed part is the Transaction_payload event, which is the transaction's last event. Filters send
+        different parts of it, so each group of filters with equal verdicts is counted separately.
         """
         memory, filters = self._memory, self._filters
         event = int(columns.txn_event[txn + 1]) - 1 - held
@@ -264,8 +265,8 @@ class Tally:
         memory.state[K.IS_OPEN] = 0
 
     def _any_listed_sent(self, at: int, cut: int) -> Mask:
-        """Tell, for each filter, whether it sends any subject of the linked list at ``at``. The subject ``cut`` is
-        ignored.
+        """Return for each filter whether it sends any subject of the linked list that begins at index ``at``. The
+        subject ``cut`` is ignored.
         """
         listed, lists = [], self._memory.lists
         while at >= A.ROOTS:
@@ -278,7 +279,7 @@ class Tally:
     def _exactly(self, who: Mask, *, whole: bool = True) -> int:
         """Return the number of the condition that holds exactly for the filters marked in ``who``.
 
-        With ``whole`` it also holds for a slave without a filter.
+        With ``whole`` it also holds for slaves without a filter.
         """
         members = self._filters.numbers[who]
         if whole:
@@ -312,11 +313,11 @@ class Tally:
 
     @property
     def conditions_count(self) -> int:
-        """The number of conditions so far. The number of a condition never changes."""
+        """The number of conditions found so far. A condition keeps its number."""
         return int(self._memory.state[K.N_CONDITIONS])
 
     def _conditions(self) -> Conditions:
-        """Return all conditions, which name subjects by their numbers in the register."""
+        """Return all conditions. They refer to subjects by their numbers in the register of subjects."""
         rows, end = self._memory.conditions[: self.conditions_count], self._memory.state[K.N_MEMBERS]
         return Conditions(
             rows[:, K.Q_KIND].astype(np.uint8),
@@ -326,10 +327,10 @@ class Tally:
         )
 
     def _take_units(self) -> Ints:
-        """Return the counts since the last call as rows, one for each unit, and reset them to 0.
+        """Return the units (rows of counts) since the last call, and reset the counts.
 
-        The columns are those of :data:`~dumpfilter.analyse.traffic.facts.COLUMNS`. The rows of one key are adjacent,
-        and are valid until the next call of :meth:`add`.
+        The columns are those of :data:`~dumpfilter.analyse.traffic.facts.COLUMNS`. Rows of one key are adjacent. The
+        array is valid until the next call of :meth:`add`.
         """
         units = self._memory.units[: self._memory.state[K.N_UNITS]]
         self._memory.conditions[units[:, K.U_CONDITION], K.Q_LATEST] = -1
@@ -337,11 +338,10 @@ class Tally:
         return units
 
     def take(self, *, add_up: bool = True) -> Facts:
-        """Return the counts since the last call of this method, and reset them to 0.
+        """Return the counts since the last call of this method, and reset them.
 
-        Without ``add_up``, which is quicker, equal units are not merged. Units of transactions with keys are never
-        equal. Events of an open transaction whose condition depends on later events are not counted yet. A later call
-        returns them.
+        ``add_up`` False is quicker and does not merge equal units. Events of an open transaction whose conditions
+        depend on later events are not included. A later call returns them.
         """
         units = self._take_units().copy()
         is_used = np.zeros(self.conditions_count, np.bool_)
@@ -361,9 +361,10 @@ class Tally:
         )
 
     def _without_sets(self, conditions: Conditions) -> tuple[tuple[Subject, ...], Conditions]:
-        """Replace each set of tables in the conditions by the tables in the set.
+        """Replace subject numbers that stand for sets of tables by the tables in the sets.
 
-        Return the subjects (tables and statements), and the conditions, which refer to subjects by index.
+        Return the used subjects (tables and statements), and the conditions, which refer to subjects by their index
+        in this tuple.
         """
         numbers: dict[int, int] = {}
         with self._subjects.lock:
@@ -384,7 +385,7 @@ class Tally:
     def _enlarge(self, events: int, *, adds_up: bool) -> None:
         """Make room for the conditions and units of a transaction with ``events`` events.
 
-        ``adds_up`` allows merging equal units first.
+        ``adds_up`` allows to merge equal units first.
         """
         memory = self._memory
         count = int(memory.state[K.N_UNITS])
@@ -399,7 +400,7 @@ class Tally:
         self._grow(units=2 * count + events + 2)
 
     def _grow(self, **wanted: int) -> None:
-        """Enlarge each named array to twice the wanted length, if it is shorter than wanted."""
+        """Enlarge each named array that is shorter than the given length to twice this length."""
         for name, length in wanted.items():
             column = getattr(self._memory, name)
             if length > len(column):
@@ -411,18 +412,18 @@ class Tally:
 
 
 def _longer(column: npt.NDArray[_Item], length: int) -> npt.NDArray[_Item]:
-    """Return a copy of an array, extended to ``length`` entries with zeros."""
+    """Return a copy of an array, padded with zeros to ``length`` entries."""
     out = np.zeros((length, *column.shape[1:]), column.dtype)
     out[: len(column)] = column
     return out
 
 
 def _held(events: _Events, first: int) -> _Events:
-    """Return the events from ``first`` on whose condition depends on later events of their statement.
+    """Return the events from index ``first`` on that must be considered again together with the next segment.
 
-    Rows are counted already. Only the last rows event of each table stays, with the offset COUNTED, because the events
-    before depend on the tables of later rows. No event before a statement among the rows depends on rows after the
-    statement.
+    Rows events were counted already. Only the last one of each table is kept, with the offset COUNTED, because the
+    conditions of earlier events depend on the tables of later rows. No event before a statement among the rows
+    depends on rows after the statement.
     """
     role, subject = events.role[first:], events.subject[first:]
     is_rows = role == R.ROWS
@@ -436,13 +437,13 @@ def _held(events: _Events, first: int) -> _Events:
 
 
 class _Group(NamedTuple):
-    """Filters that have the same verdicts about the tables of a compressed transaction."""
+    """A group of filters with equal verdicts about the tables of a compressed transaction."""
 
     filters: Mask
     is_whole: bool
-    """Whether the filters of the group surely send all tables of the compressed transaction."""
+    """Whether these filters certainly send all tables of the compressed transaction."""
     is_nothing: bool
-    """Whether the filters of the group drop all tables of the compressed transaction."""
+    """Whether these filters drop all tables of the compressed transaction."""
 
 
 class _Filters:
@@ -460,12 +461,14 @@ class _Filters:
         return len(self.numbers)
 
     def any_sent(self, subjects: npt.NDArray[np.int32]) -> Mask:
-        """Tell for each filter whether it sends at least one of these tables or statements."""
+        """Return for each filter whether it sends at least one of ``subjects`` (numbers of tables or statements)."""
         sent: Mask = np.any(self._of(subjects) & FILTER_BINLOG_SEND_F, axis=0)
         return sent
 
     def groups(self, subjects: npt.NDArray[np.int32]) -> list[_Group]:
-        """Divide the filters into groups that have the same verdicts about these tables and statements."""
+        """Divide the filters into groups that have equal verdicts about all of ``subjects`` (numbers of tables or
+        statements).
+        """
         key = subjects.tobytes()
         if key not in self._groups:
             different, which = np.unique(self._of(subjects).T, axis=0, return_inverse=True)
@@ -480,15 +483,15 @@ class _Filters:
         return self._groups[key]
 
     def decide(self, group: _Group, segment: Segment, event: int, read: ReadAt) -> KeptPayload:
-        """Return the part of a compressed transaction that the filters of a group send.
+        """Return the part of a compressed transaction that the filters of ``group`` send.
 
-        All filters of a group have the same verdicts, so only the first one is evaluated.
+        All filters of a group have equal verdicts, so only the first is evaluated.
         """
         return filter_payload(self._flags[int(np.argmax(group.filters))], segment, event, read)
 
     def _of(self, subjects: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
-        """Return the filters' verdicts as uint32 bits, with a row for each subject (table or statement) and a column
-        for each filter.
+        """Return the filters' verdicts as uint32 bits, with a row for each of ``subjects`` and a column for each
+        filter.
         """
         known, wanted = len(self._answers), len(self._subjects)
         if wanted > known:
@@ -501,7 +504,7 @@ class _Filters:
 
 
 class _Origins:
-    """A register of the servers and domains that transactions come from. Number 0 stands for events that every slave
+    """A register that numbers the servers and domains of transactions. Number 0 stands for events that every slave
     wants.
     """
 
@@ -512,11 +515,13 @@ class _Origins:
 
     @property
     def found(self) -> tuple[Origin | None, ...]:
-        """The servers and domains found so far, in the order of their numbers. The first entry is None."""
+        """The servers and domains found so far, by number. The first entry is None."""
         return tuple(self._numbers)
 
     def of(self, segment: Segment) -> npt.NDArray[np.int64]:
-        """Return, for each transaction of a segment, the number of its server and domain."""
+        """Return for each transaction of ``segment`` the number of its server and domain. All are 0 if origins need
+        not be distinguished.
+        """
         if not self._told_apart:
             return np.zeros(len(segment.txn_subject), np.int64)
         fd = segment.format_description

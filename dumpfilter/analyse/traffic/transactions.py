@@ -1,10 +1,9 @@
 """The traffic of each transaction under any number of filters, counted in one pass over the binlogs.
 
-A :class:`TransactionTally` counts as a :class:`~dumpfilter.analyse.traffic.tally.Tally` does, but by transaction
-instead of by time bucket. Counts of one transaction that are sent to the same filters are added up. Such a set of
-filters is a
-*pattern*. The result (:class:`TransactionTraffic`) has an entry for each transaction and pattern. Its size depends
-neither on the number of filters nor on the number of tables.
+A :class:`TransactionTally` counts like a :class:`~dumpfilter.analyse.traffic.tally.Tally`, but by transaction
+instead of by time bucket. The counts of a transaction's events that are sent to exactly the same filters are summed.
+Such a set of filters is a *pattern*. The result, :class:`TransactionTraffic`, has one entry for each pair of
+transaction and pattern. Its size depends neither on the number of filters nor on the number of tables.
 """
 
 from __future__ import annotations
@@ -33,24 +32,22 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
-"""A filter, and the server ids and domains that its slave wants (None: all of them)."""
+"""A filter with the server ids and domains that its slave wants (None: all)."""
 
 SchemasOf = Callable[[Subject], Sequence[str]]
 """A function that returns the schemas to which the events of a table or statement belong."""
 
 MILLION = 1_000_000
-"""The denominator of compression ratios, which are integers so that each engine rounds them in the same way."""
+"""The denominator of compression ratios. They are integers, so that all engines (threads or Spark) round alike."""
 
 _WORD = 64
-"""The number of filters, one bit each, in a word."""
+"""The number of filters in a word, one bit each."""
 
 _SECOND = int(MICROSECONDS)
 
 # The layout of MySQL's GTID events, without the events' headers.
 _CLOCK_TYPE_AT = 1 + 16 + 8
-"""The byte offset, in the body of a GTID event, of the code that says whether logical timestamps and commit time
-follow.
-"""
+"""The byte offset in a GTID event's body of the code that announces logical timestamps and commit time."""
 _HAS_TIMES = 2
 _COMMIT_TIME_AT = _CLOCK_TYPE_AT + 1 + 8 + 8
 _COMMIT_TIME_LENGTH = 7
@@ -58,83 +55,85 @@ _HAS_ORIGINAL_TIME = 1 << 55
 
 
 class Pattern(NamedTuple):
-    """A set of filters that are sent the same events, and the schemas to which these events belong."""
+    """A set of filters that receive certain events, and the schemas to which these events belong."""
 
     filters: bytes
-    """A bit for each filter, in words of 64 bits (little endian)."""
+    """One bit for each filter, in 64-bit little-endian words."""
     schemas: tuple[str, ...]
 
     def has(self, number: int) -> bool:
-        """Return whether the filter ``number`` is in the set."""
+        """Return whether the filter with index ``number`` is in the set."""
         place, bit = divmod(number, 8)
         return bool(self.filters[place] >> bit & 1)
 
 
 class Sums(NamedTuple):
-    """The traffic of one slave, with one entry for each transaction that is sent to it."""
+    """The traffic of one slave, with one entry for each transaction that it is sent."""
 
     transaction: Ints
     bytes: Ints
     events: Ints
     compressed: Ints
-    """The estimated bytes of the events as zstd, from the compression ratios of their schemas."""
+    """The size of the events after zstd compression, bytes, estimated from the compression ratios of their schemas."""
 
 
 @dataclass(frozen=True, eq=False)
 class TransactionTraffic:
-    """The traffic of consecutive transactions of a binlog set, by transaction and pattern.
+    """The traffic of consecutive transactions of a binlog set, with an entry for each pair of transaction and
+    pattern.
 
-    A pattern is a set of filters that are sent the same events.
+    A pattern is a set of filters that receive the same events of the transaction.
     """
 
     file: npt.NDArray[np.int32]
-    """For each transaction, the index of its file in the set."""
+    """For each transaction, the index of its file in the binlog set."""
     end: Ints
-    """For each transaction, the byte offset in the file after its last event."""
+    """For each transaction, the byte offset in its file at which it ends."""
     time: Ints
-    """For each transaction, its commit time, Unix microseconds; 0 if no event has it."""
+    """For each transaction, its commit time, Unix microseconds; 0 if none of its events has a timestamp."""
     is_exact: npt.NDArray[np.bool_]
-    """For each transaction, whether ``time`` has microseconds. Otherwise it is a whole second."""
+    """For each transaction, whether ``time`` is exact to microseconds. Otherwise it is a whole second."""
     bytes: Ints
-    """For each transaction, its bytes for a slave without a filter."""
+    """For each transaction, the bytes that a slave without a filter receives."""
     events: npt.NDArray[np.int32]
-    """For each transaction, the number of its events for a slave without a filter."""
+    """For each transaction, the number of events that a slave without a filter receives."""
     stand_in: npt.NDArray[np.int32]
-    """For each transaction, the size of its stand-in, bytes; 0 if it needs none.
+    """For each transaction, the size of its stand-in in bytes; 0 if it needs none.
 
-    A stand-in is an empty transaction that a real replica gets if the transaction is dropped.
+    A stand-in is an empty transaction that a real replica gets in place of a dropped one.
     """
     patterns: tuple[Pattern, ...]
     transaction: Ints
-    """For each entry, the index of its transaction, ascending. -1: the entry is before the first transaction."""
+    """For each entry, the index of its transaction, ascending. -1: its events precede the first transaction."""
     pattern: npt.NDArray[np.int32]
     """For each entry, the index of its pattern in ``patterns``."""
     entry_bytes: Ints
     entry_events: npt.NDArray[np.int32]
     is_frame: npt.NDArray[np.bool_]
-    """For each entry, whether it has the transaction's GTID event, BEGIN and COMMIT, which belong to each sent
-    transaction. False for all entries of events between transactions.
+    """For each entry, whether it includes the GTID event, BEGIN and COMMIT of its transaction. Every filter that
+    receives the transaction has exactly one such entry. It is False for events between transactions.
     """
     before: tuple[int, int] = (0, 0)
-    """The bytes and events before the first transaction, for a slave without a filter."""
+    """The bytes and the number of the events before the first transaction, as a slave without a filter receives them.
+    """
 
     def __len__(self) -> int:
         return len(self.time)
 
     def of_filter(self, number: int, ratio: Ints | None = None) -> Sums:
-        """Return the traffic of a slave with the filter ``number``, by transaction.
+        """Return the traffic of a slave that has the filter with index ``number``, by transaction.
 
-        ``ratio`` has the compression ratio of each pattern, in millionths; None: the events are not compressed. Events
-        between transactions count with the sent transaction before them.
+        ``ratio`` has the compression ratio of each pattern, in millionths (None: no compression). Events between
+        transactions count with the sent transaction before them.
         """
         return self.weighted(np.array([pattern.has(number) for pattern in self.patterns], np.int64), ratio)
 
     def weighted(self, weight: Ints, ratio: Ints | None = None) -> Sums:
-        """Return the traffic of a slave that is sent the events of pattern k ``weight[k]`` times, by transaction.
+        """Return the traffic of a slave that receives the events of pattern k ``weight[k]`` times, by transaction.
 
-        ``ratio`` is that of :meth:`of_filter`. Events between transactions count with the sent transaction before them,
-        and those before the first sent transaction with that one. If nothing but such events is sent, the result is
-        empty.
+        ``ratio`` has the compression ratio of each pattern, in millionths (None: no compression). Events between
+        transactions count with the sent transaction before them, and events before the first sent transaction count
+        with that transaction. If no transaction is sent, the result is empty.
         """
         sent = np.flatnonzero(weight[self.pattern])
         pattern, transaction = self.pattern[sent], self.transaction[sent]
@@ -157,24 +156,24 @@ _COLUMNS = tuple(one.name for one in fields(TransactionTraffic) if one.name not 
 
 
 class Verdicts:
-    """The filters that send each table and statement, as rows of 64-bit words with one bit for each filter.
+    """The filters that send each table and statement, as rows of 64-bit words with one bit per filter.
 
-    Tallies of different threads share the verdicts, so that each filter is evaluated once for each table. A filter
-    without rules sends everything, and is not evaluated.
+    Tallies in several threads can share this cache, so that each filter is evaluated once per table. Filters without
+    rules send everything, and are not evaluated.
     """
 
     def __init__(self, filters: Sequence[ReplicationFilter]) -> None:
         # The register of subjects is not used, because the flags are asked about subjects without numbers.
         self._flags = [TableFlags(one, Subjects()) for one in filters]
         self.rules = words_of([one.is_on for one in self._flags])
-        """The row with the bits of the filters that have rules."""
+        """The row with the bits of all filters that have rules."""
         self.every = words_of([True] * len(filters))
         """The row with the bits of all filters."""
         self._of: dict[Subject, Words] = {}
         self._lock = threading.Lock()
 
     def of(self, subject: Subject) -> Words:
-        """Return, for a table or statement, the row with the bits of the filters that have rules and send it."""
+        """Return the row with the bits of those filters that have rules and send ``subject``, a table or statement."""
         with self._lock:
             if subject not in self._of:
                 self._of[subject] = words_of(
@@ -184,7 +183,7 @@ class Verdicts:
 
 
 def words_of(is_set: Sequence[bool]) -> Words:
-    """Return a row of 64-bit words with the given bits."""
+    """Return the bits ``is_set`` as a row of 64-bit words."""
     bits = np.zeros(max(1, -(-len(is_set) // _WORD)) * _WORD, np.bool_)
     bits[: len(is_set)] = is_set
     return np.packbits(bits, bitorder="little").view(np.uint64)
@@ -196,10 +195,10 @@ class TransactionTally:
     Parameters:
         subjects, sources: the registers of the set's tables and statements, and of its GTID sources. The segments must
             have been scanned with statements and compressed transactions.
-        filters: each filter, and the server ids and domains that its slave wants. A filter's index is its number.
-        verdicts: the verdicts of these filters, which tallies of the same filters may share. None: new ones.
+        filters: each filter, with the server ids and domains that its slave wants. A filter's index is its number.
+        verdicts: the cached verdicts of these filters, which several tallies may share. None: a new cache.
         schemas_of: returns the schemas of a table or statement. None: patterns have no schemas.
-        keep_all: whether to keep also events that are sent to no filter, which a split by schema may send.
+        keep_all: whether to count also events that no filter sends, which a split by schema may send.
     """
 
     def __init__(
@@ -229,8 +228,8 @@ class TransactionTally:
     def add(self, segment: Segment, data: npt.NDArray[np.uint8], data_offset: int, read: ReadAt) -> None:
         """Count the transactions of the next segment.
 
-        ``data`` has the bytes of the file from ``data_offset`` on, and ``read`` reads the file. Raises BinlogCorrupt
-        for a compressed transaction that cannot be opened.
+        ``data`` has the bytes of the file from ``data_offset`` on, and ``read`` reads other bytes of the file.
+        Raises BinlogCorrupt for a compressed transaction that cannot be opened.
         """
         starts = (segment.txn_source != R.KEPT) & (segment.txn_subject != R.SKIP)
         is_real = starts.copy()
@@ -253,7 +252,8 @@ class TransactionTally:
     def take(self, file: int = 0) -> TransactionTraffic:
         """Return the traffic since the last call of this method, and reset the counts.
 
-        The last counted event must be at a transaction boundary. ``file`` is the index of the file in the set.
+        The last added segment must end at a transaction boundary. ``file`` is the file's index in the set, which the
+        result records.
         """
         facts = self._tally.take(add_up=False)
         everything = facts.sent(None)
@@ -289,9 +289,10 @@ class TransactionTally:
         return found
 
     def new_subjects(self) -> frozenset[Pattern]:
-        """Return, for each table and statement not yet in an earlier result, the filters that send it, and its schemas.
+        """Return the distinct patterns (sending filters, and schemas) of all tables and statements registered since
+        the last call.
 
-        Origins that a slave ignores are not considered. Equal patterns are returned once.
+        Whether a slave ignores the origin is not considered.
         """
         first, self._told = self._told, len(self._subjects)
         found = set()
@@ -305,8 +306,8 @@ class TransactionTally:
         return frozenset(found)
 
     def _patterns(self, facts: Facts) -> tuple[tuple[Pattern, ...], Ints]:
-        """Return the patterns of the facts' units, and the index of each unit's pattern; -1: the events are sent to no
-        filter.
+        """Return the patterns of the units in ``facts``, and the index of each unit's pattern (-1: no filter sends
+        its events).
         """
         verdicts = self._verdicts
         of_subject = np.array([verdicts.of(one) for one in facts.subjects], np.uint64)
@@ -329,9 +330,10 @@ class TransactionTally:
         return patterns, numbers[pair]
 
     def _schema_sets(self, facts: Facts) -> tuple[list[tuple[str, ...]], Ints]:
-        """Return sets of schemas, and for each condition the index of the set to which its events belong.
+        """Return a list of schema sets, and for each condition the index of the set to which its events belong.
 
-        A compression ratio is known for single schemas only, so that several schemas matter for a split alone.
+        Compression ratios are known for single schemas only. Unless ``keep_all`` is set, events of several schemas
+        therefore have the empty set.
         """
         conditions = facts.conditions
         schemas = [tuple(self._schemas_of(subject)) for subject in facts.subjects]
@@ -365,7 +367,7 @@ class TransactionTally:
 
 
 class _Columns(NamedTuple):
-    """The transactions that begin in one segment, of which there is at least one."""
+    """The transactions that begin in one segment: end offset, commit time, and whether this time is exact."""
 
     end: Ints
     time: Ints
@@ -376,9 +378,9 @@ _NO_COLUMNS = _Columns(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0,
 
 
 def join(parts: Sequence[TransactionTraffic]) -> TransactionTraffic:
-    """Concatenate the traffic of consecutive parts of a binlog set.
+    """Concatenate the traffic of consecutive parts of a binlog set, with transactions and patterns renumbered.
 
-    All parts must have been counted for the same filters, and there must be at least one.
+    All parts must have been counted for equal filters. There must be at least one part.
     """
     numbers: dict[Pattern, int] = {}
     columns: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in _COLUMNS}
@@ -408,9 +410,10 @@ def join(parts: Sequence[TransactionTraffic]) -> TransactionTraffic:
 def _times(
     segment: Segment, data: npt.NDArray[np.uint8], data_offset: int, read: ReadAt
 ) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Return the commit time of each transaction of a segment, Unix microseconds, and whether it is from a GTID event.
+    """Return the commit time of each transaction of a segment (Unix microseconds), and whether it comes from a GTID
+    event.
 
-    ``data`` has bytes of the file from the byte offset ``data_offset`` on, and ``read`` reads the file.
+    ``data`` has the bytes of the file from the offset ``data_offset`` on, and ``read`` reads other bytes of the file.
     """
     checksum = segment.format_description.checksum
     first = segment.txn_event[:-1]
@@ -436,7 +439,7 @@ def _times(
 
 
 def ratios_of(traffic: TransactionTraffic, by_schema: Mapping[str, int], whole: int) -> Ints:
-    """Return the compression ratio of each pattern, in millionths.
+    """Return the compression ratio of each pattern of ``traffic``, in millionths.
 
     ``by_schema`` has the ratios of schemas. Events of several schemas, or of none, have the ratio ``whole``.
     """
