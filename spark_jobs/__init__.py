@@ -1,3 +1,3 @@
-"""The Spark jobs: the split, the bandwidth report, suggested rules, the traffic for simulations, and the data source
-``binlog``.
+"""Jobs that read a whole binlog set on Spark or on threads: the split, the bandwidth report, suggested rules, the
+traffic of simulations, and the Spark data source ``binlog``.
 """

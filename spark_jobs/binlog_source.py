@@ -1,11 +1,11 @@
-"""The Spark data source ``binlog``: a binlog set as a table with a row for each event, in batches and as a stream.
-
+"""The Spark data source ``binlog``: a binlog set as a table with one row per event, for batch and streaming queries.
 ::
 
     events = spark.read.format("binlog").load("/var/lib/mysql/binlog.index")
     events.groupBy("database", "table").sum("size").show()
 
-Spark finds the data source by the package ``pyspark_binlog``. docs/spark-source.md describes the columns and options.
+Spark finds the data source through the package ``pyspark_binlog``. docs/spark-source.md describes the columns and
+options.
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ __all__ = ["BinlogDataSource", "register"]
 
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-"""Spark's setting for filter pushdown to Python data sources, off by default."""
+"""The Spark setting that enables filter pushdown to Python data sources. It is off by default."""
 
 _VERSIONS = "dumpfilter.versions"
-"""The key of a column's metadata that has the versions of the table from which the column's type was made."""
+"""The metadata key of a column of row images under which the schema records the table's versions."""
 
 _log = logging.getLogger(__name__)
 
 
 def register(spark: SparkSession) -> None:
-    """Register the data source with a Spark session, and turn on filter pushdown for the session.
+    """Register the data source with a Spark session, and enable filter pushdown for this session.
 
-    Spark finds an installed data source by itself, so most programs need no call of this function. A call has two
-    effects. ``spark.read.format("binlog")`` also works where Spark does not find the package ``pyspark_binlog``. And
-    the data source evaluates conditions of a WHERE clause by itself, so that it need not read all files. Spark's
-    setting for that, ``spark.sql.python.filterPushdown.enabled``, is off by default.
+    Spark finds an installed data source by itself, so most programs need no call. A call has two effects.
+    ``spark.read.format("binlog")`` then works even where Spark does not find the package ``pyspark_binlog``. The
+    data source then evaluates conditions of a WHERE clause itself, and need not read all files. The Spark setting
+    for this, ``spark.sql.python.filterPushdown.enabled``, is off by default.
     """
     spark.conf.set(PUSHDOWN, "true")
     spark.dataSource.register(BinlogDataSource)
 
 
 class BinlogDataSource(DataSource):
-    """The data source, which Spark calls for the schema and the reader of a query.
+    """The data source ``binlog``, which Spark asks for the schema and the reader of a query.
 
-    The data source evaluates conditions of a WHERE clause by itself (filter pushdown), if the setting
-    ``spark.sql.python.filterPushdown.enabled`` is on. Otherwise Spark evaluates them.
+    If the setting ``spark.sql.python.filterPushdown.enabled`` is on, the data source evaluates conditions of a WHERE
+    clause (filter pushdown). Otherwise Spark does.
     """
 
     @classmethod
@@ -79,10 +79,11 @@ class BinlogDataSource(DataSource):
 
     @without_traceback
     def schema(self) -> StructType:
-        """Return the columns that the option ``columns`` names, by default all cheap columns.
+        """Return the schema of a query: the columns that the option ``columns`` names, or by default all cheap
+        columns.
 
-        With the option ``table`` the types of the table's columns are read from the set. Raises OptionError, and then
-        also BinlogError.
+        With the option ``table``, the types of the table's columns are read from the binlog set. Raises OptionError
+        for bad options, and with ``table`` also BinlogError.
         """
         options = with_types(SourceOptions.parse(self.options))
         schema = from_arrow_schema(options.schema)
@@ -104,8 +105,9 @@ class BinlogDataSource(DataSource):
 
 
 class BinlogReader(DataSourceReader):
-    """The reader that Spark calls for a batch query. The query sees the binlog set as it was when Spark planned the
-    query; events that a server adds later are not read."""
+    """The reader that Spark uses for a batch query. The query sees the binlog set as it was when Spark planned the
+    query, without events added later.
+    """
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
         self._options = options
@@ -114,14 +116,15 @@ class BinlogReader(DataSourceReader):
 
     @property
     def pushFilters(self) -> _OptionalPushdown:
-        """The method with which Spark pushes filters down, in a form that Spark accepts with any setting."""
+        """The method that Spark calls to push filters down, wrapped so that Spark accepts it under any setting."""
         return _OptionalPushdown(self._push)
 
     @without_traceback
     def _push(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Accept the conditions that the data source evaluates exactly as Spark would, and return the others.
+        """Accept the conditions that the data source evaluates exactly as Spark would, and return the other ones,
+        which Spark evaluates.
 
-        ``filters`` are conditions of the query's WHERE clause. Spark evaluates the returned ones.
+        ``filters`` are the conditions of the query's WHERE clause.
         """
         found = [(one, predicate_of(one, self._options.types)) for one in filters]
         self._predicates = cheap_first(predicate for _, predicate in found if predicate is not None)
@@ -129,15 +132,16 @@ class BinlogReader(DataSourceReader):
 
     @without_traceback
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the parts of the binlog files that the Spark tasks read, one for each task. Spark calls this on the
-        driver. Raises BinlogError."""
+        """Return the ranges (parts of binlog files) to read, one for each Spark task. Spark calls this on the
+        driver. Raises BinlogError.
+        """
         return [InputPartition(one) for one in plan_ranges(self._options, self._predicates)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the events of one part of a file as Arrow batches. Spark calls this in a task.
+        """Yield the events of one range (part of a binlog file) as Arrow batches. Spark calls this in a task.
 
-        Raises BinlogError for a damaged file. With ``onCorrupt=skip`` the part ends before the damage instead, with a
-        warning in the log.
+        Raises BinlogError for a damaged file. With ``onCorrupt=skip``, the batches end before the damage instead,
+        and a warning is logged.
         """
         wanted = partition.value
         if not isinstance(wanted, Range):
@@ -151,21 +155,23 @@ class BinlogReader(DataSourceReader):
 
 
 class _OptionalPushdown(functools.partial[Iterable[Filter]]):
-    """A method ``pushFilters`` that Spark accepts with filter pushdown on and off.
+    """A method ``pushFilters`` that Spark accepts whether filter pushdown is on or off.
 
-    Spark refuses a reader with a method ``pushFilters`` of its own while ``spark.sql.python.filterPushdown.enabled`` is
-    off, which is the default. Spark knows such a method by its attribute ``__func__``. This object shows the method
-    of the base class there. Without the setting Spark never calls the object, and evaluates all conditions itself.
+    While ``spark.sql.python.filterPushdown.enabled`` is off (the default), Spark rejects a reader that overrides
+    ``pushFilters``. Spark recognizes an override by the method's attribute ``__func__``, so this object shows the
+    base class's function there. Spark then never calls the object, and evaluates all conditions itself.
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
 
 
 def _typed_by(schema: StructType, options: SourceOptions, *, is_stream: bool) -> SourceOptions:
-    """Return options whose row images have the types of a schema, if the option ``table`` asks for typed columns.
+    """Return options whose row images have the column types in ``schema``, if the option ``table`` asks for typed
+    columns.
 
-    The schema is that of :meth:`BinlogDataSource.schema`, or a user's own. The table may have other columns than its
-    own schema names, but in a stream it must have all of those. Raises OptionError.
+    ``schema`` is the result of :meth:`BinlogDataSource.schema`, or a user's own. The table may have columns that a
+    user's schema does not name. In a stream it must have all columns that the schema names. Raises OptionError for a
+    row image that is not a struct.
     """
     if options.table is None:
         return options
@@ -194,7 +200,7 @@ def _typed_by(schema: StructType, options: SourceOptions, *, is_stream: bool) ->
 def _columns(schema: StructType, options: SourceOptions) -> list[str]:
     """Return the column names of a schema that a user gave to Spark.
 
-    Raises OptionError for a column that the data source does not have, or has with another type.
+    Raises OptionError for an unknown column, or for a column of another type than the data source's.
     """
     types = options.types
     for field in schema:

@@ -1,4 +1,4 @@
-"""Samples of binlogs compressed by zstd, from which the compressed sizes of events are estimated."""
+"""Compressed samples of binlogs, from which the sizes of events after zstd compression are estimated."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from dataclasses import dataclass, field
 import zstandard
 
 LEVEL = 3
-"""The compression level of zstd, MySQL's default of zstd_compression_level."""
+"""The zstd compression level of samples, MySQL's default of zstd_compression_level."""
 CHUNK = 256 << 10
-"""The number of bytes compressed together in a sample. It equals the size of a chunk, which the dump compresses."""
+"""The maximum number of bytes that are compressed together in a sample, which is the size of a compressed chunk in a
+dump.
+"""
 MOST = 1 << 20
-"""The limit of the bytes of one range (a part of a binlog file) to compress as samples, because compression is slow."""
+"""The maximum number of bytes to compress as samples in one range (a part of a binlog file). Compression is slow."""
 WHOLE = ""
-"""The name of samples of the whole binlog stream. Other names are those of schemas."""
+"""The key of samples of the whole binlog stream. Other keys are schema names."""
 
 
 @dataclass
 class Samples:
-    """The bytes of samples before and after compression, by the encoded name of a schema or :data:`WHOLE`."""
+    """The total sizes of samples before and after compression, by encoded schema name or :data:`WHOLE`."""
 
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -29,15 +31,16 @@ class Samples:
         self.count(name, len(data), compressed_size(data))
 
     def count(self, name: str, raw: int, compressed: int) -> None:
-        """Add the sizes of a sample before (``raw``) and after compression, bytes. A sample of 0 bytes is left out."""
+        """Add the sizes of a sample before (``raw``) and after compression, bytes. An empty sample is ignored."""
         if raw:
             before = self.sizes.get(name, (0, 0))
             self.sizes[name] = before[0] + raw, before[1] + compressed
 
     def take_in_turn(self, data: Mapping[str, Callable[[], bytes]], turn: int) -> None:
-        """Compress samples of schemas, of which functions return the bytes, up to about :data:`MOST` bytes.
+        """Compress samples of schemas until about :data:`MOST` bytes. ``data`` has a function for each schema that
+        returns the sample.
 
-        Each ``turn`` begins with another schema, so that every schema has samples in the end.
+        Each ``turn`` (a number) starts with another schema, so that eventually every schema has samples.
         """
         names = sorted(data)
         first = turn % max(len(names), 1)
@@ -50,13 +53,13 @@ class Samples:
             left -= len(sample)
 
     def add(self, other: Samples) -> None:
-        """Add the samples of another part of the binlogs."""
+        """Add the sizes of another part's samples."""
         for name, sizes in other.sizes.items():
             self.count(name, *sizes)
 
 
 class _Compressor(threading.local):
-    """A compressor for each thread. To make one costs more than to compress a small transaction."""
+    """A zstd compressor per thread. Creating one costs more than compressing a small transaction."""
 
     def __init__(self) -> None:
         self.zstd = zstandard.ZstdCompressor(level=LEVEL)

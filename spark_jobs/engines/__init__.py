@@ -1,1 +1,1 @@
-"""The engines that run a job's tasks. An engine is threads of this process, or Spark."""
+"""The engines that run a job's tasks: threads of this process, or Spark."""

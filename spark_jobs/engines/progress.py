@@ -1,4 +1,4 @@
-"""The progress of a job's tasks, which looks the same for all engines: a bar, or lines where there is no terminal."""
+"""The progress display of a job's tasks, equal for all engines: a bar on a terminal, otherwise log lines."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _REFRESH = 0.2
-"""The seconds between two updates of the progress bar."""
+"""The interval between updates of the progress bar, seconds."""
 
 LINE_SECONDS = 10.0
-"""The seconds between two lines about the progress, where there is no terminal. A shorter command has no line."""
+"""The interval between progress lines without a terminal, seconds. A shorter command prints no line."""
 
 
 class Progress:
-    """Shows the progress of a command's jobs: a bar on a terminal, and lines from time to time on another ``console``.
+    """Shows the progress of a command's jobs on ``console``: a bar on a terminal, otherwise a line at intervals.
 
-    No line is written if the log has errors only. The jobs share the time of the next line, since each of many jobs may
-    be shorter than the time between two lines.
+    No line is written if the log level is above warnings. All jobs of a command share one interval, because each of
+    many jobs may be shorter.
     """
 
     def __init__(self, console: Console | None, now: Callable[[], float] = time.monotonic) -> None:
@@ -38,11 +38,11 @@ class Progress:
     def of(
         self, label: str, total: int, amount: Amount, reached: Callable[[], tuple[int, int | None]]
     ) -> Iterator[None]:
-        """Show the progress of a job during the body of a ``with`` statement.
+        """Show the progress of a job while the body of the ``with`` statement runs.
 
-        ``total`` is the number of tasks. A thread calls ``reached`` again and again, which returns the number of
-        completed tasks and the bytes read so far. None instead of the bytes: they are estimated from the tasks. An
-        error of ``reached`` leaves the bar as it is.
+        ``total`` is the number of tasks. A thread repeatedly calls ``reached``, which returns the number of
+        completed tasks and the bytes read so far. If it returns None for the bytes, they are estimated from the
+        tasks. An exception in ``reached`` leaves the display unchanged.
         """
         console = self._console
         if console is None or not (console.is_terminal or logs.shows(logs.Level.WARNING)):
@@ -92,7 +92,7 @@ class Progress:
 
 
 def told_of(tasks: int, nbytes: int, total: int, amount: Amount) -> str:
-    """Return the text beside the progress bar, from the number of completed tasks and the bytes read so far.
+    """Return the text beside the progress bar: the completed ``tasks`` of ``total``, and the bytes read.
 
     >>> told_of(3, 5 << 28, 5, Amount("files", 2 << 30))
     '3 of 5 files, 1.2 of 2.0 GiB'

@@ -1,10 +1,10 @@
-"""The common parts of all engines: the form of a runner of tasks, and errors that keep their types.
+"""The interface of all engines: the type of a runner of tasks, and the translation of errors.
 
-A job is a picklable function and a list of tasks. If the function raises a DumpfilterError, for example for a damaged
-binlog, the job ends with this error.
+A job is a picklable function and a list of tasks. If the function raises a DumpfilterError, for example for a
+damaged binlog, the job ends with this error.
 
-Between two pieces of work a running task calls :func:`step`. The call reports how far the task has come, and ends the
-task if it must stop. On Spark the call has no effect, since Spark itself counts and ends its tasks.
+A running task calls :func:`step` between two pieces of work. The call reports progress, and ends the task if it was
+cancelled. On Spark the call has no effect, because Spark itself counts and cancels its tasks.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Amount:
-    """The amount of work of a job, which a progress bar shows."""
+    """The size of a job, for its progress bar and for its division into Spark tasks."""
 
     unit: str = "tasks"
-    """The noun for the tasks, in the plural, such as "files"."""
+    """The plural noun for the tasks, such as "files"."""
     nbytes: int | None = None
-    """The bytes that all tasks together read. None: unknown."""
+    """The bytes that all tasks read together. None: unknown."""
     slices: int | None = None
-    """The number of Spark tasks among which the work is divided; None: one for each of the job's tasks."""
+    """The number of Spark tasks among which the job's tasks are divided. None: one Spark task for each of them."""
 
 
 TASKS = Amount()
-"""The amount of work of tasks about which nothing is known but their number."""
+"""The size of a job of which only the number of tasks is known."""
 
 
 class Runner(Protocol):
-    """A function that calls ``function`` with each of ``tasks``, on Spark or here, and returns the list of results.
+    """A function that calls ``function`` with each of ``tasks``, and returns the results in the order of ``tasks``.
 
-    ``label`` describes the work to the user, and ``amount`` says how much work it is. The results are in the order of
-    ``tasks``. If some tasks raise a DumpfilterError, the first one in this order is raised.
+    ``label`` describes the work to the user, and ``amount`` gives its size. If several tasks raise a
+    DumpfilterError, the error of the first one in this order is raised.
     """
 
     def __call__(
@@ -51,7 +51,7 @@ class Runner(Protocol):
 def run_here(
     function: Callable[[T], R], tasks: Sequence[T], label: str, *, amount: Amount = TASKS
 ) -> list[R]:
-    """Call ``function`` with each task in this process, one after the other, without Spark. Return the results.
+    """Call ``function`` with each task in this process, one after the other, and return the results in order.
 
     This function is a :class:`Runner`. ``label`` and ``amount`` have no effect.
     """
@@ -59,12 +59,12 @@ def run_here(
 
 
 def cores_of(run: Runner) -> int:
-    """Return how many tasks a runner runs at the same time, which its attribute ``cores`` tells (default 1)."""
+    """Return the number of tasks that a runner executes in parallel: its attribute ``cores``, or 1."""
     return max(1, int(getattr(run, "cores", 1)))
 
 
 def translated(function: Callable[[T], R], task: T) -> R:
-    """Call ``function`` with a task, and return its result. An OSError becomes a BinlogError that names the file."""
+    """Return ``function(task)``. An OSError becomes a BinlogError that names the file."""
     try:
         return function(task)
     except OSError as error:
@@ -74,19 +74,19 @@ def translated(function: Callable[[T], R], task: T) -> R:
 
 
 class Stopped(BaseException):
-    """An exception that ends a task whose result is no longer wanted. No code but the engine may catch it."""
+    """The exception that ends a cancelled task. Only the engine may catch it."""
 
 
 @dataclass
 class Work:
-    """The work of several tasks in threads of this process."""
+    """The shared state of a job's tasks in threads of this process."""
 
     done: int = 0
-    """The bytes that all tasks have read so far, for a progress bar. If two threads add at the same time, one addition
-    may be lost.
+    """The bytes that all tasks have read so far, for a progress bar. An addition may be lost if two threads add at
+    once.
     """
     is_stopped: bool = False
-    """Whether each running task must end with Stopped at its next step."""
+    """Whether each running task must end with :class:`Stopped` at its next step."""
 
 
 class _Thread(threading.local):
@@ -97,12 +97,12 @@ _thread = _Thread()
 
 
 def count_for(work: Work) -> None:
-    """Let the steps of this thread count for ``work`` from now on."""
+    """Assign this thread to ``work``: its later steps add to ``work.done`` and obey ``work.is_stopped``."""
     _thread.work = work
 
 
 def step(nbytes: int) -> None:
-    """Report that this thread's task has read ``nbytes`` more bytes. Raises Stopped if the task must end."""
+    """Report that this thread's task has read ``nbytes`` more bytes. Raises Stopped if the task was cancelled."""
     work = _thread.work
     if work is not None:
         work.done += nbytes

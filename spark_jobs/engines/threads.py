@@ -1,4 +1,4 @@
-"""Running tasks in threads of this process, without Spark and Java."""
+"""The engine that runs tasks in threads of this process, without Spark and Java."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ R = TypeVar("R")
 
 
 _POLL = 0.1
-"""The interval at which the main thread checks for Ctrl-C, seconds."""
+"""The interval at which the main thread wakes to handle Ctrl-C, seconds."""
 
 
 class MemoryShort(DumpfilterError):
-    """An error raised when this process cannot get the memory that a task needs."""
+    """The error for a task that ran out of memory in this process."""
 
 
 class ThreadRunner:
-    """A callable that runs tasks in threads of this process, without Spark.
+    """Runs tasks in threads of this process. Instances are callable as a
+    :class:`~dumpfilter.spark_jobs.engines.runner.Runner`.
 
-    The class is a :class:`~dumpfilter.spark_jobs.engines.runner.Runner`. The tasks should spend their time in compiled
-    code, which runs in parallel. ``threads`` is the number of threads, by default one for each processor that this
-    process may use. ``console`` shows the progress when it is a terminal.
+    Tasks should spend their time in compiled code, which runs in parallel. ``threads`` is the number of threads; by
+    default one per processor that this process may use. ``console`` shows the progress (None: no progress).
     """
 
     def __init__(self, threads: int | None = None, console: Console | None = None) -> None:
         self.cores = threads or len(os.sched_getaffinity(0))
-        """The number of tasks that run at the same time."""
+        """The number of tasks that run in parallel."""
         self._progress = Progress(console)
 
     def __call__(
@@ -44,8 +44,8 @@ class ThreadRunner:
     ) -> list[R]:
         """Call ``function`` with each task, and return the results in order.
 
-        After an error no later task begins. Earlier tasks are done, since the error of the first task is the one to
-        report. After Ctrl-C no further task begins, and running tasks end at their next step.
+        If a task fails, tasks after it are not started, but earlier ones are completed, because the error of the
+        first failed task is raised. After Ctrl-C no task is started, and running tasks end at their next step.
         """
         if not tasks:
             return []

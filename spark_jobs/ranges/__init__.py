@@ -1,1 +1,3 @@
-"""The division of a binlog set into ranges. A range is consecutive transactions of one file, for one Spark task."""
+"""The division of a binlog set into ranges. A range is a sequence of complete transactions in one file, read by one
+task.
+"""

@@ -1,14 +1,14 @@
-"""The index pass, a first quick look at a binlog file that divides the file into ranges.
+"""The index pass: a fast scan of binlog files that divides them into ranges for tasks.
 
-A range is consecutive transactions of one file that one Spark task will work on. It begins and ends between two
-transactions. The index pass reads event headers and table names. It parses no statement. It verifies checksums only if
-damaged files are to be skipped. Each file can be indexed by itself, in a Spark task of its own.
+A range is a sequence of complete transactions in one file. The index pass reads event headers and table names, and
+parses no statements. It verifies checksums only if damaged files are to be skipped. Each file can be indexed by a
+separate task.
 
-A set with XA transactions needs a second pass (:func:`look_for_xa`). An XA COMMIT or XA ROLLBACK concerns the tables of
-its prepared transaction, which may be in an earlier range.
+A set with XA transactions needs a second pass (:func:`look_for_xa`). An XA COMMIT or XA ROLLBACK concerns the tables
+of its prepared transaction, which may be in an earlier range.
 
-The module has the index pass over a whole set, too, which is the first step of every job, and the base class of the
-tasks that read the ranges.
+The module also indexes whole sets, which is the first step of every job, and has the base class of the tasks that
+read ranges.
 """
 
 from __future__ import annotations
@@ -50,36 +50,40 @@ from dumpfilter.spark_jobs.ranges.ranges import (
 )
 
 RANGE_SIZE = 32 << 20
-"""The default target size of a range, bytes. A range is the part of a file that one Spark task works on. It ends
-between two transactions, so a range with a larger transaction is larger."""
+"""The default target size of a range (the part of a file that one task reads), bytes. A range ends at a transaction
+boundary, so it exceeds this size if its last transaction does.
+"""
 
 
 INDEX_BLOCK_SIZE = 2 << 20
-"""The number of bytes of a file on this machine that the index pass reads at a time. Larger blocks and the arrays of
-their events leave the processor's cache before the scan has read them."""
+"""The number of bytes of a local file that the index pass reads at a time. Larger blocks, with the arrays of their
+events, would not fit into the processor's cache.
+"""
 
 REMOTE_BLOCK_SIZE = 8 << 20
-"""The number of bytes of a remote file that the index pass reads at a time. Each read of a file in an object store is a
-request, and the latency of small requests would dominate."""
+"""The number of bytes of a remote file that the index pass reads at a time. In an object store each read is a
+request, and the latency of many small requests would dominate.
+"""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """A damaged file of the set, the byte offset from which on the file is skipped, and the reason for users."""
+    """Damage in a binlog file: from which offset on the file is skipped, and the reason for the user."""
 
     file: str
     position: int | None
-    """The offset from which on the file is skipped; None if the file could not be opened and is skipped as a whole.
+    """The byte offset from which on the file is skipped. None: the file could not be opened and is skipped
+    completely.
 
-    A damaged transaction is skipped from its beginning on.
+    If a transaction is damaged, this is the transaction's beginning.
     """
     reason: str
     damaged_at: int | None = None
-    """The offset of the damage."""
+    """The byte offset of the damage itself."""
 
     @property
     def told(self) -> str:
-        """Words for the skipped part of the file and the reason, for a warning that names the file."""
+        """The text of a warning, without the file's name: the skipped part of the file, and the reason."""
         if self.position is None:
             part = "all of it"
         else:
@@ -94,63 +98,64 @@ class Damage:
 
 @dataclass
 class FileIndex:
-    """The result of the index pass over one binlog file: its ranges, and what the later steps need without opening the
-    file. Positions and sizes are in bytes.
+    """The result of the index pass over one binlog file: its ranges, and facts that later steps need without opening
+    the file. Positions and sizes are in bytes.
     """
 
     number: int
-    """The number of the file in the binlog set, from 0."""
+    """The index of the file in the binlog set."""
     path: str
     name: str
     size: int = 0
     modified: int = 0
-    """The time of the last write to the file, nanoseconds since 1970."""
+    """The time of the last modification of the file, nanoseconds since 1970."""
     format_description: bytes = b""
-    """The whole format description event; empty when the file could not be opened."""
+    """The complete format description event. Empty if the file could not be opened."""
     bounds: tuple[int, ...] = ()
-    """The offsets in ascending order that divide the file into ranges, one range between each two neighbours.
+    """The ascending byte offsets between ranges. Each two consecutive offsets delimit a range.
 
-    It is empty when the file has no transaction.
+    Empty for a file without transactions.
     """
     end: int = 0
-    """The offset at which the last complete transaction ends. Anything after it is damaged, or the server is still
-    writing it."""
+    """The offset at which the last complete transaction ends. Later bytes are damaged, or still being written by the
+    server.
+    """
     transactions: int = 0
     prolog: bytes = b""
-    """The whole Previous_gtids or Gtid_list event; empty when the file has none."""
+    """The complete Previous_gtids or Gtid_list event. Empty if the file has none."""
     rotated: int | None = None
-    """The timestamp of the Rotate event at the file's end, Unix seconds; None without a Rotate event."""
+    """The timestamp of the Rotate event at the file's end, Unix seconds. None without a Rotate event."""
     times: TimeSpans = ()
-    """The intervals in which the file's transactions have events, whatever the order of the events' timestamps."""
+    """The time intervals that contain the events of the file's transactions. The events' timestamps need not ascend."""
     has_xa: bool = False
-    """True if the file has an XA COMMIT or XA ROLLBACK of a prepared transaction outside compressed transactions."""
+    """Whether the file has an XA COMMIT or XA ROLLBACK of a prepared transaction outside compressed transactions."""
     damage: Damage | None = None
-    """The damage that ends the indexed part of the file; None if there is no damage."""
+    """The damage at which the indexed part of the file ends. None for an undamaged file."""
 
 
 OnCorrupt = Literal["stop", "skip"]
-"""The treatment of a damaged file. ``stop`` ends the job with an error. ``skip`` leaves out the file from the damage
-on, with a warning."""
+"""The treatment of damaged files. ``stop`` ends the job with an error. ``skip`` ignores the file from the damage on,
+with a warning.
+"""
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """The options for reading a binlog set in a Spark job. Sizes are in bytes."""
+    """The options with which a job reads a binlog set. Sizes are in bytes."""
 
     on_corrupt: OnCorrupt = "stop"
     verify: bool = True
-    """Whether the events' checksums are checked."""
+    """Whether the events' checksums are verified."""
     range_size: int = RANGE_SIZE
-    """The target size of a range, which is the part of a file that one Spark task works on."""
+    """The target size of a range (the part of a file that one task reads)."""
     block_size: int = BLOCK_SIZE
     """The number of bytes of a range that a task reads and scans at a time."""
 
     @property
     def verify_ranges(self) -> bool:
-        """True if the tasks that read the ranges check the checksums.
+        """Whether tasks that read ranges verify checksums.
 
-        With ``on_corrupt="skip"`` the checksums are checked earlier, when each file is divided into ranges, since the
-        ranges must end before the damage.
+        With ``on_corrupt="skip"`` the index pass verifies them instead, because ranges must end before the damage.
         """
         return self.verify and self.on_corrupt == "stop"
 
@@ -159,18 +164,18 @@ DEFAULT_OPTIONS = ReadOptions()
 
 
 def index_file(number: int, path: str, *, last: bool, options: ReadOptions = DEFAULT_OPTIONS) -> FileIndex:
-    """Divide one binlog file into ranges, and return the ranges with other facts about the file.
+    """Divide one binlog file into ranges. Return them with other facts about the file.
 
     Parameters:
-        number: the number of the file in the binlog set, from 0.
+        number: the index of the file in the binlog set.
         path: the file's path or URI.
         last: whether the file is the last of the set. A server may still be writing the last file, so an incomplete
             transaction at its end is no error.
-        options: a file with damage is indexed up to the damage, without an error, if damage is to be skipped. Then a
-            wrong checksum counts as damage.
+        options: how to read. If damage is to be skipped, a damaged file is indexed up to the damage, and a wrong
+            checksum counts as damage.
 
-    Raises BinlogError with file and position for a damaged file, unless damage is to be skipped. A file that the system
-    cannot read is not damaged, so BinlogUnreadable is raised in any case.
+    Raises BinlogError with file and position for a damaged file, unless damage is to be skipped. Raises
+    BinlogUnreadable in any case for a file that the system cannot read.
     """
     skip = options.on_corrupt == "skip"
     try:
@@ -198,10 +203,10 @@ def index_file(number: int, path: str, *, last: bool, options: ReadOptions = DEF
 
 
 def index_part(path: str, start: int, end: int, *, range_size: int) -> tuple[list[Range], bool]:
-    """Divide the part of a file between two byte offsets into ranges. Return them, and whether they may have XA COMMIT
-    or XA ROLLBACK.
+    """Divide the bytes from ``start`` to ``end`` of a file into ranges of about ``range_size`` bytes.
 
-    The part begins and ends at transaction boundaries, or begins before the first event. Raises BinlogError.
+    Return the ranges, and whether they may contain XA COMMIT or XA ROLLBACK. ``start`` and ``end`` must be
+    transaction boundaries; ``start`` may also precede the first event. Raises BinlogError.
     """
     with open_file(path) as file:
         index = FileIndex(0, path, file.name, end=max(start, file.first_event))
@@ -214,8 +219,8 @@ def index_part(path: str, start: int, end: int, *, range_size: int) -> tuple[lis
 def reader_from(
     file: BinlogFile, position: int, block_size: int = BLOCK_SIZE, *, verify: bool = False
 ) -> SegmentReader:
-    """Return a reader of a file's events from a byte offset on, which is a transaction boundary. The reader parses no
-    statements.
+    """Return a reader of a file's events that starts at ``position``, which must be a transaction boundary. The
+    reader parses no statements.
     """
     most = REMOTE_BLOCK_SIZE if isinstance(file, RemoteFile) else INDEX_BLOCK_SIZE
     reader = SegmentReader(
@@ -231,7 +236,9 @@ def reader_from(
 
 
 def ends_of(events: ScannedEvents | Segment) -> npt.NDArray[np.int64]:
-    """Return the byte offsets at which complete transactions, and events between two transactions, end."""
+    """Return the byte offsets at which complete transactions end. Events between two transactions count as
+    transactions.
+    """
     last = np.flatnonzero(events.role & R.ENDS)
     return events.offset[last] + events.size[last]
 
@@ -247,9 +254,11 @@ def _read(
     whole: bool,
     end: int | None = None,
 ) -> None:
-    """Read a file from ``index.end`` on, up to ``end`` or to its end, and write what is found into the index.
+    """Scan a file from ``index.end`` to ``end`` (None: the end of the file), and write the facts found into
+    ``index``.
 
-    The bounds lack the end of the last range. With ``whole``, the scan finds every damage that a later pass would find.
+    The end of the last range is not added to ``index.bounds``. With ``whole``, the scan detects every damage that a
+    later pass would detect.
     """
     bounds = [index.end]
     reader = reader_from(file, index.end, block_size, verify=verify)
@@ -285,9 +294,10 @@ def _read(
 def _find_prolog(
     index: FileIndex, file: BinlogFile, events: ScannedEvents | Segment, roles: npt.NDArray[Any]
 ) -> bool:
-    """Find the event that records the GTIDs of earlier files (Previous_gtids, or MariaDB's Gtid_list).
+    """Store the file's Previous_gtids or Gtid_list event, if ``events`` contains it, in the index. It precedes the
+    first transaction.
 
-    The event stands before the file's first transaction. Return whether that transaction is among the events.
+    Return whether the first transaction begins among ``events``.
     """
     for i, role in enumerate(roles.tolist()):
         if role == R.GAP:
@@ -301,8 +311,9 @@ def _find_prolog(
 
 
 def _closed(index: FileIndex) -> tuple[int, ...]:
-    """Return the offsets that divide the file into ranges, from the first event to the end of the last complete
-    transaction. The result is empty for a file without a transaction."""
+    """Return the offsets between ranges, from the first event to the end of the last complete transaction. The
+    result is empty for a file without transactions.
+    """
     bounds = index.bounds
     if bounds and index.end > bounds[-1]:
         bounds = (*bounds, index.end)
@@ -320,23 +331,24 @@ def _same_format(found: FormatDescription, first: FormatDescription, file: str, 
 
 @dataclass(frozen=True)
 class XaLook:
-    """The XA transactions that are either prepared in a range or end in the range, but not both.
+    """The XA transactions that are either prepared or ended in a range, but not both.
 
-    An XA transaction ends with XA COMMIT or XA ROLLBACK. A Spark task makes this object from the range alone. The
-    driver then matches the objects of all ranges.
+    An XA transaction is ended by XA COMMIT or XA ROLLBACK. A task makes this object from one range. The driver then
+    matches the objects of all ranges.
     """
 
     prepared: HeldByXid = field(default_factory=dict)
-    """The XA transactions that are prepared in the range and do not end in it, with their tables and statements."""
+    """The XA transactions that are prepared but not ended in the range, with their tables and statements."""
     ended: frozenset[Xid] = frozenset()
-    """The XA transactions that are committed or rolled back in the range and are not prepared in it."""
+    """The XA transactions that are ended but not prepared in the range."""
     subjects: frozenset[Subject] = frozenset()
     """All tables and statements of the range. An XA transaction that was prepared before the set may concern any of
-    them."""
+    them.
+    """
 
 
 def look_for_xa(wanted: Range, *, block_size: int = BLOCK_SIZE) -> XaLook:
-    """Read a range, and return the XA transactions that are only prepared or only ended in the range.
+    """Read a range. Return the XA transactions that are either prepared or ended in it, but not both.
 
     Raises BinlogError with file and position.
     """
@@ -351,7 +363,7 @@ def look_for_xa(wanted: Range, *, block_size: int = BLOCK_SIZE) -> XaLook:
 
 
 def ranges_of(indexes: Iterable[FileIndex]) -> list[Range]:
-    """Return the ranges of all indexed files, in the order of the binlog set, with numbers from 0."""
+    """Return the ranges of all indexed files in binlog order, numbered from 0."""
     found: list[Range] = []
     for index in indexes:
         for start, end in pairwise(index.bounds):
@@ -360,12 +372,12 @@ def ranges_of(indexes: Iterable[FileIndex]) -> list[Range]:
 
 
 def follow_xa(ranges: Sequence[Range], looks: Iterable[XaLook]) -> tuple[list[Range], frozenset[Xid]]:
-    """Find for each XA COMMIT and XA ROLLBACK the range in which its transaction was prepared.
+    """Match each XA COMMIT and XA ROLLBACK with the range in which its transaction was prepared.
 
-    Return the ranges, each with the XA transactions that end in the range and were prepared in an earlier range. Also
-    return the XA transactions that end in the set and were prepared before the set.
+    Return two values. The first has the ranges, each completed by the XA transactions that end in it and were
+    prepared in an earlier range. The second has the XA transactions that end in the set and were prepared before it.
 
-    ``looks`` has for each range the XA transactions that were only prepared, or only ended, in the range.
+    ``looks`` has for each range the XA transactions that were either prepared or ended in it, but not both.
     """
     prepared: dict[Xid, Held] = {}
     unknown: set[Xid] = set()
@@ -379,30 +391,32 @@ def follow_xa(ranges: Sequence[Range], looks: Iterable[XaLook]) -> tuple[list[Ra
 
 
 NONE_KNOWN: Mapping[int, FileIndex] = MappingProxyType({})
-"""An empty mapping that cannot be changed, for a set without known files."""
+"""A read-only empty mapping, for a set of which no file is already indexed."""
 
 
 @dataclass(frozen=True)
 class IndexedSet:
-    """The files of a binlog set and the ranges into which they are divided, in the order of the set.
+    """The files of a binlog set, and the ranges into which they are divided, in binlog order.
 
-    A range is consecutive transactions of one file that one Spark task works on.
+    A range is a sequence of complete transactions in one file, which one task reads.
     """
 
     files: tuple[FileIndex, ...]
     ranges: tuple[Range, ...]
     unknown_xa: int = 0
-    """The number of XA transactions that are committed or rolled back in the set and were prepared before the set.
-    Their tables are unknown."""
+    """The number of XA transactions that end in the set but were prepared before it, so that their tables are
+    unknown.
+    """
     subjects: frozenset[Subject] = frozenset()
     """All tables and statements of the set if ``unknown_xa`` is not 0; otherwise empty.
 
-    The end of an XA transaction with unknown tables goes to every output that the set's tables and statements have.
+    The end of an XA transaction with unknown tables goes to every output that receives any of these tables and
+    statements.
     """
 
     @property
     def has_xa(self) -> bool:
-        """True if a file has an XA COMMIT or XA ROLLBACK of a prepared transaction."""
+        """Whether any file has an XA COMMIT or XA ROLLBACK of a prepared transaction."""
         return any(one.has_xa for one in self.files)
 
     @property
@@ -412,18 +426,18 @@ class IndexedSet:
 
     @property
     def names(self) -> NameRules:
-        """How the server that wrote the newest file compares the names of schemas and tables."""
+        """The settings with which the server that wrote the newest file compares names of schemas and tables."""
         return self.newest.names
 
     @property
     def newest(self) -> FormatDescription:
-        """The format description event of the newest file that could be read."""
+        """The format description event of the newest readable file."""
         found = next(one for one in reversed(self.files) if one.format_description)
         return FormatDescription.parse(found.format_description, file=found.name)
 
     @property
     def times(self) -> TimeSpans:
-        """The intervals in which the set's transactions have events, ascending."""
+        """The time intervals that contain the events of the set's transactions, ascending."""
         return joined(one.times for one in self.files)
 
     @property
@@ -432,15 +446,14 @@ class IndexedSet:
         return sum(one.end - one.start for one in self.ranges)
 
     def warnings(self) -> list[str]:
-        """Return a warning for each damaged file, which says which part of the file is skipped and why."""
+        """Return a warning for each damaged file, which names the skipped part and the reason."""
         return [str(one.damage) for one in self.files if one.damage is not None]
 
     def told_of_xa(self, where: str) -> list[str]:
-        """Return a warning about XA transactions that end in the set and were prepared before the set, if there are
-        any.
+        """Return a warning about XA transactions that end in the set but were prepared before it, or an empty list.
 
-        ``where`` says what the job does with their ends. It completes the sentence "the XA COMMIT or XA ROLLBACK is …",
-        for example with "in every binlog".
+        ``where`` completes the sentence "the XA COMMIT or XA ROLLBACK is …" with what the job does, for example
+        "in every binlog".
         """
         if not self.unknown_xa:
             return []
@@ -451,9 +464,9 @@ class IndexedSet:
 
 
 def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: ReadOptions) -> IndexedSet:
-    """Divide all files of a binlog set into ranges, with a Spark task for each file.
+    """Divide all files of a binlog set into ranges, with one task for each file.
 
-    If the set has XA transactions, a second step finds those whose XA PREPARE and end are in different ranges.
+    If the set has XA transactions, a second step matches those whose XA PREPARE and end are in different ranges.
     ``source`` is the set's index file, a directory with an index file, or a list of binlog files. ``run`` runs the
     tasks. Raises BinlogError with file and position.
     """
@@ -463,10 +476,10 @@ def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: R
 def index_paths(
     paths: Sequence[str], run: Runner, options: ReadOptions, known: Mapping[int, FileIndex] = NONE_KNOWN
 ) -> IndexedSet:
-    """Divide files into ranges as :func:`index_set` does, except for the files that are known from an earlier run.
+    """Divide files into ranges as :func:`index_set` does, except for files that an earlier run already indexed.
 
-    ``known`` has the index of each known file by its number among ``paths``. A known file gets no ranges. Known files
-    must not be given if the set has XA transactions, which reach from one file into another.
+    ``known`` has the indexes of those files, by their position in ``paths``. They get no ranges. ``known`` must be
+    empty if the set has XA transactions, because these can span files.
     """
     new = [(number, path) for number, path in enumerate(paths) if number not in known]
     found = {one.number: one for one in index_files(new, len(paths), run, options)}
@@ -491,7 +504,9 @@ def index_paths(
 def index_files(
     some: Sequence[tuple[int, str]], count: int, run: Runner, options: ReadOptions
 ) -> list[FileIndex]:
-    """Divide some of a set's ``count`` files into ranges, given their numbers and paths, as :func:`index_file` does."""
+    """Divide some of a set's ``count`` files into ranges, as :func:`index_file` does. ``some`` has their numbers and
+    paths.
+    """
     index = partial(_index_numbered, count=count, options=options)
     return run(index, some, "indexing", amount=Amount("files", local_bytes([path for _, path in some])))
 
@@ -513,7 +528,9 @@ class ReadRanges:
     def blocks(
         self, file: BinlogFile, wanted: Range, subjects: Subjects, sources: SourceNumbers
     ) -> Iterator[Block]:
-        """Yield the blocks of a range of an open file (:func:`~dumpfilter.spark_jobs.ranges.ranges.blocks_of`)."""
+        """Yield the blocks of the range ``wanted`` of an open file
+        (:func:`~dumpfilter.spark_jobs.ranges.ranges.blocks_of`).
+        """
         options = self.options
         return blocks_of(
             file, wanted, subjects, sources, verify=options.verify_ranges, block_size=options.block_size
@@ -529,11 +546,11 @@ _of_thread = _OfThread()
 
 
 def state_of_thread(job: object, make: Callable[[], S]) -> S:
-    """Return the state that all tasks of this thread share for a job, so that each filter decides only once about a
+    """Return the state that all tasks of this thread share for a job, so that each filter is evaluated only once per
     table.
 
-    ``make`` makes the state when the thread begins another job. A thread works on one task at a time, so the tasks need
-    no lock.
+    ``make`` creates the state when the thread begins another job. A thread runs one task at a time, so the state
+    needs no lock.
     """
     if _of_thread.job != job:
         _of_thread.job, _of_thread.state = job, make()

@@ -1,7 +1,7 @@
-"""Ranges, the parts of a binlog set that Spark tasks work on, and the reading of a range in blocks.
+"""Ranges (the parts of a binlog set that tasks read), and the reading of a range in blocks.
 
-A range is consecutive transactions of one file. A range also has a list of the XA transactions that end in the range
-and are prepared in an earlier range. Therefore a task needs no other range, and the tasks can run in any order on any
+A range is a sequence of complete transactions in one file. It also records the XA transactions that end in it but
+were prepared in an earlier range. A task therefore needs no other range, and tasks can run in any order on any
 machine.
 """
 
@@ -29,33 +29,33 @@ from dumpfilter.index.xa import ALWAYS, Prepared
 from dumpfilter.spark_jobs.engines.runner import Amount, step
 
 BLOCK_SIZE = 16 << 20
-"""The number of bytes that a Spark task reads and scans at a time, 16 MiB.
+"""The number of bytes that a task reads and scans at a time: 16 MiB.
 
-A block is larger than the 4 MiB that the dump thread scans at a time. A split has a fixed cost for each output (binlog
-that it writes) in each block, so fewer blocks cost less. From 32 MiB on, malloc would ask the kernel for new memory
-each time, instead of using freed memory again.
+This is more than the 4 MiB that a dump thread scans at a time. A split has a fixed cost per block for each output
+(binlog set that it writes), so larger blocks cost less. From 32 MiB on, malloc would request new memory from the
+kernel each time.
 """
 
 Held = tuple[Subject, ...] | None
 """The tables and statements of a prepared XA transaction.
 
-A filter needs them to decide whether the slave needs the XA COMMIT or XA ROLLBACK. None means that the master sends
-some event of the transaction to every slave, so every slave also needs the end of the transaction.
+With them a filter decides whether a slave needs the XA COMMIT or XA ROLLBACK. None means that some event of the
+transaction is sent to every slave, so every slave needs the end, too.
 """
 
 HeldByXid = Mapping[Xid, Held]
-"""The tables and statements of each prepared XA transaction, by the transaction's XID."""
+"""The tables and statements of prepared XA transactions, by XID."""
 
 NONE_HELD: HeldByXid = MappingProxyType({})
-"""An empty mapping that cannot be changed, for a range without prepared XA transactions."""
+"""A read-only empty mapping, for a range without prepared XA transactions."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """Consecutive transactions of one binlog file, which one Spark task works on.
+    """A sequence of complete transactions in one binlog file, which one task reads.
 
-    The range is the bytes from offset ``start`` to offset ``end`` of a file, given by its path or URI. ``file`` is the
-    number of the file in the binlog set, and ``number`` is the number of the range in the set, both from 0.
+    It is the bytes from ``start`` to ``end`` of the file ``path`` (a path or URI). ``file`` is the index of the file
+    in the binlog set, and ``number`` the index of the range in the set.
     """
 
     path: str
@@ -64,17 +64,20 @@ class Range:
     number: int = 0
     file: int = 0
     prepared: tuple[tuple[Xid, Held], ...] = ()
-    """The XA transactions that end in the range and are prepared in an earlier range, with their tables and
-    statements."""
+    """The XA transactions that end in the range but were prepared in an earlier one, with their tables and
+    statements.
+    """
     names: NameRules = DEFAULT_NAMES
-    """How the server that wrote the newest file compares schema and table names, if a filter needs it."""
+    """The settings with which the server that wrote the newest file compares names of schemas and tables, for
+    filters.
+    """
 
 
 def amount_of(ranges: Sequence[Range], slice_size: int | None = None) -> Amount:
-    """Return the amount of work of a pass over these ranges, for a progress bar.
+    """Return the amount of work of a pass over ``ranges``, for a progress bar.
 
-    A Spark task reads about ``slice_size`` bytes, because the start of a Spark task has a fixed cost. None: each range
-    or group of ranges has a Spark task of its own.
+    ``slice_size`` is the approximate number of bytes for one Spark task, because a Spark task has a fixed cost.
+    None: each range, or group of ranges, has its own Spark task.
     """
     nbytes = sum(one.end - one.start for one in ranges)
     slices = None if slice_size is None else max(1, min(len(ranges), -(-nbytes // slice_size)))
@@ -82,25 +85,25 @@ def amount_of(ranges: Sequence[Range], slice_size: int | None = None) -> Amount:
 
 
 MOST_GROUPS = 512
-"""The limit of the groups of ranges. The driver must receive and hold the result of each group's task."""
+"""The maximum number of groups of ranges. The driver must receive and hold one result per group."""
 
 _LARGEST_GROUP = 8
-"""The size of a large group, as a number of ranges of full size. A task of this size takes less than a second."""
+"""The size of the largest group, in ranges of full size. A task of this size takes less than a second."""
 
 _TASKS_AHEAD = 2
-"""The minimum number of tasks for each core into which the rest of the ranges could be divided when a group is made.
+"""The minimum number of tasks per core into which the remaining ranges could still be divided when a group is made.
 
-With 2, all cores end at about the same time, even if one core is half as fast as the others.
+With 2, all cores finish at about the same time even if one core is half as fast as the others.
 """
 
 
 def grouped(ranges: Sequence[Range], range_size: int, cores: int | None = None) -> list[tuple[Range, ...]]:
-    """Join consecutive ranges into groups, one for each task. Short files give short ranges, and many small tasks cost
-    too much.
+    """Join consecutive ranges into groups, one for each task. Short files have short ranges, and many small tasks
+    cost too much.
 
-    A group has about ``range_size`` bytes, or more if there would be too many groups. With ``cores``, the number of
-    tasks that run at the same time, the first groups are larger. The groups become smaller towards the end, so that no
-    core waits long for the last task.
+    A group has about ``range_size`` bytes, or more to keep the number of groups at most :data:`MOST_GROUPS`.
+    ``cores`` is the number of tasks that run in parallel. If it is given, groups begin large and become smaller, so
+    that no core waits long for the last task.
     """
     left = sum(one.end - one.start for one in ranges)
     least = max(range_size, -(-left // MOST_GROUPS))
@@ -120,10 +123,10 @@ def grouped(ranges: Sequence[Range], range_size: int, cores: int | None = None) 
 
 @dataclass(frozen=True)
 class Block:
-    """The part of a range that a task reads at a time: the scanned events, and their bytes in the file.
+    """The part of a range that a task reads at a time: the scanned events, and the bytes of the file.
 
-    ``data`` has the bytes of the file from offset ``segment.start`` on, uint8. It is valid until the next block is
-    read, which uses the same memory.
+    ``data`` is a uint8 array of the file's bytes from offset ``segment.start`` on. It is valid only until the next
+    block is read, which reuses the memory.
     """
 
     segment: Segment
@@ -131,10 +134,9 @@ class Block:
 
 
 def prepared_of(held: HeldByXid, subjects: Subjects) -> Prepared:
-    """Return prepared XA transactions in the form that the scan of events needs.
+    """Return prepared XA transactions in the form that the scan of events needs, with subject numbers.
 
-    In this form numbers stand for the tables and statements of a transaction. ``subjects`` gives each table and
-    statement its number.
+    ``subjects`` numbers each table and statement.
     """
     return {
         xid: ALWAYS if what is None else subjects.any_of(subjects.number_of(one) for one in what)
@@ -143,10 +145,10 @@ def prepared_of(held: HeldByXid, subjects: Subjects) -> Prepared:
 
 
 def held_of(prepared: Prepared, subjects: Subjects) -> HeldByXid:
-    """Return prepared XA transactions in a form that another process understands.
+    """Return prepared XA transactions in a form for other processes, with tables and statements instead of their
+    numbers.
 
-    In this form the tables and statements of a transaction are written out. ``subjects`` tells which table or
-    statement each number of this process stands for.
+    ``subjects`` translates the numbers, which are valid in this process only.
     """
 
     def held(number: int) -> Held:
@@ -172,14 +174,14 @@ def blocks_of(
     Parameters:
         file: the open binlog file.
         wanted: the range to read. It may begin before the first event after the format description event.
-        subjects: the numbers of tables and statements; the scan adds new ones.
-        sources: the numbers of GTID sources (server UUIDs or domains); the scan adds new ones.
-        verify: whether the events' checksums are checked.
+        subjects: the register of tables and statements, to which the scan adds new ones.
+        sources: the register of GTID sources (server UUIDs or domains), to which the scan adds new ones.
+        verify: whether the events' checksums are verified.
         block_size: the number of bytes to read at a time. A block with a larger event is larger.
-        statements: whether statements are parsed. If not, a statement's subject is the constant PENDING, and
-            compressed transactions are not decompressed.
-        payloads: whether compressed transactions are decompressed. If not, XA COMMIT is not matched with the prepared
-            transactions of earlier ranges.
+        statements: whether statements are parsed. If not, a statement's subject is the constant PENDING, and compressed
+            transactions are not decompressed.
+        payloads: whether compressed transactions are decompressed. If not, XA COMMIT is not matched with transactions
+            that were prepared in earlier ranges.
 
     Raises BinlogError with file and position.
     """
@@ -218,20 +220,22 @@ def _blocks(
 
 
 _free: list[npt.NDArray[np.uint8]] = []
-"""Memory buffers that are not in use and wait for the next block. Fresh memory from the kernel would cost a page fault
-for each page, which takes as long as the scan of the block."""
+"""Free buffers, which are reused for later blocks. New memory from the kernel would cost a page fault per page,
+which takes as long as the scan.
+"""
 
 _MOST_FREE = 2 * max(2, len(os.sched_getaffinity(0)))
-"""The limit of the unused memory buffers that the process keeps for later blocks. A task uses at most two, and the
-local engine runs a task on each processor.
+"""The maximum number of free buffers that the process keeps. A task uses at most two buffers, and the local engine
+runs one task per processor.
 """
 
 
 @contextmanager
 def memory(size: int) -> Iterator[npt.NDArray[np.uint8]]:
-    """Lend a uint8 buffer of ``size`` bytes for the duration of a ``with`` block, and keep its memory for later calls.
+    """Provide a uint8 buffer of ``size`` bytes for the body of a ``with`` statement. Its memory is kept for later
+    calls.
 
-    The buffer has arbitrary content at the beginning.
+    The buffer's initial content is arbitrary.
     """
     try:
         buffer: npt.NDArray[np.uint8] = _free.pop()

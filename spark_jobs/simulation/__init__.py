@@ -1,1 +1,1 @@
-"""The jobs of a simulation: the traffic of a binlog set by transaction, and the computation for many slaves."""
+"""The job behind a simulation: count the traffic of each transaction of a binlog set for many filters."""

@@ -1,11 +1,11 @@
-"""The traffic of a binlog set by transaction, read in one pass for any number of filters.
+"""The traffic of each transaction of a binlog set, counted in one pass for any number of filters.
 
-The same job runs on threads of this process and on Spark, so both engines count alike.
+Threads of this process and Spark run the same job, so both engines give equal counts.
 
-1. The driver indexes the files and divides them into ranges of whole transactions.
-2. Each task (:class:`CountRanges`) counts the transactions of a group of ranges, and compresses samples, from which the
-   compressed sizes of transactions are estimated.
-3. The driver joins the counts in the order of the binlog.
+1. The driver indexes the files and divides them into ranges of complete transactions.
+2. Each task (:class:`CountRanges`) counts the transactions of a group of ranges, and compresses samples, from which
+the compressed sizes of transactions are estimated.
+3. The driver joins the counts in binlog order.
 """
 
 from __future__ import annotations
@@ -59,21 +59,19 @@ from dumpfilter.spark_jobs.split.ownership import REST, encoded_schemas
 _SECOND = int(MICROSECONDS)
 
 _KEPT = 8
-"""The number of filters whose traffic stays in memory after its use. Slaves with the same filter are computed
-together.
-"""
+"""The number of filters whose traffic is cached. Slaves with equal filters are computed one after the other."""
 
 
 class FilterDefinition(Protocol):
-    """The definition of a filter, from which the filter is made when it is known how the server compares names."""
+    """The definition of a filter, from which the filter is made once the server's comparison of names is known."""
 
     @property
     def origin(self) -> OriginFilter | None:
-        """The filter of server ids and domain ids. None: transactions of all servers are wanted."""
+        """The filter of server ids and domain ids. None: the slave wants transactions of all servers."""
 
     def filter(self, names: NameRules) -> ReplicationFilter:
-        """Return the replication filter. ``names`` says how the server compares schema and table names. Raises
-        OptionError.
+        """Return the replication filter. ``names`` has the server's settings for comparing schema and table names.
+        Raises OptionError for a bad rule.
         """
 
 
@@ -82,11 +80,11 @@ class TrafficOptions(ReadOptions):
     """The options for counting the traffic of a binlog set."""
 
     compressed: bool = False
-    """Whether to estimate the sizes of transactions after compression by zstd."""
+    """Whether to estimate the sizes of transactions after zstd compression."""
     split: bool = False
-    """Whether to count also what a split of the set by schema would send.
+    """Whether to count also the traffic of a split of the set by schema.
 
-    Events between transactions then count only with the binlog of events without a schema.
+    Events between transactions then count only with the split's binlog of events without a schema.
     """
 
 
@@ -97,9 +95,10 @@ class Counted:
     traffic: TransactionTraffic
     samples: Samples
     subjects: frozenset[Pattern]
-    """For each table or statement the indexes of the filters that send it, and its schemas. Equal ones are listed once.
+    """For each table and statement, the indexes of the filters that send it, and its schemas. Equal entries occur
+    once.
 
-    A process lists only those that it has not yet listed.
+    Only tables and statements that are new to the task's thread are included.
     """
 
 
@@ -112,7 +111,7 @@ class CountRanges(ReadRanges):
     filters: tuple[GivenFilter, ...]
 
     def __call__(self, ranges: Iterable[Range]) -> Counted:
-        """Read the ranges and return their traffic. Raises BinlogError with file and position."""
+        """Read ``ranges`` and return their traffic. Raises BinlogError with file and position."""
         subjects, sources, tally = state_of_thread(self.job, self._state)
         samples = Samples()
         parts = []
@@ -149,13 +148,15 @@ class CountRanges(ReadRanges):
 
 
 _verdicts: dict[str, Verdicts] = {}
-"""The decisions of the filters of the process's latest job, by the job's id. All threads share them."""
+"""The cached verdicts of the filters of this process's latest job, by the job's id. All threads share them."""
 _lock = threading.Lock()
 
 
 def take_samples(samples: Samples, block: Block, subjects: Subjects, turn: int) -> None:
-    """Compress samples of a block (a part of a range). A schema's sample consists of transactions that change only this
-    schema.
+    """Compress samples of a block (a part of a range), and add their sizes to ``samples``. A schema's sample
+    consists of transactions that change only this schema.
+
+    ``turn`` is a number that determines with which schema to begin.
     """
     segment, data = block.segment, block.data
     samples.take(WHOLE, data[: min(CHUNK, segment.end - segment.start)].tobytes())
@@ -177,7 +178,7 @@ def _only_schema(subjects: Subjects, number: int) -> str | None:
 
 
 def measured_ratios(samples: Samples) -> tuple[dict[str, int], int]:
-    """Return the compressed size divided by the original size, in millionths: for each schema, and for the whole
+    """Return compression ratios in millionths (compressed size by original size): for each schema, and for the whole
     binlog.
     """
     ratios = {
@@ -192,10 +193,10 @@ def read_traffic(
     run: Runner,
     options: TrafficOptions | None = None,
 ) -> SetTraffic:
-    """Count each transaction of a binlog set for each filter.
+    """Count the traffic of each transaction of a binlog set under each filter.
 
-    ``source`` names a binlog set or several files, and ``run`` runs the tasks. A filter's index in ``filters`` is its
-    number in the result. Raises BinlogError with file and position for a damaged binlog.
+    ``source`` names a binlog set or several files, and ``run`` runs the tasks. A filter has the same index in
+    ``filters`` and in the result. Raises BinlogError with file and position for a damaged binlog.
     """
     options = options or TrafficOptions()
     indexed = index_set(source, run, options)
@@ -212,8 +213,8 @@ def read_traffic(
 def set_traffic(
     indexed: IndexedSet, counted: Sequence[Counted], n_filters: int, options: TrafficOptions
 ) -> SetTraffic:
-    """Join the counts of consecutive parts of a set into the form that a simulation takes. ``n_filters`` is the number
-    of filters.
+    """Join the counts of consecutive parts of a set into the input of a simulation. ``n_filters`` is the number of
+    filters.
     """
     traffic = join([one.traffic for one in counted])
     samples = Samples()
@@ -249,7 +250,7 @@ def set_traffic(
 
 
 class Made(Sequence[Sent]):
-    """The traffic of each filter by its index, computed at access. The latest results are cached."""
+    """A sequence of the traffic under each filter. Items are computed at access, and the latest ones are cached."""
 
     def __init__(self, make: Callable[[int], Sent], length: int) -> None:
         self._make = functools.lru_cache(_KEPT)(make)
@@ -273,10 +274,10 @@ class Made(Sequence[Sent]):
 
 
 def times_of(traffic: TransactionTraffic) -> tuple[Ints, Clock]:
-    """Return the commit times of all transactions, microseconds since 1970, and the clock that they are from.
+    """Return the commit times of all transactions (Unix microseconds, never decreasing), and their source.
 
-    The times never decrease. If any transaction's time is a whole second only, all times count as whole seconds, and
-    the transactions of one second are spread evenly over the second.
+    If any commit time is known only to the second, all are treated so, and the transactions of a second are spread
+    evenly over it.
     """
     time = traffic.time.copy()
     known = np.flatnonzero(time)
@@ -293,7 +294,7 @@ def times_of(traffic: TransactionTraffic) -> tuple[Ints, Clock]:
 
 
 def schemas_for(number: int, subjects: frozenset[Pattern]) -> frozenset[str]:
-    """Return the schemas whose binlogs a slave needs after a split by schema. ``number`` is the index of the slave's
+    """Return the schemas whose binlogs a slave must read after a split by schema. ``number`` is the index of its
     filter.
     """
     return frozenset(schema for one in subjects if one.has(number) for schema in (one.schemas or (REST,)))

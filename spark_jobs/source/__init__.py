@@ -1,1 +1,1 @@
-"""The parts of the Spark data source ``binlog``, which reads a binlog set as a table with a row for each event."""
+"""The parts of the Spark data source ``binlog``, which presents a binlog set as a table with one row per event."""

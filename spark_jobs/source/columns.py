@@ -1,12 +1,12 @@
-"""The columns of the Spark data source ``binlog``, which has a row for each event of a binlog set.
+"""The columns of the Spark data source ``binlog``, which has one row per event of a binlog set.
 
-A segment (consecutive events of a file) becomes one Arrow array for each column. Numpy and Arrow compute a column for
-all events at once, and only if the query needs the column. Python loops only over rare things, which are new tables,
-new statements and compressed transactions.
+A segment (consecutive events of a file) becomes one Arrow array per column. Numpy and Arrow compute a column for all
+events at once, and only if the query needs it. Python loops run only over rare things: new tables, new statements
+and compressed transactions.
 
-The row images of a rows event (the columns ``before``, ``after`` and ``row``) are the values of its changed rows,
-before and after the change. In the usual form an event is one row of the data source, with lists of row images. In
-exploded form each changed row is a row of its own.
+The row images of a rows event (the columns ``before``, ``after`` and ``row``) are the values of its changed rows
+before and after the change. In the normal form, an event is one row of the data source with lists of row images. In
+exploded form, each changed row is a separate row of the data source.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ from dumpfilter.index.subjects import Subjects, TableSubject
 Int64 = npt.NDArray[np.int64]
 
 Chosen = Int64 | slice
-"""The indexes of some events of a segment (some MiB of a binlog file that are scanned together), or a slice for all
-events in order.
+"""The indexes of some events of a segment (consecutive events of a file), or a slice that selects all events in
+order.
 """
 
 ROW_TYPES: dict[str, pa.DataType] = {"row": pa.int32()}
-"""The column with the number of a changed row in its event, if each changed row is a row of the data source."""
+"""The column of the exploded form that numbers the changed rows of an event, with its Arrow type."""
 
 IMAGES = ("before", "after")
-"""The columns with row images."""
+"""The names of the columns with row images."""
 
 
 def image_types(*, exploded: bool) -> dict[str, pa.DataType]:
-    """Return the columns with the row images, with their types.
+    """Return the columns with row images, with their Arrow types.
 
-    A row image is a map from the names of columns to values as text. An event has a list of row images, one for each
-    changed row. In exploded form each changed row is a row of the data source, with one row image.
+    A row image is a map from column names to values as text. An event has a list of row images, one per changed row.
+    In exploded form, each changed row is a row of the data source and has one row image.
     """
     return dict.fromkeys(IMAGES, MAP_TYPE if exploded else pa.list_(MAP_TYPE))
 
 
 def joined(parts: Sequence[ChangedRows]) -> ChangedRows:
-    """Return the changed rows of several parts in one, in the order of the events."""
+    """Merge the changed rows of several parts of a segment, in the order of the events."""
     event = np.concatenate([part.event for part in parts])
     order = np.argsort(event, kind="stable")
     before, after = (
@@ -72,9 +72,9 @@ def joined(parts: Sequence[ChangedRows]) -> ChangedRows:
 
 
 def image_lists(images: pa.MapArray, event: Int64, count: int) -> pa.ListArray:
-    """Return the row images of each event as a list; null for an event that has no such images.
+    """Return a list of row images for each of ``count`` events, or null for an event without such images.
 
-    ``event`` has the ascending event number of each row image. There are ``count`` events.
+    ``event`` has the event index of each row image, ascending.
     """
     valid = np.asarray(images.is_valid())
     per_event = np.bincount(event[valid], minlength=count)
@@ -88,12 +88,12 @@ def image_lists(images: pa.MapArray, event: Int64, count: int) -> pa.ListArray:
 
 
 def exploded(images: ChangedRows, count: int) -> pa.RecordBatch:
-    """Return the rows in exploded form (one for each changed row) of ``count`` events. ``images`` refers to the events
-    by index.
+    """Return a batch in exploded form, with one row per changed row, for ``count`` events. ``images`` refers to
+    events by index.
 
-    An event without row images becomes one row. The column ``event`` has the index of the event, ascending. The column
-    ``row`` has the number of the changed row in its event, from 0. It is null for an event without rows. The columns
-    ``before`` and ``after`` have the row images.
+    The column ``event`` has the event's index, ascending. The column ``row`` has the index of the changed row in its
+    event. The columns ``before`` and ``after`` have the row images. An event without row images becomes one row with
+    null in ``row``.
     """
     per_event = np.bincount(images.event, minlength=count)
     lines = np.maximum(per_event, 1)
@@ -118,15 +118,15 @@ _TEXTS_OF_ROWS: dict[EventType, Callable[[bytes], bytes]] = {
 }
 
 HAS_TEXT: npt.NDArray[np.bool_] = np.zeros(256, np.bool_)
-"""For each event type, whether its events carry the text of a statement."""
+"""For each event type number, whether its events contain the text of a statement."""
 HAS_TEXT[[*_STATEMENTS, *_TEXTS_OF_ROWS]] = True
 
 
 def text_of(type: int, body: bytes, fd: FormatDescription) -> str | None:
-    """Return the text of the statement in an event's body; None for an event that cannot be decoded.
+    """Return the text of the statement in an event's body, or None if it cannot be decoded.
 
-    Bytes that are not valid in the statement's character set become U+FFFD. Text events of rows (Rows_query and
-    Annotate_rows) do not name their character set, and are read as UTF-8.
+    Bytes that are invalid in the statement's character set become U+FFFD. Rows_query and Annotate_rows events do not
+    record a character set, and are decoded as UTF-8.
     """
     kind = EventType(type)
     try:
@@ -156,25 +156,24 @@ TYPES: dict[str, pa.DataType] = {
     "compressed": pa.bool_(),
     "inner": pa.int32(),
 }
-"""The columns of the data source, in order, with their Arrow types. docs/spark-source.md describes each column."""
+"""The standard columns of the data source, in order, with their Arrow types. docs/spark-source.md describes each."""
 
 TEXT_TYPES: dict[str, pa.DataType] = {"sql": pa.string()}
-"""The column with the text of statements. A query has the column only if it names it, since each text costs time."""
+"""The column with statement texts. A query has it only if the query names it, because each text costs time."""
 
 OF_SUBJECTS = frozenset({"database", "table", "statement_kind"})
-"""The columns that come from the text of statements. Only a query with one of these columns needs the statements
-parsed.
-"""
+"""The columns computed from statement texts. Statements are parsed only for queries that use one of these columns."""
 
 _OF_BYTES = frozenset({"end_log_pos", "timestamp", "server_id", "rows", "sql", *IMAGES})
-"""The columns whose values come from the bytes of events, so that compressed transactions must be decompressed once
-more. The other columns need only the offsets, types and tables of events, which the scan of the file has found."""
+"""The columns computed from the events' bytes, for which compressed transactions must be decompressed again. For all
+other columns, the scan has already found the data.
+"""
 
 
 def true_of(test: Callable[[pa.Array], pa.Array], values: pa.Array) -> npt.NDArray[np.bool_]:
-    """Return for each value of a column whether ``test`` is true for it.
+    """Return a mask of the values of a column for which ``test`` is true.
 
-    ``test`` maps an Arrow array of values to booleans. Null means unknown, as in SQL, and counts as false. Of a
+    ``test`` maps an Arrow array of values to booleans. Null means unknown, as in SQL, and counts as false. For a
     dictionary array, each distinct value is tested once.
     """
     is_dictionary = isinstance(values, pa.DictionaryArray)
@@ -200,11 +199,11 @@ def _text(name: str | None) -> str | None:
 
 
 class _Part(NamedTuple):
-    """Events whose bytes are in one buffer: the events of a file, or the events inside compressed transactions."""
+    """Events whose bytes are in one buffer: the events of the file, or the events inside compressed transactions."""
 
     data: npt.NDArray[np.uint8]
     events: slice
-    """The indexes of the part's events among all events of the segment."""
+    """The slice of the part's events among all events of the segment."""
     fd: FormatDescription
 
 
@@ -213,18 +212,18 @@ def _concatenated(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 
 class EventColumns:
-    """The maker of the columns for one range (consecutive transactions of one file).
+    """Makes the columns for the events of one range (a sequence of complete transactions in one file).
 
-    The caller passes the segments of the range in order. The object remembers the transaction and the table maps that
+    The caller must pass the range's segments in order. The object remembers the transaction and table maps that
     continue in the next segment.
 
     Parameters:
-        file: the name for the column ``file``.
-        wanted: the columns that the caller will read. Other columns may be missing.
-        opened: whether each event inside a compressed transaction has a row of its own.
-        filters: the number of the filter, by the name of its column.
-        image_reader: the function that makes a reader of row images.
-        sent: the decisions of filters about all events of the range; None if no column needs them.
+        file: the value of the column ``file``.
+        wanted: the columns that the caller will read. Others need not be available.
+        opened: whether each event inside a compressed transaction gets its own row.
+        filters: for each column of filter verdicts, the index of the filter.
+        image_reader: creates a reader of row images.
+        sent: the filters' decisions about all events of the range. None if no column needs them.
     """
 
     def __init__(
@@ -248,9 +247,8 @@ class EventColumns:
         self._wanted = frozenset(wanted)
         self._opened = opened
         self._transaction = -1
-        """The offset in the file of the transaction that continues in the next segment.
-
-        The value is -1 after an event between transactions.
+        """The file offset of the transaction that continues in the next segment, or -1 after an event between
+        transactions.
         """
         self._counters = (RowCounter(), RowCounter())
         self._prefixes: dict[int, str] = {}
@@ -258,7 +256,7 @@ class EventColumns:
     def of(self, segment: Segment, data: npt.NDArray[np.uint8]) -> EventsOfSegment:
         """Return the rows of the data source for the events of a segment.
 
-        ``data`` has the bytes of the file from ``segment.start`` on, uint8.
+        ``data`` is a uint8 array of the file's bytes from ``segment.start`` on.
         """
         numbers = sorted(segment.payloads) if self._opened else []
         inside = [segment.payloads[number] for number in numbers]
@@ -294,10 +292,10 @@ class EventColumns:
 
     @property
     def of_subject(self) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int8]]:
-        """The database, the table and the statement kind of each subject (table or statement) so far, by the subject's
-        number.
+        """Three arrays indexed by subject number: database, table and statement kind of each subject (table or
+        statement) so far.
 
-        A statement kind is an index into ``_KINDS``, the names of the kinds, int8. It is -1 for a table.
+        A statement kind is an int8 index into ``_KINDS``, and -1 for a table.
         """
         for number in range(len(self._of_subject), len(self._subjects)):
             database = table = None
@@ -321,8 +319,8 @@ class EventColumns:
         return self._subject_arrays
 
     def _decided(self, segment: Segment, opened: Sequence[int]) -> dict[str, npt.NDArray[np.bool_]]:
-        """Return for each filter's column whether the filter sends each event. Events inside compressed transactions
-        follow those of the file.
+        """Return for each column of filter verdicts whether the filter sends each event. Events inside compressed
+        transactions come after those of the file.
         """
         found = {}
         for name, number in self._filters.items():
@@ -340,8 +338,9 @@ class EventColumns:
     def _inside(
         self, segment: Segment, data: npt.NDArray[np.uint8], numbers: Sequence[int]
     ) -> npt.NDArray[np.uint8]:
-        """Return the bytes of the events inside the compressed transactions with these numbers, if a column needs
-        them."""
+        """Return the concatenated bytes of the events inside the compressed transactions ``numbers``. The result is
+        empty if no column needs them.
+        """
         buffers = [np.empty(0, np.uint8)]
         for number in numbers if self._wanted & _OF_BYTES else ():
             start = int(segment.offset[number]) - segment.start
@@ -361,8 +360,9 @@ class EventColumns:
         )
 
     def _transactions(self, segment: Segment) -> Int64:
-        """Return the file offset at which each of the segment's transactions begins; -1 for events between
-        transactions."""
+        """Return the file offset at which each transaction of the segment begins, or -1 for events between
+        transactions.
+        """
         found = np.where(segment.txn_source == R.KEPT, -1, segment.offset[segment.txn_event[:-1]])
         if segment.continues:
             found[0] = self._transaction
@@ -370,7 +370,7 @@ class EventColumns:
         return found
 
     def gtids(self, segment: Segment) -> pa.Array:
-        """Return the GTID of each transaction of a segment as text; null without a GTID."""
+        """Return the GTID of each transaction of a segment as text, or null without a GTID."""
         source = segment.txn_source
         family = segment.format_description.family
         known = np.unique(source[source >= 0]).tolist()
@@ -380,7 +380,7 @@ class EventColumns:
         return pc.binary_join_element_wise(prefixes.take(at), numbers, "")
 
     def _prefix(self, source: int, family: str) -> str:
-        """Return the beginning that all GTIDs of one GTID source share, such as the server UUID and a colon."""
+        """Return the prefix that all GTIDs of the GTID source ``source`` share, such as the server UUID and a colon."""
         prefix = self._prefixes.get(source)
         if prefix is None:
             first, second = self._sources.key(source, family)
@@ -393,10 +393,10 @@ class EventColumns:
 
 
 def _named(segment: Segment) -> npt.NDArray[np.int32]:
-    """Return the number of each event's subject (its table or statement), but none for XA COMMIT and XA ROLLBACK.
+    """Return the subject number (table or statement) of each event, but none for XA COMMIT and XA ROLLBACK.
 
-    The tables of XA COMMIT are known only if the XA transaction was prepared in the same range. With such tables the
-    columns of XA COMMIT would depend on the size of the ranges.
+    Their tables are known only if the XA transaction was prepared in the same range, so their columns would depend
+    on the size of the ranges.
     """
     if not segment.xa_ends:
         return segment.subject
@@ -409,27 +409,28 @@ def _named(segment: Segment) -> npt.NDArray[np.int32]:
 class EventsOfSegment:
     """The rows of the data source for one segment (consecutive events of a file).
 
-    The arrays have an element for each event. The events of the file come first, and then those inside compressed
-    transactions. The rows have another order: an inner event follows the Transaction_payload event that holds it.
+    The arrays have one element per event. Events of the file come first, then those inside compressed transactions.
+    The rows of the result are ordered differently: an inner event follows its Transaction_payload event.
     """
 
     maker: EventColumns
     segment: Segment
     parts: Sequence[_Part]
     start: Int64
-    """The offset of each event in the data of its part."""
+    """The byte offset of each event in its part's ``data``."""
     size: Int64
     type: npt.NDArray[np.uint8]
     role: npt.NDArray[np.uint8]
     subject: npt.NDArray[np.int32]
     outer: Int64
-    """The index in the segment of each event. An event inside a compressed transaction has the index of the
-    Transaction_payload event around it."""
+    """The index of each event in the segment. An event inside a compressed transaction has the index of its
+    Transaction_payload event.
+    """
     transactions: Int64
-    """The file offset at which each transaction begins."""
+    """The file offset at which each transaction begins; -1 for events between transactions."""
     decided: Mapping[str, npt.NDArray[np.bool_]]
     counts: npt.NDArray[np.int32] = field(init=False)
-    """The number of rows of each event, if the query needs it."""
+    """The number of changed rows in each event. It is set only if the query needs it."""
 
     def __post_init__(self) -> None:
         # Most segments have one part, whose events are in order. A slice copies nothing.
@@ -440,10 +441,11 @@ class EventsOfSegment:
         return len(self.outer)
 
     def column(self, name: str, keep: Int64 | None = None) -> pa.Array:
-        """Return the values of a column: one of :data:`TYPES`, ``sql``, or the column of a filter.
+        """Return the values of a column as an Arrow array. ``name`` is in :data:`TYPES`, or is ``sql`` or a column
+        of filter verdicts.
 
-        ``keep`` has the indexes of the wanted events, in the order of the result; None: all events. Texts that repeat
-        in many events are a dictionary array.
+        ``keep`` has the indexes of the wanted events, in the order of the result (None: all events). Columns with
+        repeated texts are dictionary arrays.
         """
         events = self._chosen(keep)
         if name in self.decided:
@@ -459,8 +461,8 @@ class EventsOfSegment:
     def changed_rows(self, keep: Int64 | None) -> ChangedRows:
         """Return the row images of the events with the indexes ``keep`` (ascending; None: all events).
 
-        ``event`` of the result is an index into ``keep``. The method must be called once for each segment, even for no
-        events, since the readers of row images remember table maps. Raises BinlogError for rows that cannot be decoded.
+        In the result, ``event`` is an index into ``keep``. Call this exactly once per segment, even for no events,
+        because the readers of row images track table maps. Raises BinlogError for rows that cannot be decoded.
         """
         kept = np.arange(len(self))[self._chosen(keep)]
         wanted = np.zeros(len(self), np.bool_)
@@ -487,7 +489,7 @@ class EventsOfSegment:
         return found[0] if len(found) == 1 else joined(found)
 
     def _numbers(self, field: int, events: Chosen) -> npt.NDArray[np.uint32]:
-        """Return the 4-byte little-endian number at offset ``field`` of each event's header."""
+        """Return the 4-byte little-endian number at offset ``field`` in the header of each chosen event."""
         found = []
         for part in self.parts:
             # The elements of this array overlap. Element k is the little-endian number in the bytes k to k + 3 of
@@ -576,7 +578,7 @@ class EventsOfSegment:
 
 
 def _words(numbers: npt.NDArray[np.integer[Any]], words: pa.Array) -> pa.DictionaryArray:
-    """Return an Arrow array of texts. ``numbers`` has each text's index in ``words``, or -1 for null."""
+    """Return a dictionary array of texts. ``numbers`` has each text's index in ``words``, or -1 for null."""
     missing = numbers < 0
     indices = pa.array(numbers, mask=missing if missing.any() else None)
     return pa.DictionaryArray.from_arrays(indices, words)

@@ -1,8 +1,7 @@
-"""The export of a binlog set as Parquet files, a row for each event, for programs without Spark such as DuckDB.
+"""The export of a binlog set to Parquet files with one row per event, for programs without Spark such as DuckDB.
 
-Each binlog file becomes one Parquet file. Its row groups follow the order of the binlog and have statistics. A query
-on ``file``, ``position`` or ``timestamp`` reads only the row groups that can have wanted events. The work runs in
-threads, without Spark.
+Each binlog file becomes one Parquet file. Its row groups are in binlog order and have statistics, so a query on
+``file``, ``position`` or ``timestamp`` reads only row groups that can match. The work runs in threads, without Spark.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ from dumpfilter.spark_jobs.source.reading import invalid_dates_of, plan_ranges, 
 from dumpfilter.spark_jobs.source.typed_table import with_types
 
 VERSION_KEY = "dumpfilter.events"
-"""The key of a Parquet file's metadata that has the version of the columns."""
+"""The metadata key of a Parquet file under which the version of the columns is recorded."""
 _VERSION = "1"
 
 
 ROW_GROUP = 1 << 17
-"""The minimum number of rows of a row group, except a file's last one. Many small row groups make a query slow."""
+"""The minimum number of rows in a row group, except for a file's last one. Many small row groups make queries slow."""
 
 ROW_GROUP_BYTES = 64 << 20
-"""The bytes of values at which a row group ends, even with fewer rows. Row images can have many bytes, and each thread
+"""The size of values at which a row group ends even with fewer rows, bytes. Row images can be large, and each thread
 holds a row group in memory.
 """
 
 _UNFINISHED = ".unfinished"
-"""The name of the directory, in the output directory, that has the files of an export until all are complete."""
+"""The name of the subdirectory of the output directory that holds an export's files until all are complete."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class ExportedFile:
     rows: int
     size: int
     invalid_dates: Counter[str] = field(default_factory=Counter)
-    """The dates that are null since no calendar has them, by the name of the column."""
+    """The number of values per column that became null because they are no valid calendar dates."""
 
 
 def export_events(
@@ -64,14 +63,16 @@ def export_events(
     on_damage: Callable[[Damage], object] = lambda damage: None,
     warn: Callable[[str], object] = lambda sentence: None,
 ) -> list[ExportedFile]:
-    """Write the events of a binlog set into a directory, one Parquet file for each binlog file.
+    """Write the events of a binlog set into the directory ``output``, one Parquet file for each binlog file. Return
+    the files.
 
-    ``options`` are options of the data source (docs/spark-source.md), for example ``path``, ``columns`` and
-    ``slave.web``. The Parquet files appear when all of them are complete, and replace older ones of their names.
-    ``run`` runs the tasks. ``on_damage`` is called with each damaged file that ``onCorrupt=skip`` skips, and ``warn``
-    with each sentence about values that typed columns lack. An export that fails leaves the directory as before.
-    Unfinished files of an export that was killed are removed. Raises OptionError, BinlogError, and OutputError for a
-    file that cannot be written, or if another export writes into the directory.
+    ``options`` are options of the data source (docs/spark-source.md), such as ``path``, ``columns`` and
+    ``slave.web``. ``run`` runs the tasks. ``on_damage`` is called for each damaged file that ``onCorrupt=skip``
+    skips. ``warn`` is called with each warning about values that typed columns cannot hold.
+
+    The Parquet files appear when all are complete, and replace older ones of equal name. A failed export leaves the
+    directory unchanged. Unfinished files of a killed export are removed. Raises OptionError and BinlogError. Raises
+    OutputError if a file cannot be written, or if another export is writing into the directory.
     """
     asked = with_types(SourceOptions.parse(options), warn)
     ranges = plan_ranges(asked, on_damage=on_damage)
@@ -113,7 +114,7 @@ def _write(asked: SourceOptions, ranges: Sequence[Range], output: Path, run: Run
 
 @dataclass(frozen=True)
 class _Export:
-    """The task to export one binlog file."""
+    """The picklable task of exporting one binlog file."""
 
     ranges: Sequence[Range]
     options: SourceOptions
@@ -121,12 +122,12 @@ class _Export:
 
     @property
     def target(self) -> Path:
-        """The path of the Parquet file."""
+        """The final path of the Parquet file."""
         return self.output / f"{file_name(self.ranges[0].path)}.parquet"
 
     @property
     def beside(self) -> Path:
-        """The path of the Parquet file until all files are complete."""
+        """The temporary path of the Parquet file, used until all files are complete."""
         return self.output / _UNFINISHED / self.target.name
 
 

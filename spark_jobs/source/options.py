@@ -1,8 +1,7 @@
 """The options of the Spark data source ``binlog``: parsing, defaults and checks.
 
-The module also has the filters that a query names, and the columns of a table that a query knows. Spark fixes the
-columns of a query when the query begins. After an ALTER TABLE, a row may have columns that the query does not have, and
-lack columns that the query has.
+The module also has the filters that a query names, and the columns of a table that a query knows. Spark fixes a
+query's columns when the query begins. After a later ALTER TABLE, the table may have additional columns, or lack some.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ from dumpfilter.topology import slave_options
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 SENT = "sent_"
-"""The beginning of the names of columns that tell whether a slave is sent an event."""
+"""The prefix of the names of columns that tell whether an event is sent to a slave."""
 
 ONE_SLAVE = "slave."
-"""The beginning of the names of options that give the filter of one slave."""
+"""The prefix of the names of options that define the filter of one slave."""
 
 
 def filter_of(given: Mapping[str, str]) -> SlaveDefinition | None:
-    """Return the filter that every row must pass, from the option ``filter``; None without the option.
+    """Return the filter that every row must pass, from the option ``filter``. None without this option.
 
-    Raises OptionError.
+    Raises OptionError for a bad rule, or for rules of several channels.
     """
     if "filter" not in given:
         return None
@@ -52,7 +51,7 @@ def filter_of(given: Mapping[str, str]) -> SlaveDefinition | None:
 def slaves_of(given: Mapping[str, str]) -> tuple[SlaveDefinition, ...]:
     """Return the slaves for which the query has a column, from the options ``slaves`` and ``slave.NAME``.
 
-    Raises OptionError, also if two slaves have the same column.
+    Raises OptionError for a bad definition, or if two slaves would have columns of equal name.
     """
     files = [Path(line.strip()) for line in given.get("slaves", "").splitlines() if line.strip()]
     found = slave_options.slaves_of(files, ())
@@ -80,9 +79,9 @@ def _described(name: str, text: str, option: str) -> list[SlaveDefinition]:
 
 
 def sent_column(slave: str) -> str:
-    """Return the name of the column that tells whether a slave is sent an event.
+    """Return the name of the column that tells whether an event is sent to ``slave``.
 
-    Characters that a name in SQL cannot have without quotes become underscores.
+    Characters that SQL does not allow in an unquoted name become underscores.
 
     >>> sent_column("web"), sent_column("web-1")
     ('sent_web', 'sent_web_1')
@@ -97,10 +96,10 @@ _AGAIN = (
 
 
 def version_of(table: Table, family: Family) -> str:
-    """Return a text that identifies the columns of a table. It is equal for two versions whose values belong into the
-    same fields.
+    """Return a text that identifies the columns of a table version. Two versions have equal texts if their values
+    fit the same fields.
 
-    Columns without names are distinguished only by their types.
+    Columns without recorded names are distinguished by their types.
     """
     return json.dumps(
         sorted(
@@ -116,9 +115,9 @@ class KnownColumns:
 
     Parameters:
         table: the table's name, for errors.
-        fields: the names of the fields of the query's structs.
-        versions: the versions of the table from which the structs were made; None for structs of the user's own, which
-            may leave out columns.
+        fields: the names of the fields in the query's structs.
+        versions: the versions of the table from which the structs were made. None for structs of a user's schema, which
+            may omit columns.
     """
 
     table: str
@@ -126,8 +125,10 @@ class KnownColumns:
     versions: frozenset[str] | None
 
     def check(self, table: Table, family: Family) -> None:
-        """Raise ColumnsChanged if a version of the table does not fit the structs' fields: with ``versions`` None it
-        lacks a field, else it is an unknown version.
+        """Raise ColumnsChanged if a version of the table does not fit the query's structs.
+
+        If ``versions`` is None, the table must have all columns that the structs name. Otherwise it must be one of
+        ``versions``.
         """
         names = {column.name.lower(): column.name for column in table.columns}
         fields = {name.lower(): name for name in self.fields}
@@ -157,55 +158,58 @@ NewColumns = Literal["stop", "map", "ignore"]
 _Choice = TypeVar("_Choice", bound=str)
 
 BYTES_PER_TRIGGER = 1 << 30
-"""The default of the option ``maxBytesPerTrigger``: the number of binlog bytes that a streaming query reads in one
-micro-batch."""
+"""The default of the option ``maxBytesPerTrigger``: the binlog bytes that a streaming query reads in one micro-batch.
+"""
 
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """The options of one query of the data source. docs/spark-source.md describes them. Sizes are in bytes."""
+    """The parsed options of one query of the data source, as docs/spark-source.md describes them. Sizes are in bytes.
+    """
 
     sources: str | list[str]
-    """The binlog set: its index file, a directory with its index file, or a list of binlog files; paths or URIs."""
+    """The binlog set: the path or URI of its index file or of its directory, or a list of binlog files."""
     asked_columns: tuple[str, ...] | None = None
-    """The columns that the option ``columns`` names, in the user's order. None: the default columns."""
+    """The columns named in the option ``columns``, in the user's order. None: the default columns."""
     opened: bool = True
-    """Whether each event inside a compressed transaction has a row of its own, besides the row of the compressed
-    event."""
+    """Whether each event inside a compressed transaction gets a row, in addition to the row of the
+    Transaction_payload event.
+    """
     verify: bool = True
-    """Whether the events' checksums are checked."""
+    """Whether the events' checksums are verified."""
     range_size: int = RANGE_SIZE
-    """The target size of a range, which is the part of a file that one Spark task reads."""
+    """The target size of a range (the part of a file that one task reads)."""
     skip_corrupt: bool = False
-    """Whether a damaged file is skipped from the damage on, instead of an error."""
+    """Whether a damaged file is skipped from the damage on. If not, damage is an error."""
     starting_position: str = "earliest"
     """The position at which a new streaming query begins: ``earliest``, ``latest``, or ``file:position``."""
     bytes_per_trigger: int = BYTES_PER_TRIGGER
     filter: SlaveDefinition | None = None
-    """The filter that every row must pass; None: all events are rows."""
+    """The filter that every row must pass. None: all events become rows."""
     slaves: tuple[SlaveDefinition, ...] = ()
-    """The slaves that have a column, which tells whether the master sends them the event."""
+    """The slaves that have a column, which tells whether the master sends the event to the slave."""
     exploded: bool = False
-    """Whether each changed row of a rows event is a row of the data source."""
+    """Whether each changed row of a rows event becomes a row of the data source."""
     table: tuple[str, str] | None = None
-    """The database and table, of which only the changed rows are rows of the data source; None: all events."""
+    """The database and name of the only table whose changed rows become rows of the data source. None: all events do.
+    """
     names: tuple[str, ...] = ()
-    """The names of the table's columns, for a binlog that does not record names."""
+    """The names of the table's columns, for a binlog that does not record them."""
     new_columns: NewColumns = "stop"
-    """The treatment of columns that the table got after the query began: end with an error, put them into a map of
-    texts, or ignore them.
+    """The treatment of columns added to the table after the query began: fail, put them into a map of texts, or
+    ignore them.
     """
     known_columns: KnownColumns | None = None
-    """The columns of the table that the query knows; None: any columns are accepted."""
+    """The columns of the table that the query knows. None: any columns are accepted."""
     row_types: tuple[pa.StructType, pa.StructType] | None = None
-    """The types of ``before`` and ``after``; None: maps of texts.
+    """The types of the columns ``before`` and ``after``. None: maps of texts.
 
-    :func:`~dumpfilter.spark_jobs.source.typed_table.with_types` finds the types of the table's columns.
+    :func:`~dumpfilter.spark_jobs.source.typed_table.with_types` determines them from the table's columns.
     """
 
     @cached_property
     def types(self) -> dict[str, pa.DataType]:
-        """All columns that a query with these options can have, with their Arrow types."""
+        """The Arrow types of all columns that a query with these options can have, by name."""
         sent = dict.fromkeys(self.slave_of_column, pa.bool_())
         rows = ROW_TYPES if self.exploded else {}
         images: dict[str, pa.DataType] = image_types(exploded=self.exploded)
@@ -215,10 +219,10 @@ class SourceOptions:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the query, in order.
+        """The names of the query's columns, in order.
 
-        By default these are the columns that cost little, in exploded form also the row images. Columns of slaves are
-        always among them, since an option has named each slave.
+        By default these are the cheap columns, and in exploded form also the row images. Columns of slaves are
+        always included, because an option named each slave.
         """
         costly = TEXT_TYPES if self.exploded else {**TEXT_TYPES, **image_types(exploded=False)}
         named = self.asked_columns or tuple(name for name in self.types if name not in costly)
@@ -226,25 +230,24 @@ class SourceOptions:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the query with their Arrow types."""
+        """The Arrow schema of the query's columns."""
         return pa.schema([(name, self.types[name]) for name in self.columns])
 
     @property
     def slave_of_column(self) -> dict[str, int]:
-        """The index of the slave in ``slaves``, by the name of its column."""
+        """The index in ``slaves`` of each slave, by the name of its column."""
         return {sent_column(one.name): number for number, one in enumerate(self.slaves)}
 
     @property
     def definitions(self) -> tuple[SlaveDefinition, ...]:
-        """All filters that must decide about each event: those of the slaves, then the filter that rows must pass."""
+        """All filters that must be evaluated for each event: those of the slaves, then the filter for rows."""
         return self.slaves if self.filter is None else (*self.slaves, self.filter)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
         """Return the options of a query, parsed from the texts that the user gave to Spark.
 
-        The names may be in upper or lower case, since Spark ignores the case of option names. Raises OptionError for
-        an unknown name or a bad value.
+        The case of option names is ignored, as Spark does. Raises OptionError for an unknown option or a bad value.
         """
         given = {name.lower(): value for name, value in options.items()}
         named = {name for name in given if not name.startswith(ONE_SLAVE)}

@@ -1,7 +1,7 @@
 """Filter pushdown: conditions of a query's WHERE clause that the data source ``binlog`` evaluates instead of Spark.
 
 Spark passes the conditions as filter objects. Each becomes a predicate on one column, with SQL's three-valued logic.
-Predicates on the columns ``file`` and ``position`` also exclude whole files and ranges before a task reads them.
+Predicates on the columns ``file`` and ``position`` can also exclude files and ranges before a task reads them.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ _PYTHON_TYPES: dict[pa.DataType, type] = {
 }
 _COSTLY = ("gtid", "database", "table", "statement_kind", "rows", "sql")
 _NOT_OF_EVENTS = (*IMAGES, *ROW_TYPES)
-"""The columns with row images. Spark evaluates conditions on them, since an event may have several values."""
+"""The columns of row images. Spark evaluates conditions on them, because an event may have several values."""
 
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition on one column of the data source, from the WHERE clause of a query."""
+    """A condition of a query's WHERE clause on one column of the data source."""
 
     column: str
     filter: D.Filter
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """Return for each value of the column whether the condition is true: true, false, or null (unknown, as in
-        SQL)."""
+        """Return whether the condition holds for each of ``values``: true, false, or null for unknown, as in SQL."""
         return _evaluate(self.filter, values)
 
 
 def predicate_of(filter: D.Filter, types: Mapping[str, pa.DataType] = TYPES) -> Predicate | None:
-    """Return Spark's filter object as a predicate on a column. ``types`` are the columns of the query.
+    """Return a Spark filter object as a predicate on a column. ``types`` has the columns of the query with their
+    types.
 
-    Return None if the data source cannot evaluate the filter exactly as Spark would. Then Spark evaluates the filter.
+    Return None if the data source cannot evaluate the filter exactly as Spark would. Spark must then evaluate it.
     """
     inner = filter.child if isinstance(filter, D.Not) else filter
     path = getattr(inner, "attribute", None)
@@ -113,10 +113,10 @@ def _evaluate(filter: D.Filter, values: pa.Array) -> pa.Array:
 
 
 def _among(wanted: Sequence[Any], values: pa.Array) -> pa.Array:
-    """Return for each value whether it is in the list ``wanted``, as SQL's ``IN`` does.
+    """Return for each value whether it is in the list ``wanted``, like SQL's ``IN``.
 
-    The result is null (unknown) for a null value. It is also null for a value that is not in the list if the list has a
-    null.
+    The result is null (unknown) for a null value. If the list contains a null, it is also null for a value that is
+    not in the list.
     """
     known = [one for one in wanted if one is not None]
     kind = pa.int64() if pa.types.is_integer(values.type) else values.type
@@ -126,18 +126,18 @@ def _among(wanted: Sequence[Any], values: pa.Array) -> pa.Array:
 
 
 def cheap_first(predicates: Iterable[Predicate]) -> list[Predicate]:
-    """Return the predicates with the cheap columns first.
+    """Sort predicates so that those on cheap columns come first.
 
-    Events that fail a cheap predicate need no value of an expensive column, such as ``gtid`` or ``rows``.
+    For events that fail a cheap predicate, expensive columns such as ``gtid`` or ``rows`` are then not computed.
     """
     return sorted(predicates, key=lambda predicate: predicate.column in _COSTLY)
 
 
 def may_hold(predicates: Iterable[Predicate], file: str, start: int, end: int) -> bool:
-    """Return whether a part of a binlog file may have an event for which all predicates are true.
+    """Return whether a part of a binlog file can contain an event for which all predicates are true.
 
-    The part is the byte offsets from ``start`` up to, but not including, ``end``. Only predicates on the columns
-    ``file`` and ``position`` are evaluated, so a part can be excluded before it is read.
+    The part is the byte offsets from ``start`` to ``end`` - 1. Only predicates on the columns ``file`` and
+    ``position`` are evaluated, so the part need not be read.
     """
     for predicate in predicates:
         if predicate.column == "file":

@@ -1,7 +1,7 @@
-"""The planning of a query of the data source ``binlog``, and the work of its Spark tasks.
+"""The planning of a query of the data source ``binlog``, and the work of its tasks.
 
-A range is consecutive transactions of one file. Each Spark task reads one range and yields the range's events as rows.
-A first pass over the files (the index pass) finds where ranges may begin and end. It runs in threads of the driver.
+A range is a sequence of complete transactions in one file. Each task reads one range and yields its events as rows.
+An index pass over the files, which runs in threads of the driver, determines the ranges.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 FIRST = 4
-"""The offset of a file's first event, the format description event. It follows the magic number of 4 bytes. A range
-that begins at this offset includes the format description event."""
+"""The file offset of the format description event, which follows the 4-byte magic number. A range that begins here
+includes this event.
+"""
 
 
 def read_batches(
@@ -69,16 +70,16 @@ def read_batches(
     block_size: int = BLOCK_SIZE,
     open_file: Callable[[str], BinlogFile] = open_file,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the events of a range for which all predicates are true, as Arrow batches, in the order of the file.
+    """Yield the events of a range for which all predicates are true, as Arrow batches in file order.
 
     Parameters:
-        wanted: the part of a file to read.
-        options: the options of the query. Their filter must let an event pass.
-        columns: the columns of the batches; None: those of the options.
+        wanted: the range (part of a file) to read.
+        options: the options of the query. Only events that pass ``options.filter`` are yielded.
+        columns: the columns of the batches. None: those of ``options``.
         predicates: conditions on columns, from the query's WHERE clause.
-        invalid_dates: a counter, by the name of the column, of dates that become null since no calendar has them.
-        block_size: the number of bytes that are read at a time and become one batch. Memory grows with it.
-        open_file: the function that opens a file by its path or URI.
+        invalid_dates: a counter, by column name, of dates that become null because no calendar has them.
+        block_size: the number of bytes to read at a time, which become one batch. The memory grows with it.
+        open_file: opens a file by its path or URI.
 
     Raises BinlogError with file and position.
     """
@@ -130,7 +131,7 @@ def read_and_tell(
     columns: Sequence[str],
     predicates: Sequence[Predicate | _Equals] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of :func:`read_batches`, and at the end log a warning about dates that became null."""
+    """Yield the batches of :func:`read_batches`. Finally log a warning if dates became null."""
     counts: Counter[str] = Counter()
     yield from read_batches(wanted, options, columns, predicates, invalid_dates=counts)
     told = invalid_dates_of(options, counts)
@@ -139,7 +140,8 @@ def read_and_tell(
 
 
 def invalid_dates_of(options: SourceOptions, counts: Counter[str]) -> str:
-    """Return a warning about dates that are null since no calendar has them, or an empty text without such dates."""
+    """Return a warning about dates that became null because no calendar has them, or an empty text if there are none.
+    """
     if not counts or options.table is None:
         return ""
     columns = ", ".join(f"{count:,} of {name}" for name, count in sorted(counts.items()))
@@ -151,18 +153,20 @@ def invalid_dates_of(options: SourceOptions, counts: Counter[str]) -> str:
 
 @dataclass(frozen=True)
 class _Equals:
-    """The condition that a column has a value. It needs no Spark, unlike a predicate of a WHERE clause."""
+    """The condition that a column has a certain value. Unlike a predicate of a WHERE clause, it does not need Spark."""
 
     column: str
     value: str
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """Return for each value of the column whether it is the wanted one."""
+        """Return for each of ``values`` whether it equals the condition's value."""
         return pc.equal(values, self.value)
 
 
 FILTER = "the filter"
-"""The name of the column with the decisions of the option ``filter``. No column of the data source has the name."""
+"""The internal name of the column with the verdicts of the option ``filter``. It differs from all columns of the
+data source.
+"""
 
 
 def _decide(
@@ -204,7 +208,7 @@ def _batches(
     predicates: Sequence[Predicate | _Equals],
     options: SourceOptions,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the events of a segment that pass the filter and all predicates as a batch, or no batch without events."""
+    """Yield one batch with the events of a segment that pass the filter and all predicates, or nothing if none do."""
     keep = None if options.filter is None else np.flatnonzero(events.column(FILTER))
     for predicate in predicates:
         if keep is not None and not keep.size:
@@ -243,12 +247,12 @@ def plan_ranges(
     predicates: Sequence[Predicate] = (),
     on_damage: Callable[[Damage], object] = _log_damage,
 ) -> list[Range]:
-    """Return the ranges that a query must read, one for each Spark task.
+    """Return the ranges that a query must read, one for each task.
 
-    ``predicates`` are the query's conditions on columns. Ranges without an event for which they can be true are left
-    out. A file that a condition on the column ``file`` excludes is not even opened, unless filters of slaves decide:
-    they need the XA transactions of all files. ``on_damage`` is called with each damaged file that is skipped. Raises
-    BinlogError and OptionError.
+    ``predicates`` are the query's conditions on columns. Ranges in which they cannot be true are omitted. A file
+    excluded by a condition on ``file`` is not even opened, unless the query has filters, which need the XA
+    transactions of all files. ``on_damage`` is called for each damaged file that is skipped. Raises BinlogError and
+    OptionError.
     """
     of_file = [] if options.definitions else [one for one in predicates if one.column == "file"]
     paths = BinlogSet.open(options.sources).addresses
@@ -268,9 +272,9 @@ def plan_ranges(
 
 
 def ranges_of_file(index: FileIndex) -> list[Range]:
-    """Return the ranges of an indexed file, none for a file that could not be opened.
+    """Return the ranges of an indexed file. The result is empty for a file that could not be opened.
 
-    The first range begins at the format description event, so that the event is a row of the data source.
+    The first range begins at the format description event, so that this event becomes a row of the data source.
     """
     if not index.format_description:
         return []
@@ -288,8 +292,8 @@ def _may_hold(predicates: Sequence[Predicate], path: str, start: int, end: int) 
 
 
 def with_names(ranges: Sequence[Range], newest: str) -> list[Range]:
-    """Return the ranges with a record of how the server that wrote the file ``newest`` compares schema and table names.
-    Raises BinlogError.
+    """Return ``ranges`` with the settings by which the server that wrote the file ``newest`` compares names. Raises
+    BinlogError.
     """
     with open_file(newest) as file:
         names = file.format_description.names

@@ -1,11 +1,11 @@
 """Streaming queries of the Spark data source ``binlog``, which read a binlog set while a server appends events.
 
-Spark reads a stream in micro-batches and stores the query's progress in a checkpoint. Here the progress is an offset
-such as ``{"file": "binlog.000007", "position": 4711}``: all events before this position have been read. The position is
-a boundary between two transactions, or 4, at which a file's format description event begins.
+Spark reads a stream in micro-batches, and stores the query's progress in a checkpoint. The progress is an offset
+such as ``{"file": "binlog.000007", "position": 4711}``: all events before this position have been read. The position
+is a transaction boundary, or 4, where a file's format description event begins.
 
 When a Python data source raises an exception, Spark shows the user the whole Python traceback. The functions
-:func:`without_traceback` and :func:`short` remove the traceback of expected errors, such as a missing file.
+:func:`without_traceback` and :func:`short` remove it from expected errors, such as a missing file.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _IN_WORKER = "PYTHON_WORKER_FACTORY_SECRET"
-"""A variable that Spark sets in the environment of its Python processes."""
+"""An environment variable that Spark sets only in its Python worker processes."""
 
 _HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
-"""The environment variable by which Spark knows that a Python process sends exceptions without their tracebacks."""
+"""The environment variable that makes a Python worker send exceptions to Spark without tracebacks."""
 
 
 def without_traceback(function: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a method that Spark calls, so that its DumpfilterErrors carry no traceback.
+    """Wrap a method that Spark calls, so that a DumpfilterError raised by it carries no traceback.
 
-    Spark then shows the user only the message of the error.
+    Spark then shows the user only the error's message.
     """
 
     @functools.wraps(function)
@@ -55,10 +55,10 @@ def without_traceback(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def short(error: DumpfilterError) -> DumpfilterError:
-    """Return an error that is raised next, without its traceback.
+    """Return ``error`` without its traceback. The caller must raise it next.
 
-    In a Python process of Spark the function also asks Spark to send no traceback. Such a process ends with the error,
-    so no later exception loses its traceback.
+    In a Python worker of Spark, this also tells Spark to send no traceback. Such a process ends with the error, so
+    no other exception is affected.
     """
     if _IN_WORKER in os.environ:
         os.environ[_HIDE_TRACEBACK] = "1"
@@ -66,16 +66,16 @@ def short(error: DumpfilterError) -> DumpfilterError:
 
 
 class Offset(TypedDict):
-    """The progress of a streaming query: the file name and the position before which all events have been read."""
+    """The progress of a streaming query: a file name, and the byte position before which all events have been read."""
 
     file: str
     position: int
 
 
 class GrowingSet:
-    """The files of a binlog set to which a server still adds events and files.
+    """The files of a binlog set to which a server may still append events and files.
 
-    The list of files is read once, when the object is made. A new object sees newer files. Raises BinlogMissing when
+    The list of files is read when the object is made, so only a new object sees newer files. Raises BinlogMissing if
     there is no set.
     """
 
@@ -85,18 +85,18 @@ class GrowingSet:
         self.paths = dict(zip(self.names, found.addresses, strict=True))
 
     def earliest(self) -> Offset:
-        """Return the position of the first event of the first file."""
+        """Return the position of the first file's first event."""
         return Offset(file=self.names[0], position=FIRST)
 
     def latest(self) -> Offset:
-        """Return the position at which the last complete transaction of the newest file ends."""
+        """Return the position at which the newest file's last complete transaction ends."""
         return self.forward(Offset(file=self.names[-1], position=FIRST), None)
 
     def at(self, text: str) -> Offset:
-        """Return the position that a user gave as text, ``file:position``.
+        """Return the position that a user wrote as ``file:position``.
 
-        Raises OptionError for another form, BinlogMissing for a file that is not in the set, and PositionError when no
-        transaction begins at the position.
+        Raises OptionError for another notation, BinlogMissing for a file outside the set, and PositionError if no
+        transaction begins there.
         """
         name, _, digits = text.rpartition(":")
         if not (name and digits.isascii() and digits.isdigit()):
@@ -110,9 +110,9 @@ class GrowingSet:
     def forward(self, start: Offset, limit: int | None, until: Offset | None = None) -> Offset:
         """Return the position at which a micro-batch that begins at ``start`` ends.
 
-        A micro-batch consists of complete transactions. It has at most ``limit`` bytes (None: no limit), but at least
-        one transaction if there is any. It does not go beyond ``until`` (None: the end of the set). Raises BinlogError
-        when the file of ``start`` is no longer in the set, or when events after ``start`` are damaged.
+        A micro-batch consists of complete transactions. It has at most ``limit`` bytes (None: no limit), but at
+        least one transaction if there is any. It ends at ``until`` at the latest (None: the end of the set). Raises
+        BinlogError if the file of ``start`` is no longer in the set, or if events after ``start`` are damaged.
         """
         self._check(start)
         name, position = start["file"], start["position"]
@@ -131,10 +131,10 @@ class GrowingSet:
         return Offset(file=name, position=_whole(self.paths[name], position, left, last=True)[0])
 
     def ranges(self, start: Offset, end: Offset, range_size: int) -> tuple[list[Range], bool]:
-        """Return the parts of files between two positions, divided for the Spark tasks of a micro-batch, and whether
-        they may have XA COMMIT or XA ROLLBACK.
+        """Return the ranges between two positions for the tasks of a micro-batch, and whether they may contain XA
+        COMMIT or XA ROLLBACK.
 
-        Each part has complete transactions, and ends with the transaction that reaches ``range_size`` bytes. Raises
+        Each range has complete transactions, and ends with the transaction that reaches ``range_size`` bytes. Raises
         BinlogError.
         """
         self._check(start)
@@ -153,11 +153,11 @@ class GrowingSet:
         return found, has_xa
 
     def for_filters(self, ranges: Sequence[Range], has_xa: bool) -> list[Range]:
-        """Return the ranges of a micro-batch with what filters need: the prepared XA transactions, and how the server
-        compares names.
+        """Return the ranges of a micro-batch with the data that filters need: prepared XA transactions, and the
+        server's comparison of names.
 
-        If an XA transaction ends in the ranges that was prepared before them, the earlier part of the set is read for
-        the tables of the prepared transaction. Raises BinlogError.
+        For an XA transaction that ends in ``ranges`` but was prepared before them, earlier files are read, newest
+        first, for its tables. Raises BinlogError.
         """
         paths = list(self.paths.values())
         looks = [look_for_xa(one) for one in ranges] if has_xa else []
@@ -215,11 +215,12 @@ def _size(path: str) -> int:
 
 
 def _whole(path: str, position: int, limit: int | None, *, last: bool) -> tuple[int, bool]:
-    """Return the byte offset at which the complete transactions after ``position`` end, and whether this is the end of
-    the file.
+    """Return the byte offset at which complete transactions after ``position`` end, and whether it is the end of the
+    file.
 
-    The transactions have at most ``limit`` bytes (None: no limit), but the first transaction may be larger. Only the
-    ``last`` file may end with an incomplete transaction, since a server may still be writing it. Raises BinlogError.
+    The transactions have at most ``limit`` bytes together (None: no limit), but the first may be larger. Only a file
+    that is the ``last`` of its set may end with an incomplete transaction, because a server may still be writing it.
+    Raises BinlogError.
     """
     with open_file(path) as file:
         start = max(position, file.first_event)
@@ -243,9 +244,9 @@ def _whole(path: str, position: int, limit: int | None, *, last: bool) -> tuple[
 
 
 class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The reader that Spark calls for a streaming query of the data source ``binlog``.
+    """The reader that Spark uses for a streaming query of the data source ``binlog``.
 
-    Spark asks for the position at which each micro-batch ends, and stores the positions in the query's checkpoint.
+    Spark asks it for the position at which each micro-batch ends, and stores the positions in the query's checkpoint.
     """
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
@@ -258,7 +259,8 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_traceback
     def initialOffset(self) -> dict[str, object]:
-        """Return the position at which a query without a checkpoint begins, as the option ``startingPosition`` says.
+        """Return the position at which a query without a checkpoint begins, according to the option
+        ``startingPosition``.
 
         Raises BinlogError and OptionError.
         """
@@ -269,15 +271,15 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(now.latest() if where == "latest" else now.at(where))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the largest size of a micro-batch, which the option ``maxBytesPerTrigger`` sets."""
+        """Return the maximum size of a micro-batch, set by the option ``maxBytesPerTrigger``."""
         return ReadMaxBytes(self._options.bytes_per_trigger)
 
     @without_traceback
     def prepareForTriggerAvailableNow(self) -> None:
-        """Let the query end at the current end of the binlog set.
+        """Make the query end at the current end of the binlog set.
 
-        Spark calls this method once for a query with ``trigger(availableNow=True)``, which reads all present events and
-        stops.
+        Spark calls this method once for a query with ``trigger(availableNow=True)``, which reads all present events
+        and then stops.
         """
         self._until = self._set().latest()
 
@@ -289,8 +291,9 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_traceback
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:  # type: ignore[override]
-        """Return the parts of files that the Spark tasks of a micro-batch read, one for each task. Raises
-        BinlogError."""
+        """Return the ranges (parts of files) between two positions, one for each Spark task of a micro-batch. Raises
+        BinlogError.
+        """
         now = self._set()
         found, has_xa = now.ranges(start, end, self._options.range_size)
         if self._options.definitions and found:
@@ -298,18 +301,19 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(one) for one in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the events of one part of a micro-batch as Arrow batches. Spark calls this in a task. Raises
-        BinlogError."""
+        """Yield the events of one range of a micro-batch as Arrow batches. Spark calls this in a task. Raises
+        BinlogError.
+        """
         try:
             yield from read_and_tell(partition.value, self._options, self._columns)
         except BinlogError as error:
             raise short(error) from None
 
     def commit(self, end: Offset) -> None:  # type: ignore[override]
-        """Do nothing when Spark has processed all events before ``end``.
+        """Do nothing after Spark has processed all events before ``end``.
 
-        Another data source could delete these events, but only the server purges binlogs.
+        Another data source might delete these events, but only the server purges binlogs.
         """
 
     def stop(self) -> None:
-        """Do nothing when the query ends, since the reader keeps no file open between two calls."""
+        """Do nothing at the end of the query, because the reader keeps no file open between calls."""

@@ -1,7 +1,7 @@
-"""One table's changed rows with typed columns: the option ``table``, and the column types that the binlog set records.
+"""The option ``table``: one table's changed rows with typed columns, whose types are read from the binlog set.
 
-The types come from the Table_map events of the table. After an ALTER TABLE they differ, so the struct has the columns
-of all versions of the table.
+The types come from the table's Table_map events. An ALTER TABLE changes them, so the struct has the columns of all
+versions of the table.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions, ve
 from dumpfilter.spark_jobs.source.reading import plan_ranges
 
 _HINTS = 3
-"""The limit of the names of other tables in an error about a table that the set does not have."""
+"""The maximum number of similar table names in the error about an unknown table."""
 
 _ROWS = [int(kind) for kind in ROWS]
 _ROWS_HEADER = 8
-"""The bytes before the part of a rows event's header that its table and its statement decide: the table id and the
-flags."""
+"""The number of leading bytes of a rows event's header that are ignored when headers are compared: the table id and
+the flags.
+"""
 
 NEW_COLUMNS = "new_columns"
-"""The name of the field with the columns that a table got after the query had fixed its columns."""
+"""The name of the struct field that holds columns added to a table after the query's columns were fixed."""
 
 Version = tuple[Table, Family]
 
@@ -50,10 +51,12 @@ _log = logging.getLogger(__name__)
 def with_types(options: SourceOptions, warn: Callable[[str], object] = _log.warning) -> SourceOptions:
     """Return options whose row images are structs with the columns of the table that the option ``table`` names.
 
-    The options know the table's columns, and with ``newColumns=map`` the structs have a map for columns that the table
-    gets later. Without the option, or with known types, return the options as they are. Reads the whole set. ``warn``
-    is called with each sentence about values that the structs do not have. Raises BinlogError, and OptionError when the
-    set has no rows of the table, or when the option ``columnNames`` does not fit the table.
+    The options then also know the table's columns. With ``newColumns=map`` the structs have a map for columns added
+    later. Without the option ``table``, or if the types are already known, ``options`` is returned unchanged.
+    Otherwise the whole set is read. ``warn`` is called with each warning about values that the structs cannot hold.
+
+    Raises BinlogError. Raises OptionError if the set has no rows of the table, or if the option ``columnNames`` does
+    not fit the table.
     """
     if options.table is None or options.row_types is not None:
         return options
@@ -98,9 +101,9 @@ def _unknown(wanted: TableSubject, others: set[str]) -> str:
 
 
 def _check_names(wanted: TableSubject, names: Sequence[str], tables: Sequence[Table]) -> None:
-    """Raise OptionError for names that do not fit the table.
+    """Raise OptionError if the names from the option ``columnNames`` do not fit the table.
 
-    After an ALTER TABLE the names are those of the version with the most columns.
+    If the table has several versions, they must fit the one with the most columns.
     """
     if not names:
         return
@@ -118,7 +121,7 @@ def _check_names(wanted: TableSubject, names: Sequence[str], tables: Sequence[Ta
 
 
 def _lacking_columns(name: str, lacks: bool, is_partial: bool) -> str:
-    """Return a warning about row images that lack columns, or an empty text."""
+    """Return a warning that row images lack columns, or an empty text if ``lacks`` is False."""
     if not lacks:
         return ""
     json = ", and a JSON value can be an SQL expression such as JSON_REPLACE(…)" if is_partial else ""
@@ -130,7 +133,7 @@ def _lacking_columns(name: str, lacks: bool, is_partial: bool) -> str:
 
 
 def _half_named(name: str, tables: Sequence[Table]) -> str:
-    """Return a warning about a table that has names in a part of the binlogs alone, or an empty text."""
+    """Return a warning about a table whose column names only some of the binlogs record, or an empty text."""
     named = [table for table in tables if table.has_names]
     others = [table for table in tables if not table.has_names]
     if not (named and others):
@@ -154,14 +157,14 @@ def _kinds(table: Table) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Look:
-    """The versions of the wanted table in one range, and the names of the other tables."""
+    """The result of reading one range: the versions of the wanted table, and the names of all other tables."""
 
     versions: list[Version]
     others: set[str]
     lacks: bool
-    """Whether a row image of the table lacks columns."""
+    """Whether any row image of the table lacks columns."""
     is_partial: bool
-    """Whether an update whose row images lack columns has only the changes to a JSON value."""
+    """Whether any update whose row images lack columns contains only the changes of a JSON value."""
 
 
 def _versions(wanted: Range, table: TableSubject) -> _Look:
@@ -186,7 +189,7 @@ def _versions(wanted: Range, table: TableSubject) -> _Look:
 
 
 class _Headers:
-    """The information about row images from the headers of one table's rows events: whether they lack columns."""
+    """Collects from the headers of a table's rows events whether row images lack columns."""
 
     def __init__(self) -> None:
         self.lacks = False
@@ -195,7 +198,7 @@ class _Headers:
         self._lengths: dict[int, int] = {}
 
     def add(self, kind: int, body: bytes, fd: FormatDescription) -> None:
-        """Read the header of a rows event. ``kind`` is its event type, ``body`` the event's body."""
+        """Evaluate the header of a rows event of type ``kind`` with the given body."""
         # Most events of a table have equal headers, so that a look-up takes the place of decoding.
         length = self._lengths.get(kind, 0)
         if (kind, body[_ROWS_HEADER:length]) in self._known:
@@ -220,7 +223,7 @@ def _lacks_columns(header: RowsHeader) -> bool:
 def _events(
     block: Block, subjects: Subjects, table: TableSubject
 ) -> Iterator[tuple[bytes, FormatDescription]]:
-    """Yield the Table_map events and the rows events of a table."""
+    """Yield the bytes of each Table_map and rows event of ``table`` in a block, with its format description event."""
     segment = block.segment
     for at, size in _places(segment, subjects, table, segment.start):
         yield block.data[at : at + size].tobytes(), segment.format_description

@@ -1,2 +1,3 @@
-"""The use of Apache Spark by the jobs: the search for Java, the Spark context, the workers' Python environment, and the
-running of tasks."""
+"""The use of Apache Spark by jobs: finding Java, starting a Spark context, the workers' Python daemon, and running
+tasks.
+"""

@@ -1,12 +1,12 @@
 """The start of Spark for a job: on this machine, on a cluster, or in the context that spark-submit prepares.
 
-A start with ``local[2]`` on two cores was measured. These costs were found, and reduced where possible:
+The costs of a start with ``local[2]`` on two cores were measured, and reduced where possible:
 
-- The JVM takes 2 s and the context another 2 s. The JVM's second compiler is off, which saves 1 s: that compiler
-  pays off only in long Java work, and it would take the cores from the Python workers.
+- The JVM takes 2 s and the context another 2 s. Switching off the JVM's second compiler saves 1 s. That compiler
+pays off only in long Java work, and would take the cores from the Python workers.
 - A ``SparkSession`` takes 2.5 s. The jobs need none.
 - Each worker process would spend half a second on imports. A daemon imports once, before it forks the workers
-  (:mod:`~dumpfilter.spark_jobs.spark.daemon`).
+(:mod:`~dumpfilter.spark_jobs.spark.daemon`).
 """
 
 from __future__ import annotations
@@ -36,20 +36,21 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 ARROW_RECORDS = 4096
-"""The number of rows that Spark sends to a Python worker in one Arrow batch. A row has some hundred bytes."""
+"""The number of rows in an Arrow batch that Spark sends to a Python worker. A row has some hundred bytes."""
 
 TASK_ATTEMPTS = 4
-"""The number of times that Spark tries a task before the job fails. Spark's default on clusters is the same."""
+"""The number of times that Spark tries a task before the job fails. Spark has this default on clusters only."""
 
 REACH_TIMEOUT = 5.0
-"""The seconds to wait for a connection to a Spark master."""
+"""The timeout of a connection to a Spark master, seconds."""
 
 NO_WORKER_AFTER = 15.0
-"""The seconds that a job waits for an executor (a worker process of the cluster) before each warning to the user."""
+"""The interval at which the user is warned while the job has no executor (a worker process of the cluster), seconds."""
 
 ENVIRONMENT = "environment"
-"""The name of the directory into which Spark unpacks the archive of Python packages on each executor. The directory
-lies in the executor's working directory."""
+"""The directory, relative to an executor's working directory, into which Spark unpacks the archive of Python
+packages.
+"""
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -66,11 +67,11 @@ appender.stderr.layout.pattern = %p %c{1}: %m%n
 
 
 class SparkMissing(OptionError):
-    """An error raised when Spark cannot start on this machine. The text says what to install."""
+    """The error for a Spark that cannot start on this machine. The text says what to install."""
 
 
 class SparkUnreachable(ConnectionLost):
-    """An error raised when no Spark master answers at the given address. The text names the address."""
+    """The error for a Spark master that does not answer. The text has its address."""
 
 
 def check_java() -> str:
@@ -94,17 +95,18 @@ _CURE = f"Install one (Debian, Ubuntu: apt-get install default-jre-headless), le
 
 
 def under_spark_submit() -> bool:
-    """Tell whether Spark's program spark-submit has started this process.
+    """Tell whether spark-submit started this process.
 
-    In this case the options of spark-submit set the Spark master and the memory, and not the job's options.
+    If so, the options of spark-submit set the Spark master and the memory, and the job's own options do not count.
     """
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def master_with_retries(master: str) -> str:
-    """Add a number of attempts to the Spark master URLs ``local`` and ``local[N]``, and return other URLs unchanged.
+    """Add the number of attempts per task to the Spark master URLs ``local`` and ``local[N]``. Other URLs are
+    returned unchanged.
 
-    Without this number, Spark on a single machine never tries a failed task again.
+    Without this number, a local Spark never retries a failed task.
 
     >>> master_with_retries("local[*]"), master_with_retries("local"), master_with_retries("spark://host:7077")
     ('local[*,4]', 'local[1,4]', 'spark://host:7077')
@@ -114,13 +116,13 @@ def master_with_retries(master: str) -> str:
 
 
 def driver_address(master: str, timeout: float = REACH_TIMEOUT) -> str | None:
-    """Connect to a standalone Spark master, and return the address of this host that the master sees.
+    """Connect to a standalone Spark master, and return the local IP address of the connection.
 
-    ``master`` is ``spark://host:port[,host:port …]``. Return None for any other kind of master. The connection also
-    shows quickly whether a master answers. Spark itself would try for a minute and then fail with an unclear message.
+    ``master`` is ``spark://host:port[,host:port …]``. Return None for any other kind of master. The connection
+    also shows quickly whether a master answers; Spark would retry for a minute and then fail with an unclear message.
 
-    Raises OptionError for an address without a port, and SparkUnreachable when none of the addresses accepts a
-    connection within ``timeout`` seconds.
+    Raises OptionError for an address without a port. Raises SparkUnreachable if no address accepts a connection
+    within ``timeout`` seconds.
     """
     if not master.startswith("spark://"):
         return None
@@ -143,27 +145,26 @@ def driver_address(master: str, timeout: float = REACH_TIMEOUT) -> str | None:
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """The user's options for the start of Spark. They are ignored when spark-submit starts the process, because the
-    options of spark-submit count then."""
+    """The user's options for the start of Spark. If spark-submit started the process, its own options count instead."""
 
     master: str = "local[*]"
-    """The Spark master that runs the job: ``local[N]``, ``spark://host:port``, or any other URL that Spark knows."""
+    """The Spark master that runs the job: ``local[N]``, ``spark://host:port``, or any other URL that Spark supports."""
     driver_memory: str = "1g"
     executor_memory: str = "1g"
     environment: str | None = None
     """The archive with the Python packages that executors need, as a path or URL that all executors can read.
 
-    Without an archive, executors run the Python interpreter at the same path as on this machine.
+    None: executors run the Python interpreter at the path that it has on this machine.
     """
     conf: tuple[str, ...] = ()
-    """Settings of Spark as ``NAME=VALUE``, which override the jobs' own."""
+    """Spark settings as ``NAME=VALUE``, which override the settings of the jobs."""
 
 
 def context_settings(settings: SparkSettings) -> dict[str, str]:
     """Return all Spark settings, by name, for a Spark context that this process starts.
 
-    Raises SparkUnreachable when no Spark master answers. Raises OptionError for an address without a port, for a bad
-    setting, or when the archive of Python packages is missing or is given with a local master.
+    Raises SparkUnreachable if no Spark master answers. Raises OptionError for an address without a port, for a bad
+    setting, and for an archive of Python packages that is missing or given with a local master.
     """
     master, environment = settings.master, settings.environment
     host = driver_address(master)
@@ -200,11 +201,11 @@ _OPTIONS = {
     "spark.executor.memory": "--executor-memory",
     "spark.archives": "--environment",
 }
-"""The settings of Spark that have an option of their own."""
+"""The Spark settings that dumpfilter sets with its own options, and these options."""
 
 
 def job_settings(master: str) -> dict[str, str]:
-    """Return the Spark settings that the jobs need however Spark is started. Options of spark-submit override them."""
+    """Return the Spark settings that jobs need however Spark is started. The options of spark-submit override them."""
     # Cluster workers compare their code with the driver's. Local workers import the driver's own files, so a check
     # would fail only for a developer who edits these files during a job.
     code = {} if master.startswith("local") else {f"spark.executorEnv.{DRIVERS_CODE}": code_digest()}
@@ -231,10 +232,11 @@ def _archive(environment: str, master: str) -> str:
 
 @contextlib.contextmanager
 def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
-    """Start Spark for the body of a ``with`` statement, and stop Spark at the end, even after Ctrl-C.
+    """Start Spark for the body of a ``with`` statement, yield its context, and stop Spark at the end, even after
+    Ctrl-C.
 
-    Raises SparkMissing when Java or PySpark is missing, or with Spark's message when Spark does not start. Raises
-    SparkUnreachable when no Spark master answers, and OptionError for unusable settings.
+    Raises SparkMissing if Java or PySpark is missing, or if Spark does not start, with Spark's message. Raises
+    SparkUnreachable if no Spark master answers, and OptionError for unusable settings.
     """
     if not under_spark_submit():
         check_java()
@@ -335,9 +337,10 @@ def _launched_context(given: Mapping[str, str]) -> Iterator[SparkContext]:
 
 @contextlib.contextmanager
 def _warn_without_executor(context: SparkContext, given: Mapping[str, str]) -> Iterator[None]:
-    """Warn on stderr, during the body of a ``with`` statement, while the cluster gives the job no executor.
+    """Print a warning to stderr at intervals while the cluster gives the job no executor, during the body of a
+    ``with`` statement.
 
-    Without the warning a user would not know why the job waits, because Spark itself prints no message.
+    Spark itself prints nothing, so the user would not know why the job waits.
     """
     if given["spark.master"].startswith("local"):
         yield
@@ -375,7 +378,7 @@ def _without_warnings() -> Iterator[None]:
 
 
 def _end_jvm() -> None:
-    """End the Java process of Spark, so that a later Spark context in this process can have other settings."""
+    """End Spark's Java process, so that a later Spark context in this process can have other settings."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
@@ -398,7 +401,7 @@ def _end_jvm() -> None:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line of Spark's output that names an error, or the first line if no line names an error."""
+    """Return the first line of Spark's output that names an error, else the first line, else an empty text."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if "Exception" in line or "Error" in line]
     return (told or lines or [""])[0]

@@ -1,13 +1,13 @@
-"""The daemon that forks Spark's Python workers. It imports what tasks need before it forks.
+"""The daemon that forks Spark's Python workers after importing the modules that tasks need.
 
-Each executor starts one such daemon (``spark.python.daemon.module``) and asks it for workers. PySpark's own daemon
-imports nothing. Every worker would then import the product, which costs half a second of a core and 60 MB each. Forking
-is safe only in a process with one thread. Therefore the daemon starts no thread pool of numpy, and leaves pyarrow and
-pandas, whose import starts threads, to the workers.
+Each executor starts one such daemon (``spark.python.daemon.module``) and requests workers from it. PySpark's own
+daemon imports nothing. Every worker would then import dumpfilter, which costs half a second of a core and 60 MB
+each. Forking is safe only in a process with one thread. The daemon therefore starts no thread pool of numpy, and
+does not import pyarrow and pandas, whose imports start threads.
 
 PySpark's worker calls ``gc.collect()`` after every task. The collection would visit some hundred thousand objects of
-the loaded modules, which took more than a third of a worker's time. So the daemon moves these objects out of the
-collector's sight (``gc.freeze``) before it forks. A worker does the same after a task that has imported modules.
+the loaded modules, which took more than a third of a worker's time. The daemon therefore excludes these objects from
+garbage collection (``gc.freeze``) before it forks. A worker does so again after a task that imported modules.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from pathlib import Path
 from typing import Any
 
 PACKAGE = "dumpfilter"
-"""The name under which Python imports this product."""
+"""The name of this product's Python package."""
 
 DRIVERS_CODE = "DUMPFILTER_CODE"
-"""The environment variable that tells a cluster's workers the digest of the driver's code (:func:`code_digest`)."""
+"""The environment variable with the digest of the driver's code (:func:`code_digest`), for the workers of a cluster."""
 
 
 def package_folder() -> Path:
     """Return the folder of the installed package ``dumpfilter``.
 
-    Raises ModuleNotFoundError when the package is not installed.
+    Raises ModuleNotFoundError if the package is not installed.
     """
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
@@ -41,7 +41,9 @@ def package_folder() -> Path:
 
 
 def code_digest() -> str:
-    """Return a digest of all source files of ``dumpfilter``, to find out whether two machines have the same code."""
+    """Return a SHA-256 digest (hexadecimal) of all source files of ``dumpfilter``. It shows whether two machines
+    have equal code.
+    """
     folder = package_folder()
     # In a checkout the folders master, slave and spark_jobs are links, which Path.rglob would not follow.
     sources = [
@@ -58,14 +60,16 @@ def code_digest() -> str:
 
 
 def check_code() -> None:
-    """End this worker process if its ``dumpfilter`` differs from the driver's, because results could be wrong."""
+    """End this worker process with an error if its ``dumpfilter`` differs from the driver's, because results could
+    be wrong.
+    """
     wanted = os.environ.get(DRIVERS_CODE)
     if wanted is not None and wanted != code_digest():
         sys.exit("the worker's dumpfilter is not the driver's: package the environment again")
 
 
 def load_product() -> None:
-    """Import the modules that tasks use, with their compiled functions, before workers are forked."""
+    """Import the modules that tasks use, including their compiled functions, before workers are forked."""
     # The module numpy reads this environment variable when it is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import dumpfilter.analyse.traffic.tally
@@ -76,15 +80,16 @@ def load_product() -> None:
 
 
 def freeze() -> None:
-    """Free what is garbage now, and let later garbage collections pass over all objects that are left."""
+    """Collect garbage now, and exclude all remaining objects from later garbage collections."""
     gc.collect()
     gc.freeze()
 
 
 def freezing(serve: Callable[..., int]) -> Callable[..., int]:
-    """Wrap PySpark's function that serves one task, so that modules that the task imports are frozen after it.
+    """Wrap PySpark's function that serves one task, so that :func:`freeze` is called after a task that imported
+    modules.
 
-    Tasks import pyarrow and pandas, which the daemon must not import. Later tasks import nothing, and freeze nothing.
+    Tasks import pyarrow and pandas, which the daemon must not import. Later tasks import nothing.
     """
     known = len(sys.modules)
 
@@ -101,7 +106,7 @@ def freezing(serve: Callable[..., int]) -> Callable[..., int]:
 
 
 def main() -> None:
-    """Run PySpark's daemon in this process, after the product has been imported."""
+    """Check the code, import the modules that tasks need, and run PySpark's daemon in this process."""
     from pyspark import daemon
 
     check_code()

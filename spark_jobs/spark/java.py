@@ -1,4 +1,4 @@
-"""The search for Java and its version.
+"""The search for a Java program and its version.
 
 This module imports only the standard library, because the Makefile runs it before any package is installed.
 """
@@ -11,20 +11,20 @@ import subprocess
 from pathlib import Path
 
 JAVA_AT_LEAST = 17
-"""The oldest Java that Spark 4 runs on."""
+"""The oldest Java version that Spark 4 supports."""
 
 
 def find_java() -> str | None:
-    """Return the path of the Java program that Spark will run, or None if there is no Java.
+    """Return the path of the Java program that Spark will run, or None if there is none.
 
-    Like Spark, look in ``JAVA_HOME`` first, then in the PATH.
+    Like Spark, use ``JAVA_HOME`` if it is set, and otherwise search the PATH.
     """
     home = os.environ.get("JAVA_HOME")
     return shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
 
 
 def java_release(java: str) -> int | None:
-    """Return the major version of a Java program (17, 21 …), or None when ``java -version`` prints no version."""
+    """Return the major version of the Java program ``java`` (17, 21 …), or None if ``java -version`` prints none."""
     try:
         told = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=60, check=False

@@ -1,9 +1,8 @@
-"""Running tasks on Spark with progress, Ctrl-C, and errors that keep their types.
+"""The engine that runs tasks on Spark, with progress, Ctrl-C, and errors that keep their types.
 
-If a task raises a DumpfilterError, for example for a damaged binlog, the job ends with this error. Spark tries a task
-again only after other errors, or when the task's process dies.
-
-For all other errors, :func:`reason` finds the one line in pages of Spark's output that says why the job failed.
+If a task raises a DumpfilterError, for example for a damaged binlog, the job ends with this error. Spark retries a
+task only after other errors, or when the task's process dies. For such errors, :func:`reason` extracts the cause
+from Spark's output.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ _CURE = "package the environment for the workers (docs/cluster.md)"
 def reason(error: BaseException) -> str:
     r"""Return the one line of a Spark error that tells the user why the job failed.
 
-    The error text describes the last attempt at the failed task. If it holds a Python traceback, the last line of the
-    traceback is returned.
+    It describes the last attempt of the failed task. If that has a Python traceback, the traceback's last line is
+    returned.
 
     >>> reason(Exception("Task 0 failed 4 times, most recent failure: Lost task 0.3 in stage 1.0 (TID 7) "
     ...     "(host1 executor 3): ExecutorLostFailure (executor 3 exited): Reason: killed\n\nDriver stacktrace:"))
@@ -78,22 +77,23 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _POLL = 0.1
-"""The seconds between two attempts to cancel a Spark job after Ctrl-C."""
+"""The interval between attempts to cancel a Spark job after Ctrl-C, seconds."""
 
 _WAVE = 64
-"""The number of Spark tasks for each core that the driver submits at once. The driver checks for failed tasks before it
-submits more, so that a long job does not run on after an error."""
+"""The number of Spark tasks per core that the driver submits at once. It checks for failed tasks before it submits
+more, so that a long job ends soon after an error.
+"""
 
 
 class SparkFailed(DumpfilterError):
-    """An error raised when Spark gives up on a job, for example because memory is short or an executor is lost."""
+    """The error for a job that Spark gave up, for example because memory was short or an executor was lost."""
 
 
 class SparkRunner:
-    """A callable that runs tasks on Spark and returns their results.
+    """Runs tasks on Spark. Instances are callable as a :class:`~dumpfilter.spark_jobs.engines.runner.Runner`.
 
-    The class is a :class:`~dumpfilter.spark_jobs.engines.runner.Runner`. ``get_context`` starts Spark and is called
-    once, before the first task. ``console`` shows the progress when it is a terminal.
+    ``get_context`` starts Spark; it is called once, before the first task. ``console`` shows the progress (None: no
+    progress).
     """
 
     def __init__(self, get_context: Callable[[], SparkContext], console: Console | None = None) -> None:
@@ -125,15 +125,15 @@ class SparkRunner:
 
     @property
     def cores(self) -> int:
-        """The number of tasks that Spark runs at the same time."""
+        """The number of tasks that Spark runs in parallel."""
         return max(1, int(self._get_context().defaultParallelism))
 
 
 @contextmanager
 def spark_runner(settings: SparkSettings, console: Console | None = None) -> Iterator[SparkRunner]:
-    """Provide a function that runs tasks on Spark, for the body of a ``with`` statement, and stop Spark at the end.
+    """Yield a callable that runs tasks on Spark, for the body of a ``with`` statement, and stop Spark at the end.
 
-    Spark starts only with the first job, because the start takes seconds.
+    Spark starts only with the first job, because its start takes seconds.
     """
     with ExitStack() as stack:
         yield SparkRunner(lambda: stack.enter_context(spark_context(settings)), console)
@@ -166,9 +166,9 @@ def _run(
 
 
 def _guarded(function: Callable[[T], R], task: T) -> R | DumpfilterError:
-    """Return the result of a task. A DumpfilterError that the task raises is returned as a value.
+    """Return the result of a task. A DumpfilterError that the task raises is returned, too, instead of raised.
 
-    Spark would try a task again after a raised error, although a damaged binlog stays damaged.
+    Spark would retry the task after a raised error, although a damaged binlog stays damaged.
     """
     try:
         return translated(function, task)
@@ -185,7 +185,7 @@ def _cancel(context: SparkContext, group: str, job: Future[Any]) -> None:
 
 
 def _completed(context: SparkContext) -> int:
-    """Return the number of Spark tasks that are completed in the stages that run now."""
+    """Return the number of completed Spark tasks in the currently running stages."""
     tracker = context.statusTracker()
     running = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     return sum(info.numCompletedTasks for info in running if info is not None)

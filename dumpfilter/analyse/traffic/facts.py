@@ -312,8 +312,8 @@ class Facts(_Narrow):
 
         Parameters:
             flags: the verdicts of the slave's filter (:func:`flags_of`). None: no rules.
-            origin: the server ids and domains that the slave wants. None: all. Unless it wants all, it must be one of those
-                that were given to the tally.
+            origin: the server ids and domains that the slave wants (None: all). It must be None or one of those that
+                were given to the tally.
             number: the filter's index in the list of filters that were given to the tally.
 
         Raises ValueError for a filter with rules but no number if ``given_only`` is set.
