@@ -1,1 +1,1 @@
-"""The bandwidth job, which reads binlogs and reports how much traffic each slave would receive with its filter."""
+"""The bandwidth job: it reads a binlog set, and reports how much traffic each slave would receive with its filter."""

@@ -1,8 +1,8 @@
-"""The computation of each slave's traffic from the measurements, without reading the binlogs again.
+"""The computation of each slave's traffic from measurements, without reading the binlogs again.
 
-The measurements hold a tally: bytes and events counted by the condition under which a filter sends them. One row of the
-tally is a unit: the traffic with one condition, one origin and one time bucket. A slave's traffic is a sum over the
-units that its filter sends.
+The measurements hold a tally: bytes and events counted by the condition under which a filter sends them. One row of
+the tally is a unit: the traffic with one condition, one origin and one time bucket. A slave's traffic is a sum over
+the units that its filter sends.
 """
 
 from __future__ import annotations
@@ -41,20 +41,19 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 _PACKETS_OF_COMPRESSED = 2
-"""The events of a compressed transaction: Gtid and Transaction_payload."""
+"""The number of events in a compressed transaction: Gtid and Transaction_payload."""
 
 _MOST_NAMES_OVER_TIME = 50
-"""The limit of the schemas, and of the tables, whose bytes over time the results have."""
+"""The maximum number of schemas, and of tables, in the results' bytes over time."""
 
 
 class Evaluate:
     """Computes the traffic of slaves from measurements.
 
-    ``flags`` has for each measured filter its decisions about the tables and statements, as bits (None: a filter
-    without rules). ``family`` is the family of the server that wrote the binlogs, ``mysql`` or ``mariadb``. If the
-    filters are others than those that were measured, ``numbers`` has for each the index of a measured filter with the
-    same decisions. Counts that all filters treat alike are added up first, so the cost of one slave does not depend on
-    the size of the binlogs.
+    ``flags`` has the verdicts of each filter about all tables and statements, as bits (None: a filter without
+    rules). ``family`` is the family of the binlogs' server, ``mysql`` or ``mariadb``. If the filters differ from
+    those that were measured, ``numbers`` has for each the index of a measured filter with equal verdicts. Counts
+    that all filters treat alike are merged first, so the cost per slave does not depend on the size of the binlogs.
     """
 
     def __init__(
@@ -75,11 +74,12 @@ class Evaluate:
         self._factor = measured.transaction_factor
         self.audience = Audience.SLAVES
         self.buckets: Ints = np.unique(tallied.bucket[tallied.bucket > 0])
-        """The time buckets with traffic, ascending, as Unix seconds divided by the length of a bucket."""
+        """The time buckets with traffic, ascending, as Unix seconds divided by the bucket length."""
         self.headings = Headings(tallied)
         self._ratios = np.full(len(tallied.conditions), measured.ratio())
-        """For each condition of the tally, the expected zstd compression ratio of its events, taken from samples of the
-        same schema."""
+        """For each condition of the tally, the expected zstd compression ratio of its events, from samples of their
+        schema.
+        """
         schemas = [encoded_schemas(subject) for subject in tallied.subjects]
         for condition, number in enumerate(tallied.subject_of_condition.tolist()):
             if number >= 0 and len(schemas[number]) == 1:
@@ -87,11 +87,11 @@ class Evaluate:
 
     @property
     def everything(self) -> Mask:
-        """The units (rows of the tally) that a slave without a filter is sent."""
+        """The mask of the units (rows of the tally) that a slave without a filter receives."""
         return self.tallied.sent(None)
 
     def tables(self) -> tuple[TableFigures, ...]:
-        """Return the traffic of each table in the binlog before any filter, the largest table first."""
+        """Return the traffic of each table in the binlog before any filter, in descending order of bytes."""
         mask, tallied = self.everything, self.tallied
         columns = (
             self.headings.sums(column, mask).tolist()
@@ -112,8 +112,8 @@ class Evaluate:
         return tuple(sorted(found, key=lambda one: (-one.bytes, one.name)))
 
     def over_time(self) -> tuple[OverTime, ...]:
-        """Return the bytes of the largest schemas, and of the largest tables, in each period of time, before any
-        filter.
+        """Return the bytes in each period before any filter, divided by schema and divided by table. Small schemas
+        or tables are merged.
         """
         mask, tallied = self.everything, self.tallied
         found = HeadingSums(
@@ -126,9 +126,9 @@ class Evaluate:
         return tuple(_with_others(over_time(found, OverTimeOptions(by))) for by in Division)
 
     def series(self, values: Floats) -> Ints:
-        """Return the sum of ``values`` (one for each unit of the tally) in each time bucket.
+        """Return the sum of ``values`` (one per unit of the tally) in each time bucket.
 
-        Events without a timestamp count in the first bucket, if there is one.
+        Events without a timestamp count in the first bucket. Without buckets the result is empty.
         """
         if not len(self.buckets):
             return np.zeros(0, np.int64)
@@ -140,12 +140,11 @@ class Evaluate:
         return np.clip(np.searchsorted(self.buckets, self.tallied.bucket), 0, len(self.buckets) - 1)
 
     def received(self, flags: SubjectFlags | None, origin: OriginFilter | None, number: int) -> Floats:
-        """Return for each unit (row of the tally) the bytes that a reader receives, of the kind of readers for whom the
-        report is.
+        """Return for each unit (row of the tally) the bytes that a reader of the report's audience receives.
 
-        ``flags`` has the decisions of the reader's filter (None: no rules), and ``origin`` its filter of server ids and
-        domain ids. ``number`` is the index of a measured filter with these decisions. For a real replica, a dropped
-        unit has the bytes of its stand-ins (empty transactions).
+        ``flags`` has the verdicts of the reader's filter (None: no rules), and ``origin`` its filter of server ids
+        and domain ids. ``number`` is the index of a measured filter with these verdicts. For a real replica, a
+        dropped unit counts with its stand-ins (empty transactions).
         """
         tallied = self.tallied
         if self.audience is Audience.SLAVES:
@@ -197,7 +196,7 @@ class Evaluate:
         return made, tuple(of_time.tolist())
 
     def _bytes(self, flags: SubjectFlags | None, origin: OriginFilter | None, number: int) -> int:
-        """Return the bytes that the reader for whom the report is receives."""
+        """Return the bytes that a reader of the report's audience receives."""
         replica = self._real_replica(flags, number) if self.audience is Audience.REPLICAS else None
         if replica is not None:
             return replica.bytes
@@ -227,7 +226,9 @@ class Evaluate:
         return self._in_packets(self.everything)
 
     def _in_packets(self, mask: Mask) -> tuple[int, int]:
-        """Return the bytes in MySQL's protocol, as they are and estimated with each transaction compressed alone."""
+        """Return two numbers of bytes in MySQL's protocol for the units in ``mask``: uncompressed, and estimated
+        with each transaction compressed separately.
+        """
         tallied = self.tallied
         nbytes, events = tallied.bytes[mask], tallied.events[mask]
         ratios = np.minimum(self._factor * self._ratios[tallied.condition[mask]], 1)
@@ -260,10 +261,11 @@ class Evaluate:
 
 
 def nothing_passes(flags: SubjectFlags | None, on_tables: Ints) -> bool:
-    """Return whether a filter drops all rows and all statements on tables, although the binlogs have some.
+    """Return whether a filter drops all rows and all statements on tables, although the binlogs contain some.
 
-    ``flags`` has the filter's decisions about each table and statement, as bits (None: no rules, so everything passes).
-    ``on_tables`` has the indexes of the tables and of the statements on tables, from :func:`numbers_on_tables`.
+    ``flags`` has the filter's verdicts about each table and statement, as bits (None: no rules, so everything
+    passes). ``on_tables`` has the indexes of the tables and of the statements on tables, from
+    :func:`numbers_on_tables`.
     """
     return flags is not None and len(on_tables) > 0 and not (flags[on_tables] & FILTER_BINLOG_SEND_F).any()
 
@@ -277,7 +279,7 @@ def _figures(tallied: Facts, mask: Mask) -> Figures:
 
 
 def _with_others(found: OverTime) -> OverTime:
-    """Return bytes over time in which all names beyond the largest are one, ``others``."""
+    """Return bytes over time in which all but the largest schemas or tables are merged under the name ``others``."""
     names, others = found.names[:_MOST_NAMES_OVER_TIME], set(found.names[_MOST_NAMES_OVER_TIME:])
     if not others:
         return found

@@ -1,13 +1,13 @@
-"""The bandwidth job: the traffic that slaves would receive, with their filters on the master and without filters.
+"""The bandwidth job: it computes the traffic of slaves with their filters on the master, and without filters.
 
 One pass over the binlogs serves any number of slaves (:mod:`dumpfilter.analyse.traffic.tally`).
 
-1. The driver indexes the files and divides them into ranges of whole transactions. 2. Each task measures a group of
-ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measured_set`). 3. The driver merges the measurements
-(:mod:`~dumpfilter.spark_jobs.bandwidth.measured_set`) and computes each slave's traffic
+1. The driver indexes the files and divides them into ranges of complete transactions.
+2. Each task measures a group of ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measured_set`).
+3. The driver merges the measurements, and computes each slave's traffic
 (:mod:`~dumpfilter.spark_jobs.bandwidth.evaluate`).
 
-The measurements hold for other filters, too. A later job can start with step 3.
+The measurements can be used for other filters, too, so a later job can start with step 3.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from dumpfilter.spark_jobs.engines.runner import Runner, run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 _MOST_DECISIONS = 1_000_000
-"""The limit of decisions (filters times tables and statements) after which no further filter is checked, to bound the
-time.
+"""The maximum number of decisions (filters times subjects) for the check of filters. Further filters are not
+checked, to bound the time.
 """
 
 _WRONG_NAMES = frozenset(
@@ -69,14 +69,15 @@ _WRONG_NAMES = frozenset(
 def filter_warnings(
     slaves: Iterable[tuple[str, ReplicationFilter]], subjects: Sequence[Subject], *, is_whole: bool
 ) -> dict[str, list[str]]:
-    """Return the warnings about the filters of slaves, each with the names of its slaves. ``slaves`` has names and
-    filters.
+    """Return the warnings about slaves' filters, each with the names of its slaves. ``slaves`` has pairs of name and
+    filter.
 
-    The first warning about each filter comes before the second one about any filter, since the terminal shows only a
-    few. Filters to which nothing passes come first. A misspelled name comes before the fault that it causes.
+    The terminal shows only a few warnings. The first warning about each filter therefore precedes the second one
+    about any filter. Filters that pass nothing come first, and a misspelled name comes before the fault that it
+    causes.
 
-    ``is_whole`` says whether the subjects (tables and statements) are those of a whole binlog set. The warnings have no
-    binlog positions, since the measurements of a job have none.
+    ``is_whole`` tells whether ``subjects`` (tables and statements) includes all subjects of a binlog set. The
+    warnings have no binlog positions, because measurements do not contain any.
     """
     # The order of the subjects depends on how the engine divides the binlogs. Warnings name the first ones.
     known = knowledge_of(sorted(subjects, key=repr), is_whole=is_whole)
@@ -98,14 +99,14 @@ def filter_warnings(
 
 
 def _rank(warning: FilterWarning) -> int:
-    """Return the rank of a warning: 0 for a wrong name, 1 for a filter to which nothing passes, 2 for others."""
+    """Return a sort key for a warning: 0 for a misspelled name, 1 for a filter that passes nothing, 2 for others."""
     if warning.code in _WRONG_NAMES:
         return 0
     return 1 if warning.code is Code.NOTHING_PASSES else 2
 
 
 def lines_of(warnings: Mapping[str, list[str]]) -> tuple[str, ...]:
-    """Return each warning with the names of its slaves before it."""
+    """Return each warning as a line that begins with the names of its slaves."""
     return tuple(
         replace_invalid_utf8(f"slave{'s' if len(names) > 1 else ''} {some_of(names)}: {text}")
         for text, names in warnings.items()
@@ -113,7 +114,7 @@ def lines_of(warnings: Mapping[str, list[str]]) -> tuple[str, ...]:
 
 
 def by_slave(warnings: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
-    """Return the warnings about each slave that has any."""
+    """Return the warnings of each slave that has any, by the slave's name."""
     found: dict[str, list[str]] = {}
     for text, names in warnings.items():
         for name in names:
@@ -142,9 +143,9 @@ def measure_and_evaluate(
     options: BandwidthOptions | None = None,
     kept: MeasuredSet | None = None,
 ) -> tuple[Results, MeasuredSet]:
-    """Do the work of :func:`bandwidth`, and return the results together with the measurements from which they are made.
+    """Compute the results of :func:`bandwidth`, and return them with the measurements behind them.
 
-    ``kept`` has the measurements of an earlier job; only files that it does not have are read. None: all files are
+    ``kept`` has the measurements of an earlier job; only new or changed files are then read. None: all files are
     read.
     """
     options = options or BandwidthOptions()
@@ -169,7 +170,7 @@ def evaluate_slaves(
 ) -> Results | None:
     """Compute the traffic of each slave from measurements, without reading the binlogs.
 
-    ``run`` runs the tasks in which filters decide. Return None if the measurements do not hold for these slaves'
+    ``run`` runs the tasks that evaluate filters. Return None if the measurements are not valid for these slaves'
     filters.
     """
     options = options or BandwidthOptions()
@@ -219,8 +220,8 @@ def evaluate_slaves(
 
 
 def _audience(wanted: Audience | None, evaluate: Evaluate, flags: Sequence[SubjectFlags | None]) -> Audience:
-    """Return the kind of readers for whom the report is. ``wanted`` None: real replicas, unless the binlogs cannot be
-    filtered for them.
+    """Return the audience of the report. ``wanted`` None: real replicas, unless filtering needs GTIDs that the
+    binlogs lack. Raises OptionError if ``wanted`` is impossible.
     """
     if evaluate.has_gtids or all(one is None for one in flags):
         return wanted or Audience.REPLICAS

@@ -1,9 +1,8 @@
 """The measurements of a binlog set, file by file, from which the traffic of any slave can be computed.
 
-A later run takes the measurements of unchanged files from an earlier run, and reads the other files only.
-
-Tasks measure the files, each a part of the binlogs, for all slaves in one pass. A file is known to be unchanged by its
-version: its size, the time of the last write, and its first and last bytes.
+A later run reuses the measurements of unchanged files, and reads only the others. Tasks measure parts of the binlogs
+for all slaves in one pass. A file is recognized by its version: size, modification time, and a digest of its first
+and last bytes.
 """
 
 from __future__ import annotations
@@ -52,26 +51,27 @@ from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, Owners, schemas_amo
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 PROBE = 16 << 10
-"""The number of bytes at the beginning and at the end of a file that go into its digest. The beginning has the time at
-which the server made the file, and the end has the last transactions."""
+"""The number of bytes at each end of a file that go into its digest. The beginning contains the file's creation
+time, and the end its last transactions.
+"""
 
 
 @dataclass(frozen=True)
 class FileVersion:
-    """The data that identify a file's content: they change when somebody writes to the file. Two equal versions have
-    the same content.
+    """The data that identify a file's content, because they change when the file is written. Equal versions mean
+    equal content.
     """
 
     path: str
     size: int
     modified: int
-    """The time of the last write, nanoseconds since 1970; 0 if the file system does not tell the time."""
+    """The time of the last modification, nanoseconds since 1970; 0 if the file system does not record it."""
     digest: str
-    """A digest of the first and the last bytes of the file."""
+    """A digest of the file's first and last bytes."""
 
 
 def versions_of(paths: Sequence[str]) -> tuple[FileVersion | None, ...]:
-    """Return the versions of these files, which are paths or URIs.
+    """Return the version of each of ``paths``, which are paths or URIs.
 
     The version of a file that cannot be opened is None.
     """
@@ -92,26 +92,28 @@ def _version(path: str) -> FileVersion | None:
 
 
 _PAYLOAD_OVERHEAD = 100
-"""About the bytes of a compressed transaction's Gtid event, and of the head of its Transaction_payload event."""
+"""The approximate size of a compressed transaction's Gtid event and of its Transaction_payload event's header, bytes.
+"""
 ALONE = "/"
-"""The name of samples of transactions that are compressed each alone. No schema has the name, since the names of
-schemas are those of files."""
+"""The key of samples in which each transaction is compressed separately. No schema has this key, because schema
+names are encoded as file names.
+"""
 MOST_UNITS = 4_000_000
-"""The limit of the units (rows of the tally) of all tasks together that the driver holds. A unit takes 72 bytes."""
+"""The maximum number of units (rows of the tally) from all tasks that the driver holds. A unit takes 72 bytes."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A slave of the slaves file, with the indexes of its filter and of the same filter without each single rule.
+    """A slave of the slaves file, with the index of its filter, and of its filter without each single rule.
 
-    Leaving out one rule at a time shows how many bytes each rule saves.
+    The difference between these filters shows how many bytes each rule saves.
     """
 
     definition: SlaveDefinition
     number: int
     """The index of the slave's filter in the list of all measured filters."""
     without: tuple[int, ...]
-    """For each rule of the slave's filter, the index of the filter that has all other rules."""
+    """For each rule of the slave, the index of the filter that has all rules but this one."""
 
 
 def ask(
@@ -120,8 +122,9 @@ def ask(
 ) -> tuple[list[Asked], list[GivenFilter]]:
     """Return the slaves with the indexes of their filters, and the list of all filters to measure.
 
-    The slaves' own filters come first, in the slaves' order. For each rule, a filter without this rule follows, to show
-    how many bytes the rule saves. ``names`` says how the server compares schema and table names.
+    The list begins with the slaves' filters, in the slaves' order. For each rule, a filter without this rule is
+    added, to show how many bytes the rule saves. ``names`` has the server's settings for comparing schema and table
+    names.
     """
     filters: list[GivenFilter] = [(one.filter(names), one.origin) for one in definitions]
     asked = []
@@ -141,17 +144,19 @@ def ask(
 
 @dataclass
 class Measured:
-    """The measurements of a part of the binlogs: counted traffic, and samples before and after compression."""
+    """The measurements of a part of the binlogs: counted traffic, and the sizes of samples before and after
+    compression.
+    """
 
     tallied: Facts
     schema_bytes: dict[str, int] = field(default_factory=dict)
-    """The bytes of events that a split by schema would write for each schema, by the schema's encoded name."""
+    """The bytes that a split by schema would write for each schema, by the schema's encoded name."""
     samples: Samples = field(default_factory=Samples)
 
     def ratio(self, schema: str = WHOLE) -> float:
         """Return the compressed size divided by the original size, as measured in samples of a schema's events.
 
-        If the schema has no samples, return the ratio of the unsplit stream.
+        If the schema has no samples, return the ratio of the whole binlog stream. Without any sample return 1.0.
         """
         sizes = self.samples.sizes
         raw, compressed = sizes.get(schema) or sizes.get(WHOLE) or (0, 0)
@@ -159,15 +164,15 @@ class Measured:
 
     @property
     def transaction_factor(self) -> float:
-        """The compressed size of transactions, each compressed alone, divided by their size when compressed in blocks
-        of a chunk. At least 1.
+        """The compressed size of transactions compressed separately, divided by their size when compressed in
+        chunks. The value is at least 1.
         """
         raw, compressed = self.samples.sizes.get(ALONE, (0, 0))
         return max(compressed / raw / self.ratio(), 1.0) if raw else 1.0
 
 
 def merged(parts: Sequence[Measured]) -> Measured:
-    """Add up the measurements of all parts of the binlogs."""
+    """Merge the measurements of all parts of the binlogs."""
     found = Measured(side_by_side([part.tallied for part in parts]))
     schema_bytes: Counter[str] = Counter()
     for part in parts:
@@ -179,24 +184,27 @@ def merged(parts: Sequence[Measured]) -> Measured:
 
 @dataclass(frozen=True)
 class BandwidthOptions(ReadOptions):
-    """The options of a bandwidth job. Without ``bucket_seconds`` a bucket is a minute. Buckets of short binlogs are
-    shorter, and those of long binlogs are longer."""
+    """The options of a bandwidth job. ``bucket_seconds`` None: a minute, or less for short binlogs, or more for long
+    ones.
+    """
 
     bucket_seconds: int | None = None
     price_per_gb: float | None = None
-    """The price of a gigabyte (10^9 bytes) of traffic, for the price of a month; None: no price."""
+    """The price of a gigabyte (10^9 bytes) of traffic. None: no prices are computed."""
     audience: Audience | None = None
-    """The readers for whom the report is; None: real replicas, if the binlogs can be filtered for them."""
+    """The readers for whom the report is. None: real replicas, if the binlogs can be filtered for them."""
     most_units: int = MOST_UNITS
-    """The limit of the units (rows of the tally), above which tasks add up counts that all filters treat alike.
+    """The number of units (rows of the tally) above which tasks merge counts that all filters treat alike.
 
-    The results that travel to the driver stay small, but every process must then let every filter decide. The
-    measurements then hold only for filters with the same decisions.
+    This keeps the results that are sent to the driver small, but every process must then evaluate every filter. Such
+    measurements are valid only for filters with equal verdicts.
     """
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The options on which measurements depend, other than the length of a time bucket."""
+        """The options on which measurements depend, except for the length of time buckets. It is used to compare
+        runs.
+        """
         return self.on_corrupt, self.verify, self.range_size, self.block_size
 
 
@@ -210,13 +218,13 @@ class MeasureRanges(ReadRanges):
     bucket_seconds: int
     unknown_xa_schemas: tuple[str, ...] = ()
     nbytes: int = 0
-    """The bytes of all ranges. The task may have as large a part of ``options.most_units`` as its ranges have of these
-    bytes.
+    """The total bytes of all ranges. A task may use a share of ``options.most_units`` that is proportional to the
+    bytes of its own ranges.
     """
 
     def __call__(self, ranges: Iterable[Range]) -> dict[int, Measured]:
-        """Read the ranges, and return the measurements of each file by the file's number. Raises BinlogError with file
-        and position.
+        """Read the ranges, and return the measurements of each file, by the file's index. Raises BinlogError with
+        file and position.
         """
         state = state_of_thread(self.job, self._state)
         state.tally.take()
@@ -262,20 +270,20 @@ class MeasureRanges(ReadRanges):
 
 @dataclass(frozen=True)
 class _ThreadState:
-    """Objects that all tasks of one thread share, so that each filter decides only once about each table."""
+    """The objects that all tasks of one thread share, so that each filter is evaluated only once per table."""
 
     subjects: Subjects
     sources: SourceNumbers
     tally: Tally
     given: tuple[tuple[TableFlags, OriginFilter | None], ...]
-    """For each filter its decisions about tables, and the filter of server ids and domain ids (None: none). The slaves'
-    filters come first.
+    """For each filter its verdicts, and the filter of server ids and domain ids (None: none). The slaves' filters
+    come first.
     """
     owners: Owners
     numbers: dict[Subject, int] = field(default_factory=dict)
 
     def flags_of(self, tallied: Facts) -> list[SubjectFlags | None]:
-        """Return for each filter its decisions about the tally's tables and statements, as bits. None: a filter without
+        """Return for each filter its verdicts about the subjects of ``tallied``, as bits. None: a filter without
         rules.
         """
         for number in range(len(self.subjects)):
@@ -288,9 +296,10 @@ class _ThreadState:
 def _compress(
     file: BinlogFile, block: Block, shares: Mapping[str, Share], turn: int, samples: Samples
 ) -> None:
-    """Compress samples of a block of events, for each schema separately, to estimate compression ratios.
+    """Compress samples of a block, for each schema separately, and add their sizes to ``samples``.
 
-    A schema's samples are taken from the events that a split by schema would write for this schema.
+    A schema's samples are taken from the events that a split by schema would write for it. ``turn`` is a number that
+    determines with which schema to begin.
     """
     segment = block.segment
     whole = block.data[: min(CHUNK, segment.end - segment.start)].tobytes()
@@ -316,22 +325,20 @@ def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
 
 
 _MOST_BUCKETS = 3000
-"""The limit of the number of time buckets of a minute and longer. Longer binlogs get longer buckets, unless the user
-sets their length.
+"""The maximum number of time buckets of a minute or longer. Longer binlogs get longer buckets, unless the user sets
+their length.
 """
 
 _SHORT_BUCKETS = 60
-"""The limit of the number of buckets shorter than a minute. A bucket of a minute would hide the peaks of binlogs that
-span less than a quarter of an hour, and a peak could be below the average.
+"""The maximum number of time buckets shorter than a minute. In binlogs that span less than a quarter of an hour,
+buckets of a minute would hide peaks.
 """
 
 _SLICES = 16
-"""The limit of the number of Spark tasks in which filters decide about tables, because each task costs time to
-start.
-"""
+"""The maximum number of Spark tasks that evaluate filters. Starting a task takes time."""
 
 _DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
-"""The bits of a filter decision on which the traffic depends."""
+"""The bits of a verdict on which the traffic depends: sent, and undecided."""
 
 
 @dataclass(frozen=True)
@@ -339,41 +346,43 @@ class MeasuredFile:
     """The measurements of one binlog file."""
 
     version: FileVersion | None
-    """The version of the file that was measured; None for a file that could not be opened."""
+    """The version of the file that was measured. None for a file that could not be opened."""
     index: FileIndex
     measured: Measured
 
 
 @dataclass(frozen=True)
 class MeasuredSet:
-    """The measurements of a binlog set. The traffic of any slave follows from them, without reading the binlogs."""
+    """The measurements of a binlog set, from which the traffic of any slave can be computed without reading the
+    binlogs.
+    """
 
     files: tuple[MeasuredFile, ...]
     options: tuple[object, ...]
-    """The options of the run that measured (:attr:`BandwidthOptions.key`)."""
+    """The options of the measuring run (:attr:`BandwidthOptions.key`)."""
     unknown_xa: int
-    """The number of XA transactions that end in the set and were prepared before the set."""
+    """The number of XA transactions that end in the set but were prepared before it."""
     verdicts: tuple[str | None, ...]
-    """A digest of the decisions of each measured filter about all tables and statements; None for a filter without
+    """For each measured filter, a digest of its verdicts about all tables and statements; None for a filter without
     rules.
 
-    It is empty if the measurements hold for any filter.
+    Empty if the measurements are valid for any filter.
     """
     measured_at: int
     """The time of the measurement, Unix seconds."""
     reused: int = 0
-    """The number of files whose measurements an earlier run made."""
+    """The number of files whose measurements were reused from an earlier run."""
 
     def is_of(self, versions: Sequence[FileVersion | None]) -> bool:
-        """Return whether a set with files of these versions is the measured set, perhaps at another time or path.
+        """Return whether files of these versions belong to the measured set, perhaps at another time or path.
 
-        One file with the same path, or with the same name and content, is enough.
+        A single file with equal path, or with equal name and content, is enough.
         """
         known = {found for one in self.files for found in _marks(one.version)}
         return any(found in known for version in versions for found in _marks(version))
 
     def has_files_of(self, other: MeasuredSet) -> bool:
-        """Return whether other measurements are of the same files, and were made with the same options."""
+        """Return whether ``other`` has measurements of the same files, made with equal options."""
         versions = [[one.version for one in each.files] for each in (self, other)]
         return versions[0] == versions[1] and self.options == other.options
 
@@ -384,20 +393,20 @@ class MeasuredSet:
 
     @cached_property
     def measured(self) -> Measured:
-        """The measurements of all files together."""
+        """The merged measurements of all files."""
         return merged([one.measured for one in self.files])
 
     @property
     def tallied(self) -> Facts:
-        """The counted traffic of all files together."""
+        """The counted traffic of all files."""
         return self.measured.tallied
 
     def numbers_of(self, flags: Sequence[SubjectFlags | None]) -> list[int] | None:
-        """Return for each filter the index of a measured filter with the same decisions.
+        """Return for each filter the index of a measured filter with equal verdicts.
 
-        ``flags`` has the decisions of each filter about the tables and statements of :attr:`tallied`. If the
-        measurements hold for any filter, the indexes have no meaning. Return None if they do not hold for one of the
-        filters.
+        ``flags`` has the verdicts of each filter about the subjects of :attr:`tallied`. Return None if the
+        measurements are not valid for one of the filters. If they are valid for any filter, the indexes have no
+        meaning.
         """
         if not self.tallied.given_only:
             return list(range(len(flags)))
@@ -408,9 +417,9 @@ class MeasuredSet:
         return found if len(found) == len(numbers) else None
 
     def with_buckets(self, bucket_seconds: int) -> MeasuredSet | None:
-        """Return the measurements in time buckets of this length.
+        """Return the measurements in time buckets of ``bucket_seconds``.
 
-        Return None if the measurements were made in longer buckets, or in buckets of which the length is no multiple.
+        Return None if this is not a multiple of the measured bucket length.
         """
         if any(bucket_seconds % one.measured.tallied.bucket_seconds for one in self.files):
             return None
@@ -429,7 +438,7 @@ class MeasuredSet:
 def ask_filters(
     filters: Sequence[GivenFilter], subjects: tuple[Subject, ...], run: Runner
 ) -> list[SubjectFlags | None]:
-    """Let each filter decide about each table and statement. Return the decisions as bits, None for a filter without
+    """Evaluate each filter for each table and statement. Return the verdicts as bits, or None for a filter without
     rules.
 
     ``run`` runs the tasks. With many slaves this step takes long.
@@ -449,12 +458,11 @@ def measure_set(
 
     Parameters:
         source: the set's index file, a directory with an index file, or a list of binlog files.
-        slaves: the slaves for whose filters the measurements must hold. They hold for other filters, too, unless
+        slaves: the slaves for whose filters the measurements must be valid. They are valid for all filters unless
             ``tallied.given_only`` is set.
         run: runs the tasks.
-        kept: the measurements of an earlier run. Only new and changed files are read. All files are read if they do not
-            help, because they hold for other options or filters, or because XA transactions may reach from one file
-            into another.
+        kept: the measurements of an earlier run, so that only new and changed files are read. It is ignored if it was
+            made with other options or for other filters, or if XA transactions may span files.
 
     Raises BinlogError with file and position for a damaged binlog.
     """
@@ -508,8 +516,7 @@ def measure_set(
 
 
 def _known(kept: MeasuredSet, versions: Sequence[FileVersion | None]) -> dict[int, MeasuredFile]:
-    """Return those measurements of an earlier run that are of the same versions of the set's files, by the file's
-    number.
+    """Return those measurements of an earlier run whose file versions are in ``versions``, by the file's index there.
     """
     by_version = {one.version: one for one in kept.files if one.version is not None}
     newest = kept.files[-1].version
@@ -524,7 +531,7 @@ def _known(kept: MeasuredSet, versions: Sequence[FileVersion | None]) -> dict[in
 
 
 def default_bucket_seconds(indexed: IndexedSet) -> int:
-    """Return the shortest length of a time bucket, seconds, in :data:`PERIODS` that does not make too many buckets."""
+    """Return the shortest bucket length in :data:`PERIODS`, seconds, that does not give too many time buckets."""
     seconds = active_seconds(indexed.times)
     for length in PERIODS:
         if seconds <= length * (_SHORT_BUCKETS if length < 60 else _MOST_BUCKETS):

@@ -1,10 +1,11 @@
-"""The output files of the bandwidth job: JSON, Parquet tables, and the report. They appear together or not at all.
+"""The output files of the bandwidth job: JSON, Parquet tables and the report. All are published together or not at
+all.
 
-The models of the results say which columns the tables have, and what the columns mean.
+The models of the results define the tables' columns and their meanings.
 
-One more file keeps the measurements of the binlog set for later runs. The file is a Parquet table with a row for each
-unit (bytes and events with one condition, origin and time bucket). Its metadata is JSON with everything else, and a
-digest of both. The file holds numbers and texts only, so that a file from somebody else runs no code.
+One more file keeps the measurements of the binlog set for later runs. It is a Parquet table with one row per unit
+(bytes and events with one condition, origin and time bucket). Its metadata has all other data as JSON, and a digest
+of both. The file contains only numbers and texts, so reading a stranger's file runs no code.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SLAVE, NO_FILTER = "slave", "no filter"
-"""The kinds of rows of the table ``traffic``."""
+"""The kinds of rows in the table ``traffic``."""
 
 _SLAVE = Column("slave", TEXT, "The slave's name.")
 
@@ -93,7 +94,7 @@ class _Traffic(BaseModel):
 
 
 _OF_SLAVES = {"rule_savings", "tables"}
-"""The fields of a slave that have tables of their own."""
+"""The fields of a slave's results that have their own tables."""
 
 FORMS: Mapping[str, ParquetTable] = {
     "slaves": ParquetTable("each slave", tuple(columns_of(SlaveFigures, without=_OF_SLAVES))),
@@ -110,7 +111,7 @@ FORMS: Mapping[str, ParquetTable] = {
 
 
 def tables(results: Results) -> dict[str, pa.Table]:
-    """Return a job's results as Arrow tables by the table's name, with the columns of :data:`FORMS`."""
+    """Return a job's results as Arrow tables, by the table's name, with the columns of :data:`FORMS`."""
     rows: dict[str, Iterable[dict[str, Any]]] = {
         "slaves": (flat(one.model_dump(exclude=_OF_SLAVES)) for one in results.slaves),
         "rules": (
@@ -138,15 +139,15 @@ def tables(results: Results) -> dict[str, pa.Table]:
 
 
 MEASUREMENTS = "measurements.parquet"
-"""The name of the file with the measurements, in the output directory."""
+"""The name of the file with the measurements in the output directory."""
 
 FORMAT = 5
-"""The version of the format of the measurements' file. It grows when a release changes what is measured or how it is
-written.
+"""The format version of the measurements' file. It grows when a release changes what is measured, or the file's
+layout.
 """
 
 _UNITS = ("file", *COLUMNS)
-"""The columns of the table: the number of the binlog file, by which the rows ascend, and those of the units."""
+"""The columns of the table: the index of the binlog file, by which rows are sorted, and the columns of units."""
 
 _CONDITIONS = {"kind": np.uint8, "required": np.int32, "start": np.int64, "member": np.int32}
 """The columns of the conditions, with their types."""
@@ -154,7 +155,7 @@ _CONDITIONS = {"kind": np.uint8, "required": np.int32, "start": np.int64, "membe
 
 @dataclass
 class _File:
-    """The measurements of one binlog file, without its units (rows of the tally)."""
+    """The measurements of one binlog file except the units (rows of the tally)."""
 
     version: FileVersion | None
     index: FileIndex
@@ -166,7 +167,7 @@ class _File:
 
 @dataclass
 class _Head:
-    """The measurements of a binlog set, without the units (rows of the tally)."""
+    """The measurements of a binlog set except the units (rows of the tally)."""
 
     format: int
     dumpfilter: str
@@ -185,7 +186,7 @@ _HEAD = TypeAdapter(_Head)
 
 
 def write_measurements(measured: MeasuredSet, path: Path) -> None:
-    """Write measurements to the file ``path``. Raises OSError."""
+    """Write measurements to the file ``path``. Raises OSError if this fails."""
     parts = [one.measured.tallied for one in measured.files]
     whole = side_by_side(parts)
     conditions, numbers = whole.conditions.folded(np.arange(len(whole.subjects)))
@@ -225,9 +226,9 @@ def write_measurements(measured: MeasuredSet, path: Path) -> None:
 
 
 def read_measurements(path: Path) -> MeasuredSet | None:
-    """Return the measurements in a file.
+    """Return the measurements that :func:`write_measurements` wrote to the file ``path``.
 
-    Return None if there is no such file, if the file is damaged, or if another release wrote it.
+    Return None if the file is missing or damaged, or if another release wrote it.
     """
     try:
         with pq.ParquetFile(path) as file:
@@ -292,16 +293,16 @@ def results_for(
     *,
     overwrite: bool,
 ) -> tuple[Results, MeasuredSet]:
-    """Return the results for these slaves, and the measurements from which they are made.
+    """Return the results for these slaves, and the measurements behind them.
 
     Parameters:
-        directory: the output directory, which may hold the measurements of an earlier run.
+        directory: the output directory, which may contain the measurements of an earlier run.
         source: the binlog set.
-        run: runs the tasks. It is called only if the binlogs must be read.
-        progress: gets a line that says what is taken from an earlier run.
-        overwrite: whether the directory may hold the results of other binlogs, and other files beside them.
+        run: runs the tasks. It is called only if binlogs must be read.
+        progress: receives a line about reused measurements.
+        overwrite: whether ``directory`` may contain results of other binlogs, and other files.
 
-    Raises OutputError for a directory that holds something else, BinlogError and OptionError.
+    Raises OutputError if ``directory`` contains something else, BinlogError and OptionError.
     """
     kept = read_measurements(directory / MEASUREMENTS)
     if kept is not None and not kept.is_of(versions_of(BinlogSet.open(source).addresses)):
@@ -329,8 +330,8 @@ def results_for(
 def write_results(results: Results, directory: Path, measured: MeasuredSet | None = None) -> None:
     """Write the JSON file, the Parquet tables and the report of a bandwidth job into ``directory``.
 
-    With ``measured``, the measurements are kept there for later jobs. Raises OutputError if a file cannot be written.
-    The directory is then unchanged.
+    ``measured`` are measurements to keep there for later jobs (None: none). Raises OutputError if a file cannot be
+    written; ``directory`` is then unchanged.
     """
     with written_together(directory) as beside:
         (beside / RESULTS).write_text(results.model_dump_json(indent=1) + "\n", "utf-8")

@@ -1,9 +1,8 @@
-"""The data model of the bandwidth job's results. The JSON file, the Parquet tables and the report all show this data.
+"""The data model of the bandwidth job's results, which the JSON file, the Parquet tables and the report show.
 
-All bytes are bytes of events with headers and checksums, as the gRPC dump sends them in ``Chunk.events``. All times
-are Unix seconds.
-
-The functions make the sums over all slaves, the traffic of a month and its price, and remarks about them in words.
+Bytes are bytes of events with headers and checksums, as the gRPC dump sends them in ``Chunk.events``. Times are Unix
+seconds. The functions compute sums over all slaves, the traffic and price of a month, and remarks about these
+figures.
 """
 
 from __future__ import annotations
@@ -21,8 +20,9 @@ from dumpfilter.base.printable import visible
 from dumpfilter.spark_jobs.ranges.range_index import Damage
 
 PACKET_BYTES = 5
-"""The bytes that MySQL's protocol puts before each event: the packet's header, and a byte that says that all is well.
-An event of 16 MiB or more has 4 further bytes for each 16 MiB, which the figures leave out."""
+"""The bytes that MySQL's replication protocol puts before each event: the packet header and the status byte. Events
+of 16 MiB or more have 4 more bytes per 16 MiB, which the figures ignore.
+"""
 
 
 class _Model(BaseModel):
@@ -88,31 +88,32 @@ class Month(_Model):
 
 
 class Totals(_Model):
-    """The sums of the figures of all slaves to which something passes.
+    """The sums of the results of all slaves whose filters pass anything.
 
-    A slave with :attr:`SlaveFigures.nothing_passes` is left out, since a broken rule would be the largest saving.
+    Slaves with :attr:`SlaveFigures.nothing_passes` are left out, because a broken rule would otherwise be the
+    largest saving.
     """
 
     slaves: int
     """The number of slaves in the sums."""
     slaves_left_out: int = 0
-    """The number of slaves that the sums leave out."""
+    """The number of slaves left out of the sums."""
     bytes: Ways
-    """The sums for the readers whom the report is for (:attr:`Results.audience`)."""
+    """The sums for the report's audience (:attr:`Results.audience`)."""
     saved: Savings
     of_slaves: Ways
-    """The sums for slaves of dumpfilter."""
+    """The sums for dumpfilter slaves."""
     of_replicas: Ways | None
-    """The sums for real replicas; None if a slave has no such figure."""
+    """The sums for real replicas. None if the figure is missing for any slave."""
     stand_ins: int = 0
-    """The stand-ins for real replicas."""
+    """The number of stand-ins (empty transactions in place of dropped ones) for real replicas."""
     stand_in_bytes: int = 0
     is_upper_bound: bool = False
-    """Whether real replicas receive at most the bytes of ``of_replicas``, and perhaps less."""
+    """Whether the bytes in ``of_replicas`` are upper bounds."""
     split: int
     """The sum of :attr:`SlaveFigures.split`."""
     month: Month | None = None
-    """None if the binlogs span too little time."""
+    """The extrapolation to a month. None if the binlogs span too little time."""
 
 
 class Peak(_Model):
@@ -248,11 +249,11 @@ class Series(_Model):
 
 
 class SourceFigures(_Model):
-    """The binlog set that was read."""
+    """The binlog set that the job read."""
 
     files: tuple[str, ...]
     bytes: int
-    """The size of all files together."""
+    """The total size of the files."""
     events: int
     transactions: int
     family: str
@@ -296,12 +297,12 @@ class Results(_Model):
 
 
 _MOST_NAMES = 3
-"""The limit of the slaves that a remark or a warning names."""
+"""The maximum number of slaves that a remark or a warning names."""
 
 
 def ways_of(slave: SlaveFigures, audience: Audience) -> Ways:
-    """Return the bytes of a slave's traffic, sent in four ways (with and without filter and compression) to this kind
-    of readers.
+    """Return the bytes of a slave's traffic for readers of this audience, sent in four ways: with and without filter
+    and compression.
     """
     real = slave.real_replica
     if audience is Audience.REPLICAS and real is not None:
@@ -320,7 +321,7 @@ def ways_of(slave: SlaveFigures, audience: Audience) -> Ways:
 
 
 def month_of(bytes: Ways, seconds: int, price_per_gb: float | None = None) -> Month | None:
-    """Return the traffic and the price of a month, extrapolated from the bytes of some seconds.
+    """Return the traffic and the price of a month, extrapolated from the bytes in ``seconds`` of active time.
 
     Return None if the time is too short.
     """
@@ -334,9 +335,9 @@ def month_of(bytes: Ways, seconds: int, price_per_gb: float | None = None) -> Mo
 
 
 def counted(slaves: Sequence[SlaveFigures]) -> list[SlaveFigures]:
-    """Return the slaves that sums count: those to which something passes.
+    """Return the slaves that sums include: those whose filter passes anything.
 
-    A misspelled rule that drops everything would otherwise be the largest saving of all.
+    A misspelled rule that drops everything would otherwise be the largest saving.
     """
     return [one for one in slaves if not one.nothing_passes]
 
@@ -347,10 +348,10 @@ def totals_of(
     audience: Audience,
     price_per_gb: float | None = None,
 ) -> Totals:
-    """Return the sums of all slaves' traffic, and the traffic of a month.
+    """Return the sums of the slaves' traffic, and the extrapolation to a month.
 
-    Slaves to which nothing passes are left out. ``seconds`` is the active time of the binlogs. ``price_per_gb`` None:
-    no prices.
+    Slaves whose filters pass nothing are left out. ``seconds`` is the active time of the binlogs. ``price_per_gb``
+    None: no prices are computed.
     """
     given = len(slaves)
     slaves = counted(slaves)
@@ -379,8 +380,8 @@ def _sums(slaves: Sequence[SlaveFigures], audience: Audience) -> Ways:
 
 
 def with_totals(results: Results, price_per_gb: float | None = None) -> Results:
-    """Return the results with totals, the traffic of a month, prices and remarks, all computed from the slaves'
-    traffic.
+    """Return ``results`` completed by totals, the traffic and price of a month, and remarks, all computed from the
+    slaves' traffic.
     """
     seconds = results.source.active_seconds
     slaves = tuple(
@@ -404,7 +405,7 @@ def with_totals(results: Results, price_per_gb: float | None = None) -> Results:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Return names for a sentence, of which only the first few are listed.
+    """Return names as an enumeration for a sentence. After the first few, only the number of further names follows.
 
     >>> some_of(["a", "b", "c", "d"])
     'a, b, c and 1 more'
@@ -414,7 +415,9 @@ def some_of(names: Sequence[str]) -> str:
 
 
 def about_nothing(slaves: Sequence[SlaveFigures]) -> list[str]:
-    """Return a remark that names the slaves to which nothing passes, and says that sums leave them out."""
+    """Return a remark that names the slaves whose filters pass nothing, and says that sums leave them out. Without
+    such slaves return an empty list.
+    """
     names = [one.name for one in slaves if one.nothing_passes]
     if not names:
         return []
@@ -430,7 +433,7 @@ def about_nothing(slaves: Sequence[SlaveFigures]) -> list[str]:
 
 
 def _about_readers(totals: Totals, audience: Audience) -> list[str]:
-    """Return a remark that says what the filters save for real replicas, and what for slaves of dumpfilter."""
+    """Return remarks that compare the filters' savings for real replicas and for dumpfilter slaves."""
     replicas, slaves = totals.of_replicas, totals.of_slaves
     if replicas is None:
         return [
@@ -485,7 +488,7 @@ def _about_compression(totals: Totals, slaves: Sequence[SlaveFigures], results: 
 
 
 def compression_name(results: Results) -> str:
-    """Return words for the way in which the estimates of the sums compress."""
+    """Return words for the compression on which the estimates are based."""
     if results.audience is Audience.SLAVES:
         return "in blocks of 256 KiB"
     option = ", as binlog_transaction_compression does" if results.source.family == "mysql" else ""

@@ -1,4 +1,5 @@
-"""The results of a bandwidth job as tables for the terminal, at most 80 columns wide for names of usual length."""
+"""The results of a bandwidth job as tables for the terminal. They fit into 80 columns if names have the usual length.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +25,22 @@ from dumpfilter.spark_jobs.bandwidth.report.figures import Group, by_saving, gro
 from dumpfilter.spark_jobs.bandwidth.results import Month, Results, Totals, Ways, compression_name
 
 _NAME_WIDTH = 7
-"""The minimum width of the column of names."""
+"""The minimum width of the names' column, characters."""
 TOP = 20
-"""The default of ``--top``: how many rows of slaves are listed."""
+"""The default of ``--top``: the number of rows of slaves to print."""
 
 _GAP = 2
-"""The spaces between columns."""
+"""The number of spaces between columns."""
 
 _MOST_WARNINGS = 4
-"""The limit of the warnings that the terminal shows. The page and the JSON file have all."""
+"""The maximum number of warnings that the terminal shows. The page and the JSON file have all of them."""
 
 
 def print_results(results: Results, console: Console, top: int = TOP) -> None:
-    """Print a row for each slave or for equal slaves, one for all, the same for a month, and the remarks.
+    """Print a table with a row per slave or group of equal slaves and a row of sums, then a table for a month, and
+    the remarks.
 
-    The slaves with the largest savings come first. ``top`` is the limit of the rows of slaves.
+    Rows are in descending order of savings. ``top`` is the maximum number of rows of slaves.
     """
     source, totals, audience = results.source, results.totals, results.audience
     files = human_files(len(source.files))
@@ -65,9 +67,7 @@ def print_results(results: Results, console: Console, top: int = TOP) -> None:
 
 
 def print_warnings(results: Results, console: Console) -> None:
-    """Print the files that were skipped and the first warnings, one after the other, in lines of the terminal's width.
-
-    The text is not wrapped for a pipe.
+    """Print the skipped files and the first warnings. On a terminal they are wrapped, and in a pipe each is one line.
     """
     shown = list(dict.fromkeys(results.warnings))
     for warning in (*map(str, results.skipped), *shown[:_MOST_WARNINGS]):
@@ -81,7 +81,7 @@ def print_warnings(results: Results, console: Console) -> None:
 
 
 def _all(totals: Totals) -> str:
-    """Return the name of the row of sums. Sums leave out slaves to which nothing passes."""
+    """Return the name of the row of sums. The sums leave out slaves whose filters pass nothing."""
     if not totals.slaves_left_out:
         return f"all {totals.slaves:,}"
     return f"{totals.slaves:,} of {totals.slaves + totals.slaves_left_out:,}"
@@ -127,9 +127,9 @@ def _month_cells(month: Month) -> Iterable[str]:
 def _print_table(
     title: str, heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], console: Console
 ) -> None:
-    """Print rows of numbers, whose columns are as wide as their texts.
+    """Print a table of numbers, with columns as wide as their texts.
 
-    A name that does not fit beside the numbers has a line of its own above them, so that nothing is cut.
+    A name that does not fit beside the numbers is printed on its own line above them, so that nothing is cut.
     """
     widths = [max(map(cell_len, column)) for column in zip(heads, *(cells for _, cells in rows), strict=True)]
     room = max(_NAME_WIDTH, console.width - sum(widths) - _GAP * len(widths))

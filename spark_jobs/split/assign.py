@@ -1,18 +1,18 @@
-"""The decision which events go to which outputs (the binlogs that a split writes).
+"""The decision about which outputs receive each event. An output is a binlog set that the split writes.
 
-A Spark task reads a range (consecutive transactions of one file) in blocks of about 16 MiB. The part of a block that
-one output receives is a share. The owner number of an event says which outputs receive the event. The dump's own
-decision (:mod:`dumpfilter.dump.decision`) chooses the events. For the decision, an output is a filter and an owner
-number is a subject. The filter sends the subject if the output is one of the owners. So up to 64 outputs are decided
-together.
+A task reads a range (a sequence of complete transactions in one file) in blocks of about 16 MiB. The part of a block
+that one output receives is a share. An event's owner number stands for the combination of outputs that receive it.
+The dump thread's own code (:mod:`dumpfilter.dump.decision`) decides: each output acts as a filter, and each owner
+number as a subject. The filter sends the subject if the output belongs to the combination. Up to 64 outputs are
+decided at once.
 
-A transaction may continue in the next block. Then what later events need to be decided is kept (a carry) for each
-output that already owns an event of the transaction. One more carry is kept for all outputs that own none so far, since
-such an output may own an event in a later block.
+A transaction may continue in the next block. The events on which later decisions depend are kept as a carry, for
+each output that already owns an event of the transaction. One more carry is kept for all outputs that own none so
+far, because such an output may own a later event.
 
-The plan of a range says which bytes of the range go to each output. One Spark task makes the plan and saves it. The
-driver reads the plan to choose the offsets in the output files. The task that copies the range reads the plan again. A
-plan depends only on its range, so a task that runs twice writes equal plans.
+The plan of a range says which bytes each output receives. One task makes and saves the plan. The driver reads it to
+choose offsets in the output files, and the task that copies the range reads it again. A plan depends only on its
+range, so a repeated task makes an equal plan.
 """
 
 from __future__ import annotations
@@ -47,26 +47,28 @@ from dumpfilter.spark_jobs.ranges.ranges import Block
 from dumpfilter.spark_jobs.split.ownership import NO_OUTPUT, Owners
 
 FILE_EVENTS = np.isin(np.arange(256), list(OF_FILES))
-"""For each of the 256 event types, whether it is an event of the file, such as Format_description or Rotate. The
-split does not copy such events, since each file that it writes gets its own."""
+"""For each of the 256 event types, whether it belongs to the file, such as Format_description or Rotate. The split
+does not copy such events, because it makes new ones for each file.
+"""
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass
 class Share:
-    """The part of a block that one output receives. A task reads the source in blocks of about 16 MiB, and an output
-    is a binlog that the split writes."""
+    """The part of a block (about 16 MiB of the source, read at a time) that one output receives. An output is a
+    binlog set that the split writes.
+    """
 
     output: int
     plan: ChunkPlan
-    """The pieces of the source file that the output receives, and the new bytes of compressed transactions.
+    """The pieces of the source file that the output receives, and the new bytes of cut compressed transactions.
 
-    The first pieces may lie before the block. They are the head or the table maps of a transaction that began in an
-    earlier block, and of which the output receives the first rows only now.
+    The first pieces may precede the block. They are the head or table maps of a transaction that began in an earlier
+    block, and of which the output owns rows only in this block.
     """
     columns: Columns
-    """The events of the block, with those that were carried for the output from earlier blocks."""
+    """The events of the block, preceded by events carried over from earlier blocks for this output."""
     is_open: bool
     """Whether the block ends inside its last transaction."""
 
@@ -88,7 +90,8 @@ class Share:
     @cached_property
     def transactions(self) -> Ints:
         """The transactions that end in the block and of which the output receives an event, as indexes into the
-        block's transactions."""
+        block's transactions.
+        """
         first, stop = self._bounds
         count = len(self.columns.txn_event)
         begun, ended = (
@@ -101,10 +104,10 @@ class Share:
 
     @cached_property
     def ends(self) -> Ints:
-        """Running totals of shape (n + 1, 2).
+        """Running totals as an array of shape (n + 1, 2): bytes and events.
 
-        Row i has the bytes and events that the output receives up to the end of transaction i of ``transactions``. The
-        last row has those of the whole block.
+        Row i has the totals that the output receives up to the end of the transaction ``transactions[i]``. The last
+        row has the totals of the whole block.
         """
         first, stop = self._bounds
         counts = np.stack([self.plan.ranges[:, K.RANGE_SIZE], stop - first], axis=1)
@@ -122,10 +125,10 @@ class Share:
 
 
 class _OutputFlags:
-    """The decisions which events one output receives, in the form of a filter's decisions about subjects
-    (:class:`dumpfilter.dump.decision.Flags`). The subjects here are owner numbers.
+    """The verdicts that make one output act as a filter for :class:`dumpfilter.dump.decision.Flags`. Its subjects
+    are owner numbers.
 
-    The memory address that is passed on is that of an array's row, which the row keeps alive.
+    ``addresses`` contains the memory address of an array's row. Holding the row keeps this address valid.
     """
 
     is_on = True
@@ -140,34 +143,37 @@ class _OutputFlags:
 
 
 class _Block(NamedTuple):
-    """The events of a block, in which owner numbers take the place of tables and statements."""
+    """The events of a block, with owner numbers in place of tables and statements."""
 
     columns: Columns
     parts: dict[int, dict[int, bytes]]
-    """The new bytes of each compressed transaction of which an output receives only some events. The first key is the
-    output's number, the second key is the event's number."""
+    """The new bytes of each compressed transaction of which an output receives only some events, by output number
+    and then by event index.
+    """
 
 
 class Assigner:
-    """Finds for one range's events the outputs that receive them. A range is consecutive transactions of one file.
+    """Assigns the events of one range to outputs. A range is a sequence of complete transactions in one file.
 
-    The caller passes the segments of the range in order. The object keeps what is known of a transaction that continues
-    in the next segment.
+    The caller must pass the range's segments in order. The object keeps the state of a transaction that continues in
+    the next segment.
     """
 
     def __init__(self, owners: Owners) -> None:
         self.owners = owners
         self._inside: Assigner | None = None
         self._open: dict[int, Carry] = {}
-        """For each output that owns an event of the transaction that continues, what later events decide about."""
+        """For each output that owns an event of the continuing transaction, the carried events on which later
+        decisions depend.
+        """
         self._nobody: Carry | None = None
-        """For an output that owns none of the transaction's events, what later events decide about."""
+        """The carried events for all outputs that own no event of the continuing transaction so far."""
 
     def assign(self, segment: Segment, read: ReadAt) -> list[Share]:
-        """Return for each output that receives events of a segment the part of the segment that the output receives.
+        """Return the share (received part) of the next segment for each output that receives any of its events.
 
-        A segment is consecutive events of a file. ``read(offset, length)`` reads bytes of this file. It is used for
-        compressed transactions, of which an output may receive only some events.
+        A segment is a sequence of consecutive events of a file. ``read(offset, length)`` reads bytes of this file,
+        which is needed for compressed transactions that must be cut.
         """
         block = self._block(segment, read)
         nobody = len(self.owners.names)
@@ -272,9 +278,10 @@ class Assigner:
     def _look_inside(
         self, segment: Segment, event: int, inner: Segment, read: ReadAt, parts: dict[int, dict[int, bytes]]
     ) -> int:
-        """Return the owner number of a compressed transaction (``event`` is its index), decided from the events inside.
+        """Return the owner number of the compressed transaction with index ``event``, determined from the events
+        inside.
 
-        ``inner`` has the events inside. For each output that receives only some of these events, the new compressed
+        ``inner`` has the events inside. For each output that receives only some of them, a new compressed
         transaction is added to ``parts``.
         """
         if self._inside is None:
@@ -296,7 +303,7 @@ class Assigner:
 
 
 def _with_parts(block: _Block, output: int) -> Columns:
-    """Return a block's columns with the compressed transactions of which an output receives a part."""
+    """Return a block's columns with the sizes of those compressed transactions that are cut for ``output``."""
     columns, parts = block.columns, block.parts.get(output, {})
     if not parts:
         return columns
@@ -308,7 +315,7 @@ def _with_parts(block: _Block, output: int) -> Columns:
 
 
 def _with_new_bytes(plan: ChunkPlan, output: int, block: _Block, segment: Segment) -> ChunkPlan:
-    """Return an output's plan with the new bytes of compressed transactions."""
+    """Return an output's plan with the new bytes of its cut compressed transactions."""
     parts = block.parts.get(output, {})
     return replace(plan, replaced={int(segment.offset[event]): data for event, data in parts.items()})
 
@@ -316,7 +323,7 @@ def _with_new_bytes(plan: ChunkPlan, output: int, block: _Block, segment: Segmen
 def _any_owned(block: _Block, begun: dict[int, Carry]) -> bool:
     """Return whether any output owns an event of the block's first transaction, which began in an earlier block.
 
-    ``begun`` has what was kept for each output that owns an event of the transaction in the earlier blocks.
+    ``begun`` has the carry of each output that owns an event of this transaction in an earlier block.
     """
     if any(carry.is_kept for carry in begun.values()):
         return True
@@ -326,7 +333,7 @@ def _any_owned(block: _Block, begun: dict[int, Carry]) -> bool:
 
 
 P_OUTPUT, P_BLOCK, P_OFFSET, P_SIZE, P_PATCH = range(5)
-"""The columns of :attr:`RangePlan.pieces`. The last three are those of :attr:`ChunkPlan.ranges`.
+"""The columns of :attr:`RangePlan.pieces`. The last three are the columns of :attr:`ChunkPlan.ranges`.
 
 - P_OUTPUT: the output, an index into ``RangePlan.outputs``.
 - P_BLOCK: the block, an index into ``RangePlan.blocks``.
@@ -336,19 +343,19 @@ T_OUTPUT, T_END, T_EVENTS, T_SOURCE, T_NUMBER, T_TIME, T_PLACE = range(7)
 """The columns of :attr:`RangePlan.transactions`. A row is a transaction of which one output receives an event.
 
 - T_OUTPUT: the output, an index into ``RangePlan.outputs``.
-- T_END, T_EVENTS: running totals, the number of bytes and of events that the output receives from the range's
-  beginning to the transaction's end.
-- T_SOURCE, T_NUMBER: the GTID. T_SOURCE is an index into ``RangePlan.sources``, or -1 without a GTID. T_NUMBER is the
-  number at the end of the GTID.
+- T_END, T_EVENTS: running totals of the bytes and events that the output receives from the range, up to the
+transaction's end.
+- T_SOURCE: the GTID source, an index into ``RangePlan.sources``, or -1 without a GTID.
+- T_NUMBER: the last number of the GTID.
 - T_TIME: the timestamp of the transaction's last event, Unix seconds.
 - T_PLACE: the offset in the source file at which the transaction ends.
 """
 
 
 def committed_by_task(path: Path, directory: Path | None = None) -> AbstractContextManager[BinaryIO]:
-    """Return a context manager as :func:`~dumpfilter.binlog.writer.committed` for a file in a working directory.
+    """Return a context manager like :func:`~dumpfilter.binlog.writer.committed` for a file in a working directory.
 
-    Spark may run a task twice at the same time, so each writer has a name of its own, in ``directory`` if given.
+    Spark may run a task twice at once, so each call uses a different temporary file, in ``directory`` if given.
     """
     name = f"{path.name}.{uuid.uuid4().hex}.tmp"
     return committed(path, beside=(directory or path.parent) / name, synced=False)
@@ -361,52 +368,59 @@ _HEAD: TypeAdapter[tuple[tuple[int, int, int], _Words]] = TypeAdapter(
     tuple[tuple[int, int, int], _Words],
     config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64"),
 )
-"""The first line of a saved plan, in JSON. It has the numbers of rows of the plan's arrays, and the plan without them.
+"""The JSON type of the first line of a saved plan: the numbers of rows of the plan's arrays, and all other fields of
+the plan.
 
-The rows of the blocks, the transactions and the pieces follow the line as 64-bit integers. NumPy's own format does not
-serve here. Its reader parses Python text, and two threads that do so at once fail in Python 3.11 with a SystemError.
+The rows of blocks, transactions and pieces follow this line as 64-bit integers. NumPy's own file format is not used.
+Its reader parses Python text, and two threads that do so at once fail in Python 3.11 with a SystemError.
 """
 
 
 class RangePlan(NamedTuple):
-    """The plan of one range, which says which bytes of the range go to each output of the split."""
+    """The plan of one range. It says which bytes of the range each output of the split receives."""
 
     blocks: Ints
-    """The offsets in the source file at which each block begins and ends; shape (n, 2).
+    """The start and end of each block in the source file, bytes, as an array of shape (n, 2).
 
     A block is the part of the range that a task reads at a time, about 16 MiB.
     """
     pieces: Ints
-    """The pieces of the source file that the outputs receive, a row for each piece; shape (n, 5).
-
-    The rows have the order of the blocks. Those of one block and one output stand together. :data:`P_OUTPUT` explains
+    """The pieces of the source file that outputs receive, as an array of shape (n, 5). :data:`P_OUTPUT` describes
     the columns.
+
+    Rows are in the order of the blocks. Rows of one block and output are adjacent.
     """
     transactions: Ints
-    """A row for each output and transaction of which the output receives an event; shape (n, 7).
+    """A row for each pair of output and transaction of which the output receives an event, as an array of shape (n,
+    7). :data:`T_OUTPUT` describes the columns.
 
-    The rows of an output have the order of the source. :data:`T_OUTPUT` explains the columns.
+    The rows of an output are in source order.
     """
     outputs: list[str]
     """The names of the outputs that receive events of the range."""
     sources: list[SourceKey]
-    """The GTID sources that the column T_SOURCE of ``transactions`` refers to. A GTID source is a server UUID (with
-    its tag) in MySQL, and a domain id and server id in MariaDB."""
+    """The GTID sources to which the column T_SOURCE of ``transactions`` refers. A GTID source is a server UUID with
+    its tag in MySQL, and a pair of domain id and server id in MariaDB.
+    """
     replaced: dict[int, dict[int, bytes]]
     """For each output, the new bytes of the compressed transactions of which it receives only some events, by their
-    offsets in the source file."""
+    offset in the source file.
+    """
     cut: int
-    """The number of transactions that have events for several outputs, and that some of these outputs receive only in
-    part."""
+    """The number of transactions that have events for several outputs, and that at least one of these receives only
+    in part.
+    """
     first_cut: _Cut
-    """The first transaction that ``cut`` counts, as its offset in the source file and the names of its outputs. None if
-    there is no such transaction."""
+    """The first transaction counted in ``cut``, as its offset in the source file and the names of its outputs. None
+    if there is none.
+    """
     unassigned: int
-    """The number of transactions of which no output receives any event."""
+    """The number of transactions of which no output receives an event."""
 
     def save(self, path: Path) -> None:
-        """Write the plan to a temporary file and rename the file to ``path``. A reader never sees half a plan. Raises
-        OutputError."""
+        """Write the plan to a temporary file, and rename it to ``path``, so that no reader sees an incomplete plan.
+        Raises OutputError.
+        """
         lengths = len(self.blocks), len(self.transactions), len(self.pieces)
         with committed_by_task(path) as file:
             file.write(_HEAD.dump_json((lengths, self[3:])) + b"\n")
@@ -415,9 +429,9 @@ class RangePlan(NamedTuple):
 
     @classmethod
     def load(cls, path: Path, *, with_pieces: bool = True) -> RangePlan:
-        """Return the plan of a range, read from the file that the planning task saved.
+        """Return the plan of a range from the file that the planning task saved.
 
-        Without ``with_pieces`` the plan has no pieces, which most of the file is.
+        ``with_pieces`` False leaves the plan's ``pieces`` empty, which are most of the file.
         """
         with path.open("rb") as file:
             (*lengths, pieces_saved), words = _HEAD.validate_json(file.readline())
@@ -429,9 +443,9 @@ class RangePlan(NamedTuple):
         return cls(blocks, pieces, transactions, *words)
 
     def by_output(self, rows: Ints) -> Iterator[tuple[int, Ints]]:
-        """Yield the number of each output that has any of these rows, and its rows in their order.
+        """Yield each output that has any of ``rows``, as its number and its rows in their order.
 
-        ``rows`` are ``pieces`` or ``transactions``, whose first column is the number of the output.
+        ``rows`` are ``pieces`` or ``transactions``, whose first column is the output's number.
         """
         order = np.argsort(rows[:, 0], kind="stable")
         bounds = np.searchsorted(rows[order, 0], np.arange(len(self.outputs) + 1)).tolist()
@@ -441,9 +455,9 @@ class RangePlan(NamedTuple):
 
 
 class PlanMaker:
-    """Makes the plan of one range. :meth:`add` takes one block of the range after the other.
+    """Makes the plan of one range from its blocks, which :meth:`add` takes in order.
 
-    ``names`` are the names of the outputs, by the outputs' numbers. The caller may append names later.
+    ``names`` has the names of the outputs by their number. The caller may append names later.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -452,7 +466,7 @@ class PlanMaker:
         self._pieces: list[Ints] = [np.empty((0, 5), np.int64)]
         self._transactions: list[Ints] = [np.empty((0, 7), np.int64)]
         self._totals: dict[int, Ints] = {}
-        """The bytes and events that each output has received so far."""
+        """The bytes and events that each output has received so far, by the output's number."""
         self._replaced: dict[int, dict[int, bytes]] = {}
         self._cut = self._unassigned = 0
         self._first_cut: _Cut = None
@@ -462,7 +476,7 @@ class PlanMaker:
         self._had: dict[int, int] = {}
 
     def add(self, block: Block, shares: Sequence[Share]) -> None:
-        """Add to the plan a block of the range and the parts of the block that the outputs receive."""
+        """Add the next block of the range to the plan, with the shares (received parts) of the outputs."""
         segment = block.segment
         self._count(segment, shares)
         number = len(self._blocks)
@@ -523,8 +537,8 @@ class PlanMaker:
     def finish(self, sources: SourceNumbers, family: str) -> RangePlan:
         """Return the plan of the range.
 
-        ``sources`` has for each number of a GTID source the server UUID, or the domain id and server id. ``family`` is
-        the family of the server (MySQL or MariaDB) that wrote the range.
+        ``sources`` has the server UUID, or domain id and server id, of each numbered GTID source. ``family`` is the
+        family (MySQL or MariaDB) of the server that wrote the range.
         """
         # The outputs' numbers depend on the ranges that this process read before. The plan orders the outputs by name
         # instead, so that every process makes an equal plan of the range.
@@ -548,7 +562,7 @@ class PlanMaker:
 
 
 def _after(first: tuple[int, ...], rows: Ints) -> Ints:
-    """Return ``rows`` with more columns before theirs. These have the values ``first`` in all rows."""
+    """Return ``rows`` with additional first columns, which have the values ``first`` in all rows."""
     found = np.empty((len(rows), len(first) + rows.shape[1]), np.int64)
     found[:, : len(first)] = first
     found[:, len(first) :] = rows

@@ -1,13 +1,13 @@
 """The split of one binlog set into several binlog sets (MySQL's worklog 2387, "Binlog extensions").
 
-Each schema gets a binlog set of its events. Or a specification names the sets, and gives each set a filter that chooses
-its events. An output is one of the sets that the split writes.
+Each schema gets a binlog set of its events. Alternatively, a specification names the sets, with a filter for each
+that chooses its events. An output is one of the sets that the split writes.
 
-1. The driver indexes the files and divides them into ranges of whole transactions
-   (:mod:`~dumpfilter.spark_jobs.ranges.range_index`).
-2. A Spark task for each range plans which output receives which events (:mod:`~dumpfilter.spark_jobs.split.assign`).
-3. The driver chooses the file and offset of each planned event (:mod:`~dumpfilter.spark_jobs.split.placement`).
-4. Spark tasks copy the events to these files and offsets (:mod:`~dumpfilter.spark_jobs.split.tasks`).
+1. The driver indexes the files and divides them into ranges of complete transactions
+(:mod:`~dumpfilter.spark_jobs.ranges.range_index`).
+2. A task for each range plans which output receives which events (:mod:`~dumpfilter.spark_jobs.split.assign`).
+3. The driver chooses file and offset of each planned event (:mod:`~dumpfilter.spark_jobs.split.placement`).
+4. Tasks copy the events to these files and offsets (:mod:`~dumpfilter.spark_jobs.split.tasks`).
 5. The driver completes the files, writes the manifest, and publishes the directory.
 """
 
@@ -54,16 +54,16 @@ from dumpfilter.spark_jobs.split.placement import OutputFile, Placing
 from dumpfilter.spark_jobs.split.tasks import PlanRange, Staging, WriteRange, opened, write_all
 
 _SYNCS = 8
-"""The number of threads that synchronize files to disk at the same time."""
+"""The number of threads that sync files to disk in parallel."""
 
 
 def finish_set(
     name: str, files: Sequence[OutputFile], staging: Staging, specification: Specification
 ) -> NamedBinlog:
-    """Complete the files of one output, write its index file, and return its entry for the manifest.
+    """Complete the files of the output ``name``, write its index file, and return its entry for the manifest.
 
-    An output is a binlog that the split writes, here ``name``. ``files`` are the output's files in order. Raises
-    OutputError, also when a file does not have the expected size.
+    An output is a binlog set that the split writes. ``files`` are its files in order. Raises OutputError if a file
+    cannot be written or does not have the expected size.
     """
     parts = [file.part for file in files]
     names = [part.name for part in parts]
@@ -87,8 +87,9 @@ def _described(name: str, specification: Specification, parts: list[BinlogPart])
 
 
 def _finish_file(directory: Path, file: OutputFile, following: str | None) -> int:
-    """Write the beginning of an output file, and at its end a Rotate event to the file ``following`` (None: no file
-    follows). Return the file's size, bytes."""
+    """Write the first events of an output file, and at its end a Rotate event to the file ``following`` (None: no
+    Rotate event). Return the file's size, bytes.
+    """
     path = directory / file.part.name
     size = file.part.size
     rotate = b"" if following is None else _rotate(file, following)
@@ -117,7 +118,9 @@ def _rotate(file: OutputFile, following: str) -> bytes:
 
 
 def sync_ranges(staging: Staging, numbers: Sequence[int]) -> None:
-    """Synchronize the Parquet table of each of these ranges, which maps the binlogs' bytes to the source's."""
+    """Sync to disk the Parquet table of each range in ``numbers``, which maps the outputs' bytes to the source's
+    bytes.
+    """
 
     def sync(number: int) -> None:
         path = staging.ranges(number)
@@ -130,17 +133,19 @@ def sync_ranges(staging: Staging, numbers: Sequence[int]) -> None:
 
 
 MAX_BINLOG_SIZE = 1 << 30
-"""The size at which the split ends a file and begins the next one, bytes. It is the servers' default of
-``max_binlog_size``."""
+"""The default size at which the split ends an output file and begins the next one, bytes. Servers have this default
+of ``max_binlog_size``.
+"""
 
 
 Spanning = Literal["part", "refuse"]
-"""The treatment of a transaction that has events for several outputs. With ``part`` each output receives a transaction
-with only its own events. With ``refuse`` the split fails."""
+"""The treatment of a transaction with events for several outputs. ``part``: each output receives the transaction
+with only its own events. ``refuse``: the split fails.
+"""
 
 
 class TransactionSpans(BinlogError):
-    """The error for a transaction that has events for several outputs, in a split with ``spanning="refuse"``."""
+    """The error for a transaction with events for several outputs, in a split with ``spanning="refuse"``."""
 
 
 @dataclass(frozen=True)
@@ -156,11 +161,11 @@ class SplitOptions(ReadOptions):
 
 @dataclass
 class SplitResult:
-    """The result of a split."""
+    """The result of a split: the manifest, and whether this run wrote anything."""
 
     manifest: Manifest
     already: bool = False
-    """True if an earlier run of the same job had written the output, so that this run wrote nothing."""
+    """Whether an earlier run of the same job wrote the output, so that this run wrote nothing."""
 
 
 def split(
@@ -169,9 +174,9 @@ def split(
     """Split a binlog set into the directory ``output``.
 
     ``source`` is the set's index file, a directory with an index file, or a list of binlog files. ``run`` runs the
-    tasks, such as a :class:`~dumpfilter.spark_jobs.engines.threads.ThreadRunner`. Nothing is written if an earlier run
-    of the same job has written the directory. Raises BinlogError with file and position, TransactionSpans, or
-    OutputError. After an error the output directory is unchanged.
+    tasks, for example a :class:`~dumpfilter.spark_jobs.engines.threads.ThreadRunner`. If an earlier run of the same
+    job wrote the directory, nothing is written. Raises BinlogError with file and position, TransactionSpans, or
+    OutputError. After an error the directory is unchanged.
     """
     options = options or SplitOptions()
     indexed = index_set(source, run, options)
@@ -220,10 +225,10 @@ def split(
 
 
 def _place(indexed: IndexedSet, staging: Staging, options: SplitOptions) -> tuple[Placing, int, int]:
-    """Choose the files and offsets of all ranges' events, and save the choice for the tasks that write.
+    """Choose file and offset of all events, and save the choices for the tasks that write.
 
-    Return the placement, the number of transactions that were divided among outputs, and the number of transactions
-    that belong to no output.
+    Return the placement, the number of transactions divided among outputs, and the number of transactions that no
+    output receives. Raises TransactionSpans for a divided transaction if the options refuse it.
     """
     placing = Placing(indexed.files, options.specification.names, options.max_binlog_size)
     cut = unassigned = 0
@@ -246,8 +251,8 @@ def _place(indexed: IndexedSet, staging: Staging, options: SplitOptions) -> tupl
 
 
 def _digest(files: Sequence[FileIndex], options: SplitOptions) -> str:
-    """Return a digest of the source files and options. Two runs of the same job have the same digest, so the second run
-    can use the first run's files.
+    """Return a digest of the job's inputs: source files and options. Two runs of the same job have equal digests, so
+    the second can use the first one's files.
     """
     about = [
         [(one.name, one.size, one.modified, one.end, one.transactions, _beginning(one)) for one in files],

@@ -1,10 +1,10 @@
-"""The output directory of a split, which appears as a whole or not at all.
+"""The output directory of a split, which is published completely or not at all.
 
-A job writes into a working directory beside the output directory. The working directory's name contains the digest of
-the job's inputs, and the identifier of the machine's boot. A job that fails removes its working directory. A killed job
-leaves its working directory, and the next run of the same job continues in that directory. After another boot the job
-begins anew, since a crash may have lost bytes of files that were not synchronized. After all files are written and
-synchronized, a rename makes the working directory's part ``out`` the output directory.
+A job writes into a working directory beside the output directory. Its name contains the digest of the job's inputs,
+and the id of the machine's current boot. A failed job removes its working directory. A killed job leaves it, and the
+next run of the same job continues there. After a reboot the job starts again, because a crash may have lost data
+that was not synced. When all files are written and synced, a rename turns the working directory's subdirectory
+``out`` into the output directory.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from dumpfilter.base.files import lock, replace_directory
 from dumpfilter.spark_jobs.split.tasks import Staging
 
 _FORMAT = 5
-"""The version of the layout of a job's working directory. The version is part of the directory's name, so no job
-continues in a directory that another version of the program left."""
+"""The layout version of a job's working directory. It is part of the directory's name, so no job continues in a
+directory with another layout.
+"""
 
 _PARTS = ("plan", "placement", "written", "out", "out/ranges")
 
@@ -34,14 +35,15 @@ _PARTS = ("plan", "placement", "written", "out", "out/ranges")
 class OutputDirectory:
     """The output directory of one job, locked against other jobs.
 
-    The object is a context manager. It locks a working directory at the beginning and removes that directory at the
-    end.
+    The object is a context manager. It creates and locks a working directory, and removes it at the end.
 
     Parameters:
         directory: the output directory. The job creates it, and missing parent directories.
         job: the digest of the job's inputs.
         overwrite: whether the job may replace the output of a different split.
-        sources: local paths of the binlogs that are split. They must not be in the output directory.
+        sources: the local paths of the binlogs to split. They must not be in the output directory.
+
+    Raises OutputError if the directory cannot be used.
     """
 
     def __init__(self, directory: Path, job: str, *, overwrite: bool, sources: Iterable[Path] = ()) -> None:
@@ -52,15 +54,16 @@ class OutputDirectory:
         self._work = self.directory.parent / f"{self._base}{_FORMAT}-{_boot_id()[:8]}-{job[:16]}"
         self._lock = -1
         self.finished: Manifest | None = None
-        """The manifest that an earlier run of the same job published, so that the job need not run again. None: there
-        is no such manifest."""
+        """The manifest that an earlier run of the same job published, so that the job need not run. None if there is
+        none.
+        """
         for source in sources:
             if source.resolve().parent == self.directory.resolve():
                 raise OutputError(f"{directory}: holds the binlogs that are split; name another directory")
 
     @property
     def staging(self) -> Staging:
-        """The paths in the job's working directory, where all files are until they are complete."""
+        """The paths in the job's working directory, where files are kept until all are complete."""
         return Staging(str(self._work))
 
     def __enter__(self) -> OutputDirectory:
@@ -153,10 +156,9 @@ class OutputDirectory:
                 os.close(handle)
 
     def publish(self) -> None:
-        """Rename the directory of the finished files, so that it becomes the output directory.
+        """Rename the directory of finished files to the output directory. An older output directory is then removed.
 
-        An older output directory is removed after the rename. Raises OutputError when the rename fails; then the
-        output directory is unchanged.
+        Raises OutputError if the rename fails; the output directory is then unchanged.
         """
         old = self.directory.parent / f"{self._base}old-{uuid.uuid4().hex[:8]}"
         try:
@@ -185,7 +187,7 @@ class OutputDirectory:
 
 
 def _boot_id() -> str:
-    """Return Linux's identifier of the machine's current boot, or an empty string if there is none."""
+    """Return Linux's id of the machine's current boot, or an empty text if there is none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:

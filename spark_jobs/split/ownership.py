@@ -1,13 +1,12 @@
-"""Owners: for each table and each statement of a binlog, the outputs of the split that receive its events.
+"""Owners: for each table and statement of a binlog set, the outputs of a split that receive its events.
 
-An output is a binlog that the split writes. A subject is a table or a statement that a filter decides about. Each
-binlog set numbers its subjects from 0.
+An output is a binlog set that the split writes. A subject is a table or statement about which a filter decides, with
+a number in its binlog set.
 
-The module also has the specification of a split, which says into which binlogs the events of a binlog set go. A split
-writes one binlog for each schema, or the binlogs that a specification file names. A binlog of a specification has a
-replication filter, and receives the events that a slave with this filter would receive. The idea comes from MySQL's
-worklog 2387, "Binlog extensions". The name of a schema becomes the name of a file as servers encode it
-(``tablename_to_filename``).
+The module also has the specification of a split: one binlog per schema, or the binlogs that a specification file
+defines. Each binlog of a specification has a replication filter, and receives the events that a slave with this
+filter would receive. The idea comes from MySQL's worklog 2387, "Binlog extensions". A schema's name is encoded as a
+file name as servers do (``tablename_to_filename``).
 """
 
 from __future__ import annotations
@@ -32,12 +31,13 @@ from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
 from dumpfilter.index.subjects import Subject, Subjects
 
 REST = "@rest"
-"""The name of the output for events that belong to no schema. No schema's output has this name, since in an encoded
-schema name four hexadecimal digits follow every single ``@``."""
+"""The name of the output for events without a schema. It cannot be an encoded schema name, in which four hexadecimal
+digits follow every single ``@``.
+"""
 
 MAX_LENGTH = 200
-"""The limit of the length of an encoded schema name, characters. File systems allow file names of 255 bytes, and a
-suffix such as ``-bin.000001.tmp`` follows the schema name.
+"""The maximum length of an encoded schema name, characters. File systems allow names of 255 bytes, and a suffix such
+as ``-bin.000001.tmp`` is added.
 """
 
 _SAFE = re.compile("[^0-9A-Za-z_]")
@@ -45,14 +45,13 @@ _ESCAPE = re.compile("@([0-9a-f]{4})")
 
 
 def encode_name(name: str) -> str:
-    """Return a schema's name as a file name. ``@`` and four hexadecimal digits replace each character that is not in
-    ``[0-9A-Za-z_]``.
+    """Return a schema's name encoded as a file name. Each character outside ``[0-9A-Za-z_]`` becomes ``@`` and four
+    hexadecimal digits.
 
-    The servers also have a shorter form for some 1500 letters (``é`` is ``@0n`` as well as ``@00e9``). This function
-    always writes the long form, so that no schema gets the name :data:`REST`. A character above U+FFFF becomes two
-    UTF-16 units; the servers do not allow such a character. A byte that is not UTF-8 is encoded by its surrogate
-    (surrogateescape). A result longer than :data:`MAX_LENGTH` is cut and gets ``@@`` and a digest, and
-    :func:`decode_name` cannot decode it.
+    Servers have a second, shorter form for some 1500 letters (``é`` is ``@0n`` or ``@00e9``). This function always
+    uses the long form, so that no schema is named :data:`REST`. A character above U+FFFF, which servers do not
+    allow, becomes two UTF-16 units. A byte that is not UTF-8 is encoded as its surrogate (surrogateescape). A result
+    longer than :data:`MAX_LENGTH` is cut and ends in ``@@`` and a digest; :func:`decode_name` cannot decode it.
 
     >>> encode_name("db,3"), encode_name("a_b")
     ('db@002c3', 'a_b')
@@ -65,9 +64,9 @@ def encode_name(name: str) -> str:
 
 
 def decode_name(encoded: str) -> str:
-    """Return the schema name that :func:`encode_name` made into this file name.
+    """Return the schema name that :func:`encode_name` encoded as ``encoded``.
 
-    A file name that ``encode_name`` cut to the largest length cannot be decoded; it is returned unchanged.
+    A name that was cut to the maximum length cannot be decoded, and is returned unchanged.
 
     >>> decode_name("db@002c3")
     'db,3'
@@ -90,20 +89,21 @@ def _utf16(character: str) -> list[int]:
 
 
 NO_OUTPUT = 0
-"""The owner number (the number that says which outputs receive an event) for no output. GTID, BEGIN and context events
-(such as Intvar) have this number, since they go wherever their transaction or statement goes."""
+"""The owner number that stands for no output. GTID, BEGIN and context events (such as Intvar) have it, because they
+follow their transaction or statement.
+"""
 
 
 class Owners:
-    """The outputs (the binlogs that the split writes) that receive the events of each table and each statement.
+    """The outputs (binlog sets that a split writes) that receive the events of each table and statement.
 
-    In a split by filters, each of ``filters`` has one output. It receives the events that the master would send to a
-    slave with the filter. With ``rest`` there is one more output of that name, which receives the events that every
-    filter drops. In a split by schema, ``filters`` are None. Each schema has one output, and events without a schema go
-    to the output :data:`REST`. ``unknown_xa_schemas`` are the encoded names of the schemas that receive every XA COMMIT
-    and XA ROLLBACK of a transaction that was prepared before the binlog set.
+    In a split by filters, each of ``filters`` has one output, which receives the events that the master would send
+    to a slave with this filter. ``rest`` is the name of a further output for events that all filters drop (None: no
+    such output). In a split by schema, ``filters`` is None. Each schema then has one output, and :data:`REST`
+    receives events without a schema. ``unknown_xa_schemas`` are the encoded names of the schemas that receive XA
+    COMMIT and XA ROLLBACK of transactions prepared before the binlog set.
 
-    An owner number says which outputs receive an event. The number is an index into ``combinations``.
+    An owner number stands for the combination of outputs that receive an event. It is an index into ``combinations``.
     """
 
     def __init__(
@@ -127,10 +127,10 @@ class Owners:
             self.names.append(rest)
         self._numbers = {name: number for number, name in enumerate(self.names)}
         self.combinations: list[tuple[int, ...]] = []
-        """The combinations of outputs that receive the same events, each once, as indexes into ``names``.
+        """The distinct combinations of outputs that receive an event together, as tuples of indexes into ``names``.
 
-        For example, a statement that changes tables of two schemas goes to the outputs of both. The first combination
-        is that of no output (:data:`NO_OUTPUT`).
+        For example, a statement that changes tables of two schemas goes to both schemas' outputs. The first
+        combination is empty (:data:`NO_OUTPUT`).
         """
         self._codes: dict[tuple[int, ...], int] = {}
         self._sent: npt.NDArray[np.uint32] = np.zeros((0, 0), np.uint32)
@@ -139,11 +139,10 @@ class Owners:
         # A slave whose filter has no rules receives every transaction, even an empty transaction.
         without_rules = [k for k, one in enumerate(self._filters or ()) if not one.is_on]
         self.default = self.code(without_rules or self._rest)
-        """The owner number of a transaction in which no event belongs to any output, for example an empty
-        transaction."""
+        """The owner number of a transaction without any owned event, for example an empty transaction."""
 
     def outputs_of(self, subject: Subject) -> Sequence[int]:
-        """Return the numbers of the outputs that receive a table's rows events, or a statement's event."""
+        """Return the numbers of the outputs that receive the rows events of a table, or the event of a statement."""
         if self._filters is None:
             return self._of_schemas(encoded_schemas(subject))
         return [k for k, one in enumerate(self._filters) if one.verdict(subject).passes] or self._rest
@@ -159,28 +158,28 @@ class Owners:
 
     @property
     def undecided(self) -> int:
-        """The owner number for events that no filter can decide.
+        """The owner number of events about which no filter can decide.
 
-        Such events are incidents, events of unknown types, and rows events without a table map. In a split by filters
-        every output receives them, and in a split by schema the output for events without a schema.
+        These are incidents, events of unknown types, and rows events without a table map. In a split by filters all
+        outputs receive them. In a split by schema the output for events without a schema does.
         """
         return self.code(self._rest if self._filters is None else range(len(self.names)))
 
     @property
     def unknown_xa_ends(self) -> int:
-        """The owner number for the XA COMMIT or XA ROLLBACK of a transaction that was prepared before the binlog set
-        begins.
+        """The owner number of the XA COMMIT or XA ROLLBACK of a transaction that was prepared before the binlog set.
 
-        The set does not show which tables such a transaction changed, so no output can be left out for certain.
+        The set does not show which tables such a transaction changed, so every output that may have received a part
+        must receive its end.
         """
         if self._filters is None:
             return self.code(self._of_schemas(self._unknown_xa_schemas))
         return self.undecided
 
     def code(self, outputs: Iterable[int]) -> int:
-        """Return the owner number that stands for these outputs together. ``outputs`` are the outputs' numbers.
+        """Return the owner number that stands for the combination of the numbered ``outputs``.
 
-        A combination of outputs gets a new owner number when it is seen for the first time.
+        A combination that is new gets the next free number.
         """
         key = tuple(sorted(set(outputs)))
         found = self._codes.setdefault(key, len(self.combinations))
@@ -189,9 +188,10 @@ class Owners:
         return found
 
     def sent(self) -> npt.NDArray[np.uint32]:
-        """Return for each output (a row) and each owner number (a column) whether the output receives the events.
+        """Return an array that tells for each output (row) and owner number (column) whether the output receives the
+        events.
 
-        The values are those of a filter's verdicts. The last row is that of an output that receives no event.
+        The values have the form of a filter's verdicts, uint32. The last row is for an output that receives nothing.
         """
         n_outputs, n = len(self.names) + 1, len(self.combinations)
         if n_outputs > len(self._sent) or n > self._sent.shape[1]:
@@ -202,9 +202,9 @@ class Owners:
         return self._sent[:n_outputs]
 
     def array(self) -> npt.NDArray[np.int32]:
-        """Return the owner number of every subject seen so far, int32, by the subject's number.
+        """Return the owner number of each subject (table or statement) seen so far, int32, indexed by subject number.
 
-        The owner number says which outputs receive the events of the subject (a table or a statement).
+        An owner number stands for the combination of outputs that receive an event.
         """
         wanted = len(self._subjects)
         if wanted > self._of.size:
@@ -225,12 +225,14 @@ class Owners:
 
 
 def encoded_schemas(subject: Subject) -> tuple[str, ...]:
-    """Return the schemas that receive the events of a table or statement, as file names, sorted, without repetition."""
+    """Return the schemas that receive the events of a table or statement, as encoded names, sorted and distinct."""
     return tuple(sorted({encode_name(name) for name in subject.schemas()}))
 
 
 def schemas_among(subjects: Iterable[Subject]) -> tuple[str, ...]:
-    """Return the schemas that receive events of any of these tables and statements, as file names, sorted."""
+    """Return the schemas that receive events of any of ``subjects`` (tables and statements), as encoded names,
+    sorted and distinct.
+    """
     return tuple(sorted({name for one in subjects for name in encoded_schemas(one)}))
 
 
@@ -260,29 +262,28 @@ class _File(Model):
 
 @dataclass(frozen=True)
 class Specification:
-    """The binlogs that a split writes. Without ``binlogs`` the split writes one binlog for each schema."""
+    """The binlogs that a split writes. Without ``binlogs`` it writes one binlog for each schema."""
 
     binlogs: tuple[NamedBinlog, ...] = ()
     rest: str | None = None
-    """The name of the binlog for events that go into no other binlog. None: such events are dropped."""
+    """The name of the binlog for events that no other binlog receives. None: such events are dropped."""
     lower_case_table_names: int = 0
 
     @property
     def by_schema(self) -> bool:
-        """True if the split writes one binlog for each schema, instead of the binlogs that a file names."""
+        """Whether the split writes one binlog for each schema, rather than the binlogs that a file defines."""
         return not self.binlogs
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the binlogs that the split writes even if no event belongs to them."""
+        """The names of the binlogs that the split writes even if they receive no event."""
         return tuple(one.name for one in self.binlogs) + ((self.rest,) if self.rest is not None else ())
 
     def filters(self, names: NameRules) -> list[tuple[str, ReplicationFilter]]:
-        """Return the name of each binlog with its replication filter.
+        """Return each binlog's name with its replication filter.
 
-        ``names`` says how the server compares names, such as by upper and lower case. The specification's own
-        ``lower_case_table_names`` replaces the setting in ``names``. Raises OptionError, whose text names the binlog,
-        for a wrong rule.
+        ``names`` has the server's settings for comparing names. The specification's ``lower_case_table_names``
+        replaces the setting there. Raises OptionError that names the binlog, for a bad rule.
         """
         return [(one.name, self._filter(one, names)) for one in self.binlogs]
 
@@ -302,10 +303,10 @@ class Specification:
         names: NameRules,
         unknown_xa_schemas: tuple[str, ...] = (),
     ) -> Owners:
-        """Return an object that finds for each subject (a table or a statement) the binlogs that receive its events.
+        """Return an object that finds for each subject (table or statement) the binlogs that receive its events.
 
-        ``unknown_xa_schemas`` are used in a split by schema. They name the schemas that receive XA COMMIT and
-        XA ROLLBACK of transactions that were prepared before the binlog set begins.
+        ``unknown_xa_schemas`` is used in a split by schema. It has the schemas that receive XA COMMIT and XA
+        ROLLBACK of transactions prepared before the binlog set.
         """
         return Owners(
             subjects, None if self.by_schema else self.filters(names), self.rest, unknown_xa_schemas
@@ -317,9 +318,9 @@ BY_SCHEMA = Specification()
 
 
 def load_specification(path: Path) -> Specification:
-    """Read a specification file (TOML; docs/split.md describes the keys) and check its names and filter rules.
+    """Read and check a specification file (TOML; docs/split.md describes the keys).
 
-    Raises OptionError with the file and the wrong key, name or rule.
+    Raises OptionError that names the file and the bad key, name or rule.
     """
     parsed = load_toml(path, _File)
     made = Specification(

@@ -1,10 +1,9 @@
-"""Placement: the choice of the file and the offset at which each planned event is written.
+"""Placement: the choice of file and offset at which each planned event is written.
 
-The driver reads the plans of all ranges (consecutive transactions of a source file) in the order of the binlog. The
-driver then knows how many bytes each output (a binlog that the split writes) has before each range, so Spark tasks can
-write all ranges at the same time. As on a server, an output's file ends when it reaches ``max_binlog_size``. The
-placement also makes the beginning of each file, which is the format description event and the GTIDs of the output's
-earlier files.
+The driver reads the plans of all ranges (parts of the source's files) in binlog order. It then knows how many bytes
+each output (a binlog set that the split writes) has before each range, so tasks can write all ranges in parallel. As
+on a server, an output's file ends when it reaches ``max_binlog_size``. Placement also makes the first events of each
+file: the format description event, and the event with the GTIDs of the output's earlier files.
 """
 
 from __future__ import annotations
@@ -44,75 +43,76 @@ _CREATED = HEADER_LENGTH + 2 + 50
 
 
 class Stretch(NamedTuple):
-    """A stretch: consecutive bytes that an output receives from a range and that go to one file of the output.
+    """A stretch: consecutive bytes that an output receives from a range, all written to one file of the output.
 
-    All bytes that the output receives from the range are numbered from 0, in the order of the source. Usually one
-    stretch has all of them. When a file of the output becomes full within the range, the next stretch goes to the next
-    file. A stretch begins at the end of the stretch before.
+    The bytes that the output receives from the range are numbered from 0, in source order. Usually they are one
+    stretch. If the output's file becomes full within the range, the next stretch goes to the next file. A stretch
+    begins where the previous one ends.
     """
 
     stop: int
-    """The number of the first byte after the stretch. All bytes that the output receives from the range are numbered
-    from 0."""
+    """The end of the stretch: the number of the first byte after it."""
     file: int
     """The number of the file that receives the stretch, from 1."""
     offset: int
-    """The offset in the file at which the output's first byte from the range would be, if the file held all of them.
+    """The file offset of byte number 0, as if the file held all bytes that the output receives from the range.
 
-    A byte's offset in the file is this number plus the number of earlier bytes that the output receives from the range.
-    The number is negative if more bytes from the range are in earlier files than precede the stretch in this file.
+    Byte number n of the stretch is written at this offset plus n. The offset is negative if more of the range's
+    bytes are in earlier files than precede the stretch in this file.
     """
 
 
 Placement = dict[str, list[Stretch]]
-"""The files and offsets for the bytes that each output receives from one range. The key is the output's name."""
+"""The stretches (files and offsets) of the bytes that each output receives from one range, by the output's name."""
 
 _MOST_WAITING = 1 << 16
-"""The number of collected GTIDs after which they are added to the output's GTID set. It is cheaper to add many GTIDs
-at once, but collected GTIDs need memory."""
+"""The number of collected GTIDs at which they are merged into the output's GTID set. Merging many at once is
+cheaper, but collected GTIDs need memory.
+"""
 
 
 @dataclass
 class OutputFile:
-    """A file of an output (a binlog that the split writes)."""
+    """A file of an output (a binlog set that the split writes)."""
 
     head: bytes
-    """The first bytes of the file: the magic number, the format description event, and the event with the GTIDs of
-    the output's earlier files."""
+    """The first bytes of the file: magic number, format description event, and the event with the GTIDs of the
+    output's earlier files.
+    """
     fd: bytes
     """The file's format description event."""
     part: BinlogPart
-    """The file's entry in the manifest. While the split is written, it has the size and the end of the source's part so
+    """The file's entry in the manifest. While the split is running, its size and ``source_end`` are those reached so
     far.
 
-    The part of the source that a file covers ends where that of the output's next file begins, so the files cover the
-    source without a gap.
+    The part of the source that a file covers ends where that of the output's next file begins, so the files cover
+    the source without gaps.
     """
 
 
 @dataclass
 class _Output:
-    """The state of one output (a binlog that the split writes) while the driver chooses files for the output's
-    events."""
+    """The state of one output (a binlog set that the split writes) while the driver chooses files for its events."""
 
     name: str
     gtids: _Gtids
     files: list[OutputFile] = field(default_factory=list)
     begun_in: int = 0
-    """The number of the source file whose format description event was copied to the output's newest file."""
+    """The index of the source file whose format description event was copied to the output's newest file."""
     full: bool = False
-    """Whether the output's newest file has reached ``max_binlog_size``. Then the next transaction goes to a new
-    file."""
+    """Whether the output's newest file has reached ``max_binlog_size``, so that the next transaction needs a new
+    file.
+    """
 
 
 class Placing:
-    """The choice of file and offset for every event of the split. The caller passes the plans of all ranges in order.
+    """Chooses file and offset for every event of the split. The caller must pass the plans of all ranges in order.
 
     Parameters:
         indexes: the source's files, in order.
-        names: outputs that are written even if no event belongs to them.
-        max_size: the size at which a file ends, bytes (``max_binlog_size``). The transaction that reaches it
-            is the last of the file.
+        names: the outputs that are written even if they receive no event.
+        max_size: the size at which a file ends, bytes (``max_binlog_size``). The transaction that reaches this size is
+            the file's last.
     """
 
     def __init__(self, indexes: Sequence[FileIndex], names: Sequence[str], max_size: int) -> None:
@@ -129,14 +129,14 @@ class Placing:
 
     @property
     def outputs(self) -> dict[str, list[OutputFile]]:
-        """The files of each output that have been begun so far, in order. The key is the output's name."""
+        """The files begun so far for each output, in order, by the output's name."""
         return {name: one.files for name, one in self._outputs.items()}
 
     def add(self, wanted: Range, plan: RangePlan) -> Placement:
-        """Choose the files and offsets for the bytes that each output receives from a range.
+        """Choose files and offsets for the bytes that each output receives from a range.
 
-        ``wanted`` is the next range of the source, and ``plan`` says which bytes go to which output. A new file begins
-        where an output's file is full, or where the source's server restarted or changed its binlog format.
+        ``wanted`` is the next range of the source, and ``plan`` tells which bytes each output receives. A new file
+        begins when an output's file is full, and where the source's server restarted or changed its binlog format.
         """
         return {
             plan.outputs[output]: self._place(plan.outputs[output], wanted, transactions, plan.sources)
@@ -178,10 +178,11 @@ class Placing:
         return output
 
     def _started(self, before: int, now: int) -> int:
-        """Return the time of the last server start after source file ``before``, up to source file ``now``.
+        """Return the time of the latest server start recorded in the source files after index ``before``, up to
+        index ``now``.
 
-        The time is in Unix seconds; 0 means no start. A slave that reads such a time in a format description event
-        drops its temporary tables, as it must when the server has restarted.
+        The result is in Unix seconds, or 0 if no start is recorded. A slave that reads such a time in a format
+        description event drops its temporary tables, as it must after a server restart.
         """
         return max((fd.created for number, fd in self._fds.items() if before < number <= now), default=0)
 
@@ -216,8 +217,8 @@ class Placing:
 
 
 def binlog_name(output: str, number: int) -> str:
-    """Return the name of file ``number`` of an output, such as ``shop-bin.000001``, the form that MySQL's worklog 2387
-    proposes.
+    """Return the name of file ``number`` of an output, such as ``shop-bin.000001``. MySQL's worklog 2387 proposes
+    this form.
     """
     return f"{output}-bin.{number:06}"
 
@@ -237,10 +238,10 @@ def _identity(fd: FormatDescription) -> tuple[Any, ...]:
 
 
 class _Gtids:
-    """The GTIDs of an output's earlier files, which an event at the beginning of the next file records.
+    """The GTIDs of an output's earlier files, which an event at the start of the next file records.
 
-    MySQL's Previous_gtids event has a GTID set. MariaDB's Gtid_list event has the last GTID of each pair of domain id
-    and server id, and the newest entry of a domain comes last. A source may have no such event.
+    MySQL's Previous_gtids event has a GTID set. MariaDB's Gtid_list event has the last GTID of each pair of domain
+    id and server id, with a domain's newest entry last. A source may have neither event.
     """
 
     def __init__(self, index: FileIndex, fd: FormatDescription) -> None:
@@ -249,7 +250,7 @@ class _Gtids:
         self._last: dict[SourceKey, int] = {}
         self._flags = 0
         self._waiting: list[tuple[Ints, Sequence[SourceKey]]] = []
-        """Collected GTIDs that are not yet among the others. Each item has the arguments of :meth:`add`."""
+        """Collected GTIDs that are not merged yet. Each item has the arguments of :meth:`add`."""
         self._waiting_rows = 0
         if not self._event:
             return
@@ -263,15 +264,16 @@ class _Gtids:
 
     @property
     def text(self) -> str | None:
-        """The GTIDs as text; None if the source's first file does not record the GTIDs of earlier files."""
+        """The GTIDs as text. None if the source's first file does not record the GTIDs of earlier files."""
         if not self._event:
             return None
         self._take()
         return str(self._list().position() if self._set is None else self._set)
 
     def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
-        """Add GTIDs of transactions. A row of ``gtids`` is an index into ``sources`` (-1: no GTID) and the GTID's
-        number."""
+        """Add GTIDs of transactions. A row of ``gtids`` has an index into ``sources`` (-1: no GTID) and the GTID's
+        number.
+        """
         self._waiting.append((gtids, sources))
         self._waiting_rows += len(gtids)
         if self._waiting_rows > _MOST_WAITING:
@@ -302,7 +304,7 @@ class _Gtids:
         return GtidList(tuple(one for entries in by_domain.values() for one in entries), self._flags)
 
     def event(self, fd: FormatDescription) -> bytes:
-        """Return the Previous_gtids or Gtid_list event for a new file, with the checksum that ``fd`` asks for.
+        """Return the Previous_gtids or Gtid_list event for a new file. It has a checksum if ``fd`` requires one.
 
         The result is empty if the source's files have no such event.
         """

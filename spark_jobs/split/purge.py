@@ -1,8 +1,8 @@
-"""The purge of the oldest files of one binlog that a split wrote. The split's other binlogs keep all their files.
+"""The purge of the oldest files of one binlog that a split wrote. The split's other binlogs are unchanged.
 
-The purge records the files in the manifest, then removes their names from the index file, then deletes the files. A
-crash at any moment leaves a valid binlog set. A crash may leave files that the index file no longer names. The next
-purge deletes such files.
+The purge records the files as purged in the manifest, removes their names from the index file, and then deletes
+them. A crash at any time leaves a valid binlog set. It may leave files that the index file no longer lists, which
+the next purge deletes.
 """
 
 from __future__ import annotations
@@ -31,26 +31,28 @@ class Purged(BaseModel):
     files: tuple[str, ...]
     """The names of the purged files, oldest first."""
     bytes: int
-    """The size of the purged files together."""
+    """The total size of the purged files, bytes."""
     left: tuple[str, ...]
-    """The names of the binlog's files that stay."""
+    """The names of the binlog's remaining files."""
     finished: tuple[str, ...] = ()
-    """The names of further files that this purge deleted. An earlier purge was killed before it deleted them."""
+    """The names of additional files that this purge deleted, because an earlier purge was killed before deleting
+    them.
+    """
 
 
 def purge_split(directory: Path, name: str, before: str, *, dry_run: bool = False) -> Purged:
     """Purge the oldest files of one binlog in the directory of a split.
 
-    ``name`` is the name of the binlog, or of the schema whose events the binlog has. ``before`` has one of three forms.
+    ``name`` is the name of the binlog, or of the schema whose events it has. ``before`` has one of three forms:
 
     - a file of the binlog (``shop-bin.000003``): purge the files before this file.
     - a time (ISO 8601, UTC unless the time has an offset): purge files whose last transaction was written earlier.
-    - a position in the binlog that was split (``binlog.000012:4711``): purge files that have only events from before
-      this position.
+    - a position in the binlog set that was split (``binlog.000012:4711``): purge files that have only events before
+    this position.
 
-    The newest file always stays. After the first file that stays, no file is purged. With ``dry_run`` nothing changes.
-    Raises OptionError for any other ``before``. Raises OutputError if there is no split or no such binlog, or if a file
-    operation fails.
+    The newest file always stays, and so do all files after the first one that stays. With ``dry_run`` nothing is
+    changed. Raises OptionError for another form of ``before``. Raises OutputError if there is no split or no such
+    binlog, or if a file operation fails.
     """
     with _locked(directory, dry_run=dry_run):
         manifest = Manifest.load(directory)
@@ -103,7 +105,7 @@ def _going(manifest: Manifest, binlog: NamedBinlog, before: str) -> list[BinlogP
 
 
 def _place(manifest: Manifest, before: str) -> Place | None:
-    """Return ``before`` as a position in the source (the binlog that was split), or None if it has another form.
+    """Return ``before`` as a position in the source (the binlog set that was split), or None if it has another form.
 
     Raises OptionError for a file of the source without a position.
     """
@@ -128,7 +130,7 @@ def _time(binlog: NamedBinlog, before: str) -> float:
 
 
 def _carry_out(directory: Path, binlog: NamedBinlog) -> list[str]:
-    """Delete the files that the manifest records as purged, after their names are removed from the index file.
+    """Remove the names of files that the manifest records as purged from the index file, and then delete these files.
 
     Return the names of the files that existed.
     """
@@ -151,9 +153,9 @@ def _carry_out(directory: Path, binlog: NamedBinlog) -> list[str]:
 
 @contextmanager
 def _locked(directory: Path, *, dry_run: bool) -> Iterator[None]:
-    """Lock the split's directory for the duration of a purge. A dry run needs no lock.
+    """Lock the split's directory during a purge. A dry run does not lock.
 
-    Raises OutputError when another purge has the lock.
+    Raises OutputError if another purge holds the lock.
     """
     if dry_run or not directory.is_dir():
         yield

@@ -1,11 +1,10 @@
-"""The Spark tasks of the split.
+"""The tasks of a split, which run on Spark or threads.
 
-A :class:`PlanRange` task plans which bytes of a range (consecutive transactions of a source file) go to which output. A
-:class:`WriteRange` task copies the bytes of a planned range to the output files.
+A :class:`PlanRange` task plans which bytes of a range (a sequence of complete transactions in a source file) each
+output receives. A :class:`WriteRange` task copies these bytes to the output files.
 
-Spark may run a task again, run a task twice at the same time, or kill a task at any moment. Therefore a plan appears by
-a rename, and a task that writes again puts the same bytes at the same offsets. A task returns an error of a binlog or
-of an output as a value, so that the driver can raise an error of the same type.
+Spark may retry a task, run it twice at once, or kill it at any time. Plans are therefore published by a rename, and
+a task that writes again writes equal bytes at equal offsets.
 """
 
 from __future__ import annotations
@@ -42,30 +41,33 @@ from dumpfilter.spark_jobs.split.ownership import Owners, Specification
 from dumpfilter.spark_jobs.split.placement import Placement, Stretch, binlog_name
 
 _RISING = frozenset({"start", "end", "source_start", "source_end"})
-"""The columns of the Parquet tables whose values rise from row to row. They are stored as differences, which are short.
-A dictionary would cost time and space, since hardly two values are equal."""
+"""The columns of the Parquet tables whose values ascend. They are stored as differences, which are short. A
+dictionary would waste time and space, because hardly any two values are equal.
+"""
 
 
 @dataclass(frozen=True)
 class Staging:
-    """The paths in the working directory of a split. The driver and all Spark workers must see the same directory.
+    """The paths in the working directory of a split, which the driver and all workers must share.
 
-    Ranges, the parts of the source that Spark tasks work on, have numbers from 0. An output is a binlog that the split
+    Ranges, the parts of the source that tasks read, are numbered from 0. An output is a binlog set that the split
     writes.
     """
 
     path: str
 
     def plan(self, number: int) -> Path:
-        """Return the path of the file that says which bytes of range ``number`` go to which output."""
+        """Return the path of the file with the plan of range ``number``: which bytes each output receives."""
         return Path(self.path, "plan", f"{number:06}.plan")
 
     def placement(self, number: int) -> Path:
-        """Return the path of the file that says at which offsets of the output files range ``number`` is written."""
+        """Return the path of the file with the placement of range ``number``: the files and offsets at which its
+        bytes are written.
+        """
         return Path(self.path, "placement", f"{number:06}.json")
 
     def written(self, number: int) -> Path:
-        """Return the path of a marker file, which exists if a task has written range ``number`` to the output files."""
+        """Return the path of a marker file that exists when range ``number`` has been written to the output files."""
         return Path(self.path, "written", f"{number:06}")
 
     def binlog(self, output: str, number: int) -> Path:
@@ -73,11 +75,13 @@ class Staging:
         return Path(self.path, "out", binlog_name(output, number))
 
     def ranges(self, number: int) -> Path:
-        """Return the path of the table that says where in the output files the bytes of range ``number`` are."""
+        """Return the path of the Parquet table that maps the outputs' bytes from range ``number`` to the source's
+        bytes.
+        """
         return Path(self.path, "out", "ranges", f"{number:06}.parquet")
 
     def save(self, table: pa.Table, target: Path) -> None:
-        """Write a table as a Parquet file. A rename puts the finished file at ``target``.
+        """Write a table to a temporary Parquet file, and rename it to ``target``.
 
         The temporary file is in a directory that is not published, so a killed task leaves nothing in the output.
         Raises OutputError.
@@ -96,24 +100,26 @@ class Staging:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRange(ReadRanges):
-    """A task that plans which bytes of a range go to which output of the split. A range is consecutive transactions
-    of one source file."""
+    """A picklable task that plans which bytes of a range each output of the split receives. A range is a sequence of
+    complete transactions in one source file.
+    """
 
     specification: Specification
     staging: Staging
     names: NameRules
-    """How filters compare names of schemas and tables. It follows the server that wrote the newest file, since a filter
-    must treat all files of the set alike.
+    """The settings by which filters compare names of schemas and tables. They are those of the newest file's server,
+    because a filter must treat all files of the set alike.
     """
     unknown_xa_schemas: tuple[str, ...] = ()
-    """The schemas, in a split by schema, that receive XA COMMIT and XA ROLLBACK of transactions prepared before the
-    set."""
+    """In a split by schema, the schemas that receive XA COMMIT and XA ROLLBACK of transactions prepared before the
+    set.
+    """
 
     def __call__(self, wanted: Range) -> None:
         """Read a range, and save its plan in the working directory.
 
-        A range that has a plan already is not read again. Raises BinlogError with file and position. Raises OutputError
-        when the working directory cannot be written.
+        A range that already has a plan is not read again. Raises BinlogError with file and position. Raises
+        OutputError if the working directory cannot be written.
         """
         target = self.staging.plan(wanted.number)
         if target.exists():
@@ -137,15 +143,15 @@ def _state(
 
 @dataclass(frozen=True)
 class WriteRange:
-    """A task that copies the bytes of a planned range to the files and offsets that the driver has chosen."""
+    """A picklable task that copies the bytes of a planned range to the files and offsets that the driver has chosen."""
 
     staging: Staging
 
     def __call__(self, wanted: Range) -> None:
-        """Copy the bytes of a range to the output files, and save the table of their positions.
+        """Copy the bytes of a range to the output files, and save the table that maps them to the source.
 
-        A range that has been written is not written again. Raises OutputError when an output cannot be written, and
-        BinlogError when the source has changed since the plan.
+        A range that was already written is skipped. Raises OutputError if an output cannot be written, and
+        BinlogError if the source has changed since it was planned.
         """
         marker = self.staging.written(wanted.number)
         if marker.exists():
@@ -190,8 +196,8 @@ class WriteRange:
 def _rendered_shares(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, npt.NDArray[np.uint8], int]]:
     """Yield the bytes that each output receives from each block of a range.
 
-    Each item is the output's name, the bytes, and the number of bytes that the output received from earlier blocks of
-    the range. The array of bytes is valid until the next item.
+    Each item has the output's name, the bytes, and the number of bytes that the output received from earlier blocks
+    of the range. The array of bytes is valid only until the next item.
     """
     pieces, blocks = plan.pieces, plan.blocks.tolist()
     if not len(pieces):
@@ -221,11 +227,10 @@ _NONE: Ints = np.empty((0, 3), np.int64)
 
 
 def _cut(stretches: list[Stretch], begin: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Divide bytes that an output receives from a range where the output begins a new file.
+    """Divide bytes that an output receives from a range at the limits of its files.
 
-    ``begin``, ``end`` and the results count the bytes that the output receives from the range. Each result is a part's
-    begin and end, the number of the output file that gets the part, and a number. Begin and end plus this number are
-    the part's offsets in the file.
+    ``begin`` and ``end`` number the bytes that the output receives from the range. Each result has a part's begin
+    and end in this numbering, the number of its output file, and the difference from byte number to file offset.
     """
     for stop, number, offset in stretches:
         if begin < stop and begin < end:
@@ -234,7 +239,7 @@ def _cut(stretches: list[Stretch], begin: int, end: int) -> Iterator[tuple[int, 
 
 
 def _with_source_ends(file: BinlogFile, plan: RangePlan) -> Ints:
-    """Return the pieces of a plan, with one more column for the offset at which each piece ends in the source."""
+    """Return the pieces of a plan with an additional last column: the offset at which each piece ends in the source."""
     ends = plan.pieces[:, P.P_OFFSET] + plan.pieces[:, P.P_SIZE]
     for row in np.flatnonzero(plan.pieces[:, P.P_PATCH] == K.REPLACED).tolist():
         # A compressed transaction of which the output receives a part has another size in the source.
@@ -244,10 +249,10 @@ def _with_source_ends(file: BinlogFile, plan: RangePlan) -> Ints:
 
 
 def _mapping(pieces: Ints, stretches: list[Stretch], source_file: int) -> Ints:
-    """Return rows for the table that says which bytes of the output files come from which bytes of the source.
+    """Return rows for the table that maps bytes of the output files to bytes of the source.
 
-    The columns are those of ``RANGES_SCHEMA``, with the output's index in the range's plan instead of its name.
-    ``pieces`` are the pieces that one output receives, from :func:`_with_source_ends`.
+    The columns are those of ``RANGES_SCHEMA``, but with the output's index in the range's plan instead of its name.
+    ``pieces`` are the pieces of one output, from :func:`_with_source_ends`.
     """
     output, size, source_ends = pieces[0, P.P_OUTPUT], pieces[:, P.P_SIZE], pieces[:, -1]
     end = np.cumsum(size)
@@ -267,7 +272,9 @@ def _mapping(pieces: Ints, stretches: list[Stretch], source_file: int) -> Ints:
 
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """Open an output file for writing at any offset, or create it. Raises OSError."""
+    """Open an output file for writing at any offset, creating it if needed. Yield its file descriptor. Raises
+    OSError.
+    """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         yield handle
@@ -276,8 +283,8 @@ def opened(path: Path) -> Iterator[int]:
 
 
 def write_all(handle: int, data: memoryview | bytes, offset: int) -> None:
-    """Write all bytes to the open file ``handle`` at the byte ``offset``, with several calls of ``pwrite`` if needed.
-    Raises OSError.
+    """Write all of ``data`` to the file descriptor ``handle`` at the byte ``offset``, with as many calls of
+    ``pwrite`` as needed. Raises OSError.
     """
     view = memoryview(data)
     while len(view):

@@ -1,4 +1,4 @@
-"""The rules that a search tries: for databases, for tables, and for tables with a common beginning of their names."""
+"""The candidate rules of a search: rules for a database, for a table, and for tables with a common name prefix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, Rule, Ru
 from dumpfilter.index.subjects import TableSubject
 
 _ESCAPE = re.compile(r"""\\(?=[ntrbs"'\\]|$)|"|\n|\r""")
-"""The characters that need an escape sequence: quotes, line ends, and a backslash that would begin a sequence."""
+"""The characters that need an escape sequence in an option file: quotes, line ends, and a backslash that would begin
+a sequence.
+"""
 
 _SEQUENCES = {"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r"}
 
@@ -19,9 +21,9 @@ _PLAIN = re.compile(r"[^#'\"\s;]*")
 
 
 def option_line(rule: Rule) -> str:
-    r"""Return a rule as one line of an option file.
+    r"""Return a rule as one line of an option file such as ``my.cnf``.
 
-    A backslash before ``_`` or ``%`` stays, because it is no escape sequence of option files.
+    A backslash before ``_`` or ``%`` is kept, because option files have no such escape sequence.
 
     >>> from dumpfilter.filter.rules import parse_option
     >>> print(option_line(parse_option(r"--replicate-wild-ignore-table=shop\_01.tmp\_%")))
@@ -39,42 +41,42 @@ SYSTEM_SCHEMAS = frozenset({"mysql", "sys", "information_schema", "performance_s
 """The servers' own schemas. A replica that ignores them can lose accounts and functions."""
 
 MOST_OF_A_KIND = 60
-"""The limit of the candidates of one kind. They are those with the most bytes."""
+"""The maximum number of candidate rules of each kind. The ones with the most bytes are chosen."""
 
 _SHORTEST_PREFIX = 2
 _PREFIX = re.compile(r"_|(?<=\D)(?=\d)")
-"""The places at which the common beginning of tables' names can end: after an underscore, and before a number."""
+"""The positions at which a common prefix of table names can end: after an underscore, and before a number."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A rule that could be added: the tables of a database, one table, or tables with a common beginning."""
+    """A candidate rule that ignores the tables of a database, one table, or tables with a common name prefix."""
 
     database: str | None
-    """The database; None for all databases."""
+    """The database. None for all databases."""
     table: str | None
-    """The table, or the beginning of the tables' names; None for all tables of the database."""
+    """The table's name, or the tables' name prefix. None for all tables of the database."""
     is_prefix: bool
     tables: frozenset[TableSubject]
-    """The tables of the set that the rule is about."""
+    """The tables of the set that the rule would drop."""
     by_current_database: bool = False
     """Whether the rule is ``--replicate-ignore-db``, which decides about statements by their default database (USE)."""
     keeps_database: bool = False
-    """Whether the rule drops the tables of the database, and lets CREATE DATABASE pass.
+    """Whether the rule drops the database's tables but passes CREATE DATABASE.
 
-    Routines, events and renamed tables need the database, and no rule about tables drops them.
+    Routines, events and renamed tables need the database, and table rules do not drop them.
     """
 
     @property
     def breadth(self) -> int:
-        """The number of wildcards that the rule needs. Of two rules with the same effect the one with fewer is
-        better.
+        """The number of wildcards in the rule, as a penalty. Of two rules with equal effect the one with the lower
+        value is better.
         """
         of_table = (self.table is None) + self.is_prefix + self.keeps_database
         return (self.database is None) * 2 + of_table
 
     def rule(self, semantics: FilterSemantics) -> Rule:
-        r"""Return the rule in classic or effective semantics. Wildcards in names are escaped.
+        r"""Return this candidate as a rule in classic or effective semantics. Wildcards in names are escaped.
 
         >>> print(Candidate("shop_01", "tmp_", True, frozenset()).rule(FilterSemantics.CLASSIC))
         --replicate-wild-ignore-table=shop\_01.tmp\_%
@@ -104,7 +106,7 @@ class Candidate:
 
 
 def escaped(name: str) -> str:
-    r"""Return a LIKE pattern that matches exactly this name.
+    r"""Return a LIKE pattern that matches only ``name``.
 
     >>> escaped("tmp_100%")
     'tmp\\_100\\%'
@@ -115,9 +117,9 @@ def escaped(name: str) -> str:
 def candidates(
     weights: Mapping[TableSubject, int], kept: Iterable[TableSubject] = ()
 ) -> list[tuple[Candidate, int]]:
-    """Return the candidate rules, each with the bytes of its tables.
+    """Return the candidate rules, each with the total bytes of its tables.
 
-    ``weights`` has the bytes of each table. No candidate is about a table in ``kept``.
+    ``weights`` has the bytes of each table. No candidate drops a table in ``kept``.
     """
     untouchable = set(kept)
     # A LIKE pattern is about the text db.table. With a dot in a name, a pattern can match tables that nobody means.

@@ -1,6 +1,4 @@
-"""Suggestions of filter rules for a binlog set: which tables have the most bytes, and which few rules save most
-bytes.
-"""
+"""The suggestion of filter rules for a binlog set: the tables with the most bytes, and the few rules that save most."""
 
 from __future__ import annotations
 
@@ -35,10 +33,10 @@ from dumpfilter.spark_jobs.suggest.traffic import Traffic, measure
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 MOST_RULES = 3
-"""The default of ``--rules``: the limit of the rules to suggest for a slave."""
+"""The default of ``--rules``: the maximum number of rules to suggest for a slave."""
 
 _MOST_SCHEMAS = 10
-"""The limit of the schemas for which the traffic of a replica of this schema alone is shown."""
+"""The maximum number of schemas for which the traffic of a replica of only this schema is shown."""
 
 _NOT_WHOLE = (
     "the set has more changes of definitions than lint looks at: a suggested rule may have a fault that only a later "
@@ -46,7 +44,7 @@ _NOT_WHOLE = (
 )
 
 NOBODY = SlaveDefinition("", (), FilterSemantics.CLASSIC, 0)
-"""A replica without rules, for which rules are suggested if no slave is given."""
+"""A replica without rules, for which rules are suggested if the user gives no slave."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +63,12 @@ def suggest(
     options: SuggestOptions | None = None,
     gather: Callable[[], SetKnowledge] | None = None,
 ) -> Suggestions:
-    """Return the tables with the most bytes in a binlog set, and the rules that would save most for each slave and for
-    all.
+    """Return the tables with the most bytes in a binlog set, and the rules that would save most for each slave and
+    for all slaves.
 
-    Without ``definitions`` the suggestions are for one replica that takes everything. ``run`` runs the tasks.
-    ``gather`` reads the set for lint, which rejects rules that would break something; None: no rule is rejected. Raises
-    BinlogError with file and position for a damaged binlog, and OptionError for a bad pattern.
+    Without ``definitions`` the suggestions are for a replica that takes everything. ``run`` runs the tasks.
+    ``gather`` reads the set for lint, so that rules that would break replication are rejected; None: no rule is
+    rejected. Raises BinlogError with file and position for a damaged binlog, and OptionError for a bad pattern.
     """
     options = options or SuggestOptions()
     indexed = index_set(source, run, options)
@@ -128,8 +126,8 @@ def suggest(
 
 
 def _grouped(definitions: Sequence[SlaveDefinition], traffic: Traffic) -> list[Slave]:
-    """Return the slaves, in which those that are sent the same become one: with equal rules, and the same wanted
-    servers of this set.
+    """Return the slaves in groups that receive equal streams: with equal rules, and wanting the same servers of this
+    set.
     """
     groups: dict[tuple[object, ...], list[SlaveDefinition]] = {}
     for one in definitions:
@@ -141,7 +139,7 @@ def _grouped(definitions: Sequence[SlaveDefinition], traffic: Traffic) -> list[S
 def _kept(
     traffic: Traffic, indexed: IndexedSet, patterns: Sequence[str]
 ) -> tuple[list[TableSubject], list[str]]:
-    """Return the tables that the patterns of ``--keep`` match, and warnings about patterns that match none.
+    """Return the tables that match the patterns of ``--keep``, and warnings about patterns without a match.
 
     Raises OptionError for a pattern without a dot.
     """
@@ -173,7 +171,9 @@ def _heaviest_schemas(traffic: Traffic) -> list[str]:
 
 
 def _only_schema(schema: str, search: Search) -> tuple[Slave, str]:
-    """Return a replica that needs one schema only, and the fault of its rules, which is empty if lint finds none."""
+    """Return a replica that needs only ``schema``, and the fault of its rules as text. The text is empty if lint
+    finds none.
+    """
     slave = Slave(("",), NOBODY, (make_rule(RuleKind.WILD_DO_TABLE, f"{escaped(schema)}.%"),))
     faults = search.faults(slave)
     missing = [name for one in faults if one.code is Code.MISSING_DATABASE for name in one.names]
@@ -185,7 +185,7 @@ def _only_schema(schema: str, search: Search) -> tuple[Slave, str]:
 
 
 def _with(slave: Slave, steps: Sequence[Step]) -> Slave:
-    """Return a slave with those suggested rules that save bytes for it."""
+    """Return a slave with those suggested rules of ``steps`` that save bytes for it."""
     for step in steps:
         if slave.names in step.helped:
             slave = with_rule(slave, step.candidate)
@@ -200,8 +200,8 @@ def _exact(
     run: Runner,
     options: ReadOptions,
 ) -> dict[Slave, int]:
-    """Return the bytes that one slave of each group is sent. If filters cut compressed transactions, a second pass over
-    the binlogs counts them.
+    """Return the bytes that one slave of each group receives. If filters cut compressed transactions, a second pass
+    over the binlogs counts them exactly.
     """
     slaves = list(dict.fromkeys(slaves))
     if not traffic.needs_exact_pass:

@@ -1,4 +1,4 @@
-"""The data model of the suggestions, which the JSON output shows. All bytes are those of events in a dump."""
+"""The data model of suggestions, as the JSON output shows it. Bytes are bytes of events in a dump."""
 
 from __future__ import annotations
 
@@ -10,48 +10,55 @@ class _Model(BaseModel):
 
 
 class TableWeight(_Model):
-    """The bytes of a table in the binlogs, and the number of slaves that are sent some of them."""
+    """The bytes of a table in the binlogs, and the number of slaves that receive any of them."""
 
     name: str
     """``schema.table``, ``schema (statements)``, ``(several tables)``, or ``(no table)``."""
     bytes: int
-    """The bytes as ``bandwidth`` counts them: a compressed transaction of several tables is ``(several tables)``."""
+    """The bytes as ``bandwidth`` counts them, with a compressed transaction of several tables under ``(several
+    tables)``.
+    """
     bytes_with_parts: int
-    """The bytes with the table's share of compressed transactions, an estimate. Without such transactions it is
-    ``bytes``."""
+    """The bytes including the table's estimated share of compressed transactions. Without such transactions it
+    equals ``bytes``.
+    """
     share: float
-    """The share of ``bytes_with_parts`` in all bytes, from 0 to 1."""
+    """The fraction of ``bytes_with_parts`` in all bytes, from 0 to 1."""
     slaves: int
-    """The number of slaves whose filters let any event of the table pass. This tells nothing about SELECTs."""
+    """The number of slaves whose filters pass any event of the table. It says nothing about the use of the table by
+    SELECTs.
+    """
 
 
 class RuleStep(_Model):
-    """A suggested rule, with the effect of the rule and of those before it."""
+    """A suggested rule, with the effect of this rule and of the rules before it."""
 
     rule: str
-    """The rule as an option: ``--replicate-ignore-table=shop.log``."""
+    """The rule as an option, such as ``--replicate-ignore-table=shop.log``."""
     saving: int
-    """The bytes that the rule saves in addition to the rules before it, added up over the slaves."""
+    """The bytes that the rule saves in addition to the rules before it, summed over the slaves."""
     bytes_after: int
-    """The bytes that the slaves are sent with this rule and those before it, added up."""
+    """The bytes that the slaves receive with this rule and the rules before it, summed over the slaves."""
     slaves: int
-    """The number of slaves for which the rule saves bytes. The others need not have the rule."""
+    """The number of slaves for which the rule saves bytes. Other slaves do not need it."""
     tables_dropped: int
-    """The tables that a slave no longer gets because of the rule; for all slaves together, added up."""
+    """The number of tables that a slave no longer receives because of the rule. For all slaves together, it is
+    summed over them.
+    """
 
 
 class RejectedRule(_Model):
-    """A rule that would save much, and would break something in this set, as ``dumpfilter lint`` tells."""
+    """A rule that would save much, but would break replication of this set according to ``dumpfilter lint``."""
 
     rule: str
     saving: int
-    """The bytes that the rule would save, added up over the slaves. With compressed transactions it is an estimate."""
+    """The bytes that the rule would save, summed over the slaves. With compressed transactions it is an estimate."""
     code: str
     """The code of the fault in docs/lint.md."""
     fault: str
-    """The fault, in a sentence."""
+    """The fault, as a sentence."""
     cure: str
-    """The change that removes the fault, in a sentence."""
+    """The remedy, as a sentence."""
     event: str
     """The first event that shows the fault: file, position and text. Empty if no event shows it."""
 
@@ -60,59 +67,62 @@ class Plan(_Model):
     """The rules suggested for one slave, for slaves with equal filters, or for all slaves together."""
 
     slaves: tuple[str, ...]
-    """The names of the slaves. Empty for the replica without rules that takes the place of missing slaves."""
+    """The names of the slaves. Empty for the replica without rules that stands in if the user gave no slave."""
     semantics: str
-    """The semantics of the slaves' rules: ``classic``, or ``effective``."""
+    """The semantics of the slaves' rules: ``classic`` or ``effective``."""
     rules: tuple[str, ...]
-    """The rules that the slaves have already. Empty for all slaves together."""
+    """The rules that the slaves already have. Empty for all slaves together."""
     bytes: int
-    """The bytes that the slaves are sent now, added up."""
+    """The bytes that the slaves currently receive, summed over the slaves."""
     tables: int
-    """The tables whose rows a slave is sent now; for all slaves together, added up."""
+    """The number of tables whose rows a slave currently receives. For all slaves together, it is summed over them."""
     nothing_passes: bool = False
     """Whether the slaves' rules drop all rows and all statements on tables. No rule is then suggested."""
     steps: tuple[RuleStep, ...]
     option_lines: tuple[str, ...]
     """The suggested rules as lines of an option file such as ``my.cnf``."""
     rejected: tuple[RejectedRule, ...] = ()
-    """The rules that would save much, and would break something, those that save most first."""
+    """The rules that would save much but would break replication, in descending order of savings."""
 
 
 class OnlySchema(_Model):
-    """The traffic of a replica that needs one schema only."""
+    """The traffic of a replica that needs only one schema."""
 
     schema_name: str
     option_lines: tuple[str, ...]
-    """The rules. A rule for the name ``db.`` lets CREATE DATABASE pass for routines, events and renamed tables."""
+    """The replica's rules as lines of an option file. A rule for ``db.`` passes CREATE DATABASE, for routines,
+    events and renamed tables.
+    """
     bytes: int
     fault: str = ""
-    """The fault for which these rules are not suggested; empty if lint finds none."""
+    """The fault because of which these rules are not suggested. Empty if lint finds none."""
 
 
 class Suggestions(_Model):
-    """All suggestions for a binlog set. The number ``format`` grows when a field changes its meaning."""
+    """All suggestions for a binlog set. ``format`` grows when the meaning of a field changes."""
 
     format: int = 2
     files: int
     bytes: int
-    """The bytes that a slave without rules is sent."""
+    """The bytes that a slave without rules receives."""
     server_version: str
     checked: bool
-    """Whether lint checked the rules. Without the check no rule is rejected."""
+    """Whether lint checked the rules. If not, no rule was rejected."""
     estimates: bool = False
-    """Whether ``bytes_with_parts``, ``without_reader`` and the bytes of rejected rules are estimates: compressed
-    transactions have several tables, and each table has its share of the compressed bytes."""
+    """Whether ``bytes_with_parts``, ``without_reader`` and the savings of rejected rules are estimates. They are if
+    a compressed transaction has several tables, each of which counts with a share.
+    """
     tables: tuple[TableWeight, ...]
-    """The tables by their bytes, the largest first."""
+    """The tables in descending order of bytes."""
     plans: tuple[Plan, ...]
     together: Plan | None
-    """The rules that save most if each of them is added to all slaves. Slaves with ``nothing_passes`` are left out.
+    """The rules that save most if each is added to all slaves. Slaves with ``nothing_passes`` are left out.
 
-    None if all slaves that remain have one and the same filter.
+    None if at most one group of slaves with equal filters remains.
     """
     only_schemas: tuple[OnlySchema, ...]
-    """Without slaves: what a replica of one schema would be sent. Empty with slaves."""
+    """The traffic of replicas that need only one schema. Empty if the user gave slaves."""
     without_reader: int
-    """The sum of ``bytes_with_parts`` of the tables that no slave is sent."""
+    """The sum of ``bytes_with_parts`` over the tables that no slave receives."""
     warnings: tuple[str, ...] = ()
-    """Warnings about the binlogs, such as skipped files."""
+    """Warnings about the binlogs, for example about skipped files."""

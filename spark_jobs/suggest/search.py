@@ -1,9 +1,8 @@
-"""The search for the few rules that save most: one rule after the other, always the best one that is left.
+"""The greedy search for the few rules that save most: it repeatedly adds the best remaining rule.
 
-A rule that drops everything saves everything. The search therefore multiplies the saved bytes by the share of the
-tables that are still sent.
-
-The check of a rule compares the faults that lint finds in the same binlogs with and without the rule.
+A rule that drops everything would save most. The search therefore multiplies the saved bytes by the fraction of
+tables that are still sent. To check a rule, it compares the faults that lint finds in the same binlogs with and
+without the rule.
 """
 
 from __future__ import annotations
@@ -50,23 +49,23 @@ BREAKING = frozenset(
         Code.XA_DROPPED,
     }
 )
-"""The faults that stop a replica or change its data. Lint's other warnings are about rules without effect."""
+"""The codes of faults that stop a replica or change its data. Lint's other warnings are about rules without effect."""
 
 
 LEAST_SHARE = 0.01
-"""The minimum of what a rule must save (times the share of the tables that are still sent), as a share of the bytes
-that slaves are sent now.
+"""The minimum score of a suggested rule (saved bytes times the fraction of tables still sent), as a fraction of the
+bytes that slaves currently receive.
 """
 
 _EQUAL = 0.001
-"""The relative difference up to which two rules count as equally good. The narrower one is then suggested."""
+"""The relative difference of scores up to which two rules count as equally good. The narrower one is then suggested."""
 
 _MOST_REJECTED = 20
-"""The limit of rejected rules after which a search ends, because each check goes over all statements."""
+"""The maximum number of rejected rules in a search, because each check goes over all statements."""
 
 _BY_CURRENT_DATABASE = 0.5
-"""The factor by which the saving of ``--replicate-ignore-db`` is multiplied, so that another rule for the same tables
-wins unless it saves less than half.
+"""The factor applied to the score of ``--replicate-ignore-db``. Another rule for the same tables is preferred unless
+it saves less than half.
 
 ``--replicate-ignore-db`` decides by the default database, and so misjudges statements that change another database.
 """
@@ -74,15 +73,15 @@ wins unless it saves less than half.
 
 @dataclass(frozen=True)
 class Slave:
-    """One slave, or several with the same filter, and the rules that were added to the filter."""
+    """One slave, or several with equal filters, and the rules added to their filter."""
 
     names: tuple[str, ...]
     definition: SlaveDefinition
     added: tuple[Rule, ...] = ()
 
     def filter(self, written_by: NameRules, more: Sequence[Rule] = ()) -> ReplicationFilter:
-        """Return the slave's filter with the added rules and ``more`` rules. ``written_by`` says how the binlog's
-        server compares names.
+        """Return the slave's filter with the added rules and the rules ``more``. ``written_by`` has the settings by
+        which the binlog's server compares names.
         """
         one = self.definition
         rules = [parse_option(rule, one.semantics) for rule in one.rules]
@@ -90,7 +89,7 @@ class Slave:
         return make_filter(one.semantics, [*rules, *self.added, *more], names=names)
 
     def has(self, rule: Rule) -> bool:
-        """Return whether the filter has this rule already."""
+        """Return whether the slave's filter already has this rule."""
         return rule in self.added or str(rule) in {
             str(parse_option(own, self.definition.semantics)) for own in self.definition.rules
         }
@@ -102,14 +101,14 @@ class Step:
 
     candidate: Candidate
     helped: frozenset[tuple[str, ...]]
-    """The names of the slaves for which the rule saves bytes. The others need not have the rule."""
+    """The names of the slaves, by group, for which the rule saves bytes. Other slaves do not need it."""
     tables_dropped: int
-    """The number of tables that slaves are no longer sent because of the rule, added up over all slaves."""
+    """The number of tables that slaves no longer receive because of the rule, summed over all slaves."""
 
 
 @dataclass(frozen=True)
 class Rejected:
-    """A rule that would save much and is not suggested, because of a fault that lint found."""
+    """A rule that would save much but is not suggested, because lint found a fault."""
 
     candidate: Candidate
     saving: int
@@ -119,7 +118,7 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a search: the suggested rules, the best one first, and the rejected ones."""
+    """The result of a search: the suggested rules, best first, and the rejected rules."""
 
     steps: tuple[Step, ...]
     rejected: tuple[Rejected, ...]
@@ -127,7 +126,7 @@ class Found:
 
 @dataclass(frozen=True)
 class _Trial:
-    """The effect of a candidate rule on several slaves, as the search computed it."""
+    """The computed effect of a candidate rule on several slaves."""
 
     candidate: Candidate
     saved: int
@@ -137,7 +136,7 @@ class _Trial:
 
 @dataclass
 class _State:
-    """A slave (or several equal ones) during the search, with the decisions of its filter so far."""
+    """A slave (or several with equal filters) during the search, with the verdicts of its filter so far."""
 
     slave: Slave
     flags: SubjectFlags | None
@@ -146,22 +145,23 @@ class _State:
 
     @property
     def count(self) -> int:
-        """The number of equal slaves that the object stands for."""
+        """The number of slaves that this object represents."""
         return len(self.slave.names)
 
     def is_sent(self, number: int) -> bool:
-        """Return whether the slave is sent the events of a table or statement, given by its index."""
+        """Return whether the slave receives the events of the subject (table or statement) with index ``number``."""
         return self.flags is None or bool(self.flags[number] & FILTER_BINLOG_SEND_F)
 
 
 class Search:
-    """Finds rules for slaves.
+    """Finds rules that save bytes for slaves.
 
     Parameters:
-        traffic: the measurements.
-        written_by: how the server that wrote the binlogs compares schema and table names.
+        traffic: the measurements of the binlog set.
+        written_by: the settings by which the binlogs' server compares schema and table names.
         kept: tables that no suggested rule may drop.
-        knowledge: the set as lint knows it. A rule that brings a new fault is rejected. None: rules are not checked.
+        knowledge: the data about the set that lint needs. A rule that adds a fault is rejected. None: rules are not
+            checked.
     """
 
     def __init__(
@@ -189,9 +189,9 @@ class Search:
                 self._subjects_of_schema[schema].append(number)
 
     def plan(self, slaves: Sequence[Slave], most: int) -> Found:
-        """Return at most ``most`` rules that together save most for these slaves, the best one first.
+        """Return at most ``most`` rules that together save most for these slaves, best first, and the rejected rules.
 
-        Each rule is added to the filter of every slave that it helps.
+        Each rule is added to the filter of every slave for which it saves bytes.
         """
         states = [self._state(one) for one in slaves]
         steps: list[Step] = []
@@ -217,8 +217,8 @@ class Search:
         return Found(tuple(steps), tuple(sorted(rejected.values(), key=lambda one: -one.saving)))
 
     def _fault(self, states: Sequence[_State], trial: _Trial) -> FilterWarning | None:
-        """Return a fault that a rule would add to the filter of one of the slaves for which it saves bytes; None
-        without a fault.
+        """Return a fault that a candidate rule would add to the filter of a slave for which it saves bytes. None: no
+        fault.
         """
         for state in states:
             if state.slave.names in trial.helped:
@@ -229,8 +229,8 @@ class Search:
         return None
 
     def faults(self, slave: Slave) -> list[FilterWarning]:
-        """Return those of lint's warnings about a slave's filter that mean a broken replica. The list is empty if rules
-        are not checked.
+        """Return lint's warnings about a slave's filter that mean a broken replica. The list is empty if rules are
+        not checked.
         """
         if self._knowledge is None:
             return []
@@ -240,8 +240,8 @@ class Search:
         return self._faults[slave]
 
     def flags(self, slave: Slave) -> SubjectFlags | None:
-        """Return the decisions of a slave's filter about all tables and statements, as bits. None: a filter without
-        rules. Cached.
+        """Return the verdicts of a slave's filter about all tables and statements, as bits. None: a filter without
+        rules. The result is cached.
         """
         if slave not in self._flags:
             self._flags[slave] = self._traffic.ask(slave.filter(self._written_by))
@@ -253,7 +253,7 @@ class Search:
         return _State(slave, flags, nbytes, self._traffic.count_tables(flags))
 
     def _best(self, states: Sequence[_State], least: float, rejected: Container[Candidate]) -> _Trial | None:
-        """Return the best rule to add, or None if no rule saves more than ``least`` bytes."""
+        """Return the best rule to add, or None if no rule has a score above ``least`` bytes."""
         tables = sum(state.tables * state.count for state in states)
         best: _Trial | None = None
         # The weight of a candidate is at least what the candidate saves, so most candidates need not be tried.
@@ -273,7 +273,7 @@ class Search:
         return best
 
     def _candidates(self, states: Sequence[_State]) -> list[tuple[Candidate, int]]:
-        """Return all candidate rules, each with the most that it can save, in descending order of that."""
+        """Return all candidate rules, each with an upper bound of its saving, in descending order of this bound."""
         of_subject: npt.NDArray[np.int64] = np.zeros(len(self._traffic.subjects), np.int64)
         for state in states:
             of_subject += state.count * self._traffic.weights(state.flags, state.slave.definition.origin)
@@ -289,14 +289,14 @@ class Search:
         return sorted(found, key=lambda pair: (-pair[1], pair[0].breadth))
 
     def _changed_by(self, candidate: Candidate) -> Iterable[int]:
-        """Return the indexes of the tables and statements that a rule can drop."""
+        """Return the indexes of the tables and statements that a candidate rule can drop."""
         if candidate.table is None and candidate.database is not None:
             return self._subjects_of_schema[candidate.database]
         return sorted({number for table in candidate.tables for number in self._subjects_of_table[table]})
 
     def _try(self, states: Sequence[_State], candidate: Candidate, tables: int) -> _Trial:
-        """Return the effect of a rule on all slaves. ``tables`` is the number of tables that the slaves are sent now,
-        added up.
+        """Return the effect of a candidate rule on all slaves. ``tables`` is the number of tables that slaves
+        currently receive, summed over the slaves.
         """
         saved = left = 0
         helped = set()
@@ -313,7 +313,9 @@ class Search:
         return _Trial(candidate, saved, frozenset(helped), score)
 
     def _tried(self, state: _State, candidate: Candidate) -> tuple[int, int]:
-        """Return the bytes that a rule saves for a slave, and the number of tables that the slave is still sent."""
+        """Return the bytes that a candidate rule saves for one slave, and the number of tables that the slave still
+        receives. Return zeros if the rule cannot be used.
+        """
         semantics = state.slave.definition.semantics
         rule = candidate.rule(semantics)
         classic_only = candidate.by_current_database or candidate.keeps_database
@@ -328,5 +330,5 @@ class Search:
 
 
 def with_rule(slave: Slave, candidate: Candidate) -> Slave:
-    """Return a slave with one more rule."""
+    """Return a slave whose filter has the candidate's rule in addition."""
     return Slave(slave.names, slave.definition, (*slave.added, candidate.rule(slave.definition.semantics)))

@@ -1,4 +1,4 @@
-"""The suggestions as text on a terminal of 80 columns or more."""
+"""The suggestions as text for a terminal of 80 columns or more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_CLAIM = (
     "A binlog has no SELECTs. A table that no slave applies can still be read at the source, and a table that a rule "
     "drops may be needed on the replica. Nothing here tells which tables are needed."
 )
-"""A sentence about what suggestions cannot say, which every output shows."""
+"""A sentence about the limits of suggestions, which every output shows."""
 
 SHARED = (
     "~ Each table has its share of compressed transactions with several tables, an estimate. Their exact bytes are "
@@ -29,7 +29,7 @@ _REJECTED_SHOWN = 2
 
 
 def print_suggestions(found: Suggestions, console: Console, *, top: int) -> None:
-    """Print suggestions. ``top`` is the limit of the listed tables."""
+    """Print suggestions. ``top`` is the maximum number of tables to list."""
     console.print(
         f"[bold]{human_files(found.files)}[/], {human_bytes(found.bytes)} of events, "
         f"written by {escape(found.server_version)}"
@@ -77,7 +77,9 @@ def _print_tables(found: Suggestions, console: Console, top: int) -> None:
 
 
 def _about(found: Suggestions) -> str:
-    """Return the sign before the bytes of rejected rules and of tables without a reader."""
+    """Return the sign for an estimate that precedes the bytes of rejected rules and of tables without a reader. It
+    is empty if they are exact.
+    """
     return "~ " if found.estimates else ""
 
 

@@ -1,8 +1,8 @@
-"""The bytes that a filter lets through, computed from the measurements without reading the binlogs again.
+"""The bytes that a filter passes, computed from measurements without reading the binlogs again.
 
 A pass over the binlogs makes a tally: bytes counted by the condition under which a filter sends them. The tally does
-not have the size of a compressed transaction of which a filter drops a part. The search for rules takes the part's
-share of the compressed bytes. The bytes of the rules that are suggested come from a second, exact pass.
+not contain the size of a compressed transaction of which a filter drops a part. The search for rules estimates this
+size as a share of the compressed bytes. For the suggested rules, a second pass counts the exact bytes.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from dumpfilter.spark_jobs.ranges.range_index import IndexedSet, ReadOptions, Re
 from dumpfilter.spark_jobs.ranges.ranges import Range, amount_of, grouped
 
 _BUCKET_SECONDS = 1 << 40
-"""The length of a time bucket, seconds. It is longer than any binlog, because suggestions have no use for times."""
+"""The length of a time bucket, seconds. It exceeds any binlog's span, because suggestions do not use times."""
 
 _MOST_MIXES = 20_000
-"""The limit of the different sets of tables in compressed transactions whose parts are counted separately.
+"""The maximum number of distinct sets of tables in compressed transactions whose parts are counted separately.
 
-A transaction with another set counts whole as soon as one of its tables is sent.
+A transaction with a further set counts completely as soon as one of its tables is sent.
 """
 
 
 @dataclass
 class Mix:
-    """The compressed transactions that change the same tables and statements, added up."""
+    """The summed bytes of the compressed transactions that change the same set of tables and statements."""
 
     stored: int = 0
     """The bytes of the transactions' Transaction_payload events."""
@@ -63,7 +63,7 @@ class Mix:
     """The bytes of the events of each table and statement, without compression."""
 
     def add(self, other: Mix) -> None:
-        """Add the bytes of other transactions with the same tables."""
+        """Add the bytes of other transactions with the same set of tables and statements."""
         self.stored += other.stored
         self.uncompressed += other.uncompressed
         for subject, nbytes in other.of_subject.items():
@@ -83,9 +83,9 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureRanges(ReadRanges):
-    """A task for threads of this process that counts the traffic of some ranges (parts of binlog files).
+    """A task, for threads of this process, that counts the traffic of some ranges (parts of binlog files).
 
-    Each thread has a tally of its own, so that each filter decides only once about each table.
+    Each thread has a separate tally, so that each filter is evaluated only once per table and thread.
     """
 
     job: str
@@ -110,8 +110,8 @@ class MeasureRanges(ReadRanges):
 
 
 def _add_mixes(segment: Segment, subjects: Subjects, mixes: Mixes) -> None:
-    """Add up the bytes of each table and statement in those compressed transactions of a segment that change several
-    tables.
+    """Add the bytes of each table and statement in a segment's compressed transactions to ``mixes``. Only
+    transactions that change several tables count.
     """
     for event, inner in segment.payloads.items():
         owned = inner.subject >= 0
@@ -138,8 +138,8 @@ def measure(
 ) -> Measured:
     """Count the traffic of a binlog set. ``run`` runs the tasks. Raises BinlogError with file and position.
 
-    The result holds for ``filters``, by their indexes. If no filter cuts a compressed transaction, it holds for all
-    filters.
+    The result is valid for ``filters``, by their indexes. It is valid for all filters if no filter cuts a compressed
+    transaction.
     """
     task = MeasureRanges(options=options, job=uuid.uuid4().hex, filters=filters)
     groups = grouped(indexed.ranges, options.range_size)
@@ -152,10 +152,10 @@ def measure(
 
 
 def with_shares(tallied: Facts, mixes: Mixes) -> Facts:
-    """Return the counted traffic with a share of the compressed transactions of several tables for each of these
-    tables.
+    """Return the counted traffic with compressed transactions of several tables divided into estimated shares of
+    these tables.
 
-    The shares are estimates. The rest of a transaction still counts as soon as a filter sends one of the tables.
+    The rest of such a transaction counts as soon as a filter sends one of its tables.
     """
     subjects: dict[Subject, int] = {}
     members: list[list[int]] = []
@@ -175,10 +175,10 @@ Ints = npt.NDArray[np.int64]
 
 
 class Traffic:
-    """Finds how many bytes a filter lets pass, and which tables they belong to.
+    """Computes how many bytes a filter passes, and to which tables they belong.
 
-    ``subjects`` are the tables and statements of the measurements. Tables that only statements name follow them, so
-    that a filter also decides about their rows.
+    ``subjects`` has the tables and statements of the measurements. Tables that only statements name are appended, so
+    that filters are also evaluated for their rows.
     """
 
     def __init__(self, measured: Measured) -> None:
@@ -187,7 +187,7 @@ class Traffic:
         self._tallied = replace(measured.tallied, given_only=False)
         self._shared = with_shares(self._tallied, measured.mixes)
         self.needs_exact_pass = bool(measured.mixes)
-        """Whether a compressed transaction has several tables, so that the bytes of a part of it are estimates."""
+        """Whether a compressed transaction has several tables, so that the bytes of its parts are estimates."""
         known = {subject for subject in self._shared.subjects if isinstance(subject, TableSubject)}
         named = dict.fromkeys(
             table for subject in self._shared.subjects for table in tables_of(subject) if table not in known
@@ -212,18 +212,16 @@ class Traffic:
         return tuple(wants(origin, each) for each in self._tallied.origins)
 
     def ask(self, one: ReplicationFilter) -> SubjectFlags | None:
-        """Let a filter decide about all tables and statements, and return the decisions as bits. None: a filter without
-        rules.
-        """
+        """Return a filter's verdicts about all tables and statements, as bits. None: a filter without rules."""
         return flags_of(one, self.subjects)
 
     def ask_about(
         self, one: ReplicationFilter, before: SubjectFlags | None, changed: Sequence[int]
     ) -> SubjectFlags:
-        """Let a filter decide about the subjects (tables and statements) with the indexes ``changed``, and return its
-        decisions about all.
+        """Evaluate a filter for the subjects (tables and statements) with the indexes ``changed``, and return its
+        verdicts about all subjects.
 
-        The others are taken from ``before``, the decisions of a filter with one rule less (None: it had no rules).
+        The other verdicts are copied from ``before``, those of a filter with one rule less (None: it had no rules).
         """
         flags = TableFlags(one, Subjects())
         if before is None:
@@ -235,24 +233,26 @@ class Traffic:
         return found
 
     def bytes(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> int:
-        """Return the bytes that a slave is sent. The sizes of parts of compressed transactions are estimates.
+        """Return the bytes that a slave receives. The sizes of parts of compressed transactions are estimates.
 
-        ``flags`` has the decisions of its filter (None: no rules), ``origin`` its filter of server ids and domain ids
-        (None: none).
+        ``flags`` has the verdicts of its filter (None: no rules), and ``origin`` its filter of server ids and domain
+        ids (None: none).
         """
         sent = self._shared.sent(flags, origin)
         return int(self._shared.bytes[sent].sum())
 
     def count_tables(self, flags: SubjectFlags | None) -> int:
-        """Return the number of tables whose rows a filter with these decisions sends. None: a filter without rules."""
+        """Return the number of tables whose rows a filter with these verdicts sends. ``flags`` None: a filter
+        without rules.
+        """
         return int(np.count_nonzero(self._sent(flags) & self.is_table))
 
     def nothing_passes(self, flags: SubjectFlags | None) -> bool:
-        """Return whether a filter with these decisions drops all rows and all statements on tables."""
+        """Return whether a filter with these verdicts drops all rows and all statements on tables."""
         return nothing_passes(flags, self._on_tables)
 
     def weights(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> Ints:
-        """Return for each table and statement the most of the sent bytes that would be saved without its events.
+        """Return for each table and statement an upper bound of the sent bytes that dropping its events would save.
 
         The bytes of a transaction with several of them count for each.
         """
@@ -273,14 +273,16 @@ class Traffic:
         return np.ceil(found).astype(np.int64)
 
     def by_name(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> dict[str, int]:
-        """Return the sent bytes by name, mostly ``schema.table``, as the command ``bandwidth`` counts them.
+        """Return the sent bytes by heading, mostly ``schema.table``, as the command ``bandwidth`` counts them.
 
-        A compressed transaction with several tables counts as a whole for :data:`SEVERAL`.
+        A compressed transaction with several tables counts completely under :data:`SEVERAL`.
         """
         return self._headings.by_name(self._tallied.bytes, self._tallied.sent(flags, origin))
 
     def by_name_with_parts(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> dict[str, int]:
-        """Return the sent bytes by name. A table has its share of compressed transactions, which is an estimate."""
+        """Return the sent bytes by heading. Compressed transactions count with an estimated share for each of their
+        tables.
+        """
         found = self._shared_headings.by_name(self._shared.bytes, self._shared.sent(flags, origin))
         # Shares have no origin. They would leave fewer than 0 bytes of a transaction whose server the slave ignores.
         return {name: nbytes for name, nbytes in found.items() if nbytes > 0}
@@ -293,5 +295,5 @@ class Traffic:
 
 
 def tables_of(subject: Subject) -> list[TableSubject]:
-    """Return the tables that a table or statement changes, as far as the statement's text shows them."""
+    """Return the tables that a subject (table or statement) changes, as far as its text shows them."""
     return [TableSubject(table.database, table.table) for table in subject.tables() if table.database]

@@ -73,7 +73,7 @@ class Tally:
         filters: for each slave, the verdicts of its filter, and the server ids and domains that it wants. A filter's
             index in this list is its number in :meth:`~dumpfilter.analyse.traffic.facts.Facts.sent`.
         bucket_seconds: the length of a time bucket. The part of a transaction in one segment counts in the bucket of
-            its last event with a timestamp. If it has no timestamp, it counts in the bucket of the previous transaction.
+            its last event with a timestamp. Without any timestamp, it counts in the previous transaction's bucket.
         any_origin: whether the result must also hold for slaves that want other server ids and domains than those in
             ``filters``. Transactions are then always counted by origin.
     """

@@ -1,4 +1,4 @@
-"""The bandwidth report, one HTML page with plots and tables that needs no other file and no network."""
+"""The bandwidth report: one self-contained HTML page with plots and tables, which needs no network."""
 
 from dumpfilter.spark_jobs.bandwidth.report.page import render_report
 

@@ -1,6 +1,6 @@
-"""The plots of the bandwidth report: the rows of bars, the heat map, and the chart of traffic over time.
+"""The plots of the bandwidth report: rows of bars, the heat map, and the chart of traffic over time.
 
-Slaves with equal results, such as four replicas of one service, are shown as one (:class:`Group`).
+Slaves with equal results, such as four replicas of one service, are shown together (:class:`Group`).
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from dumpfilter.spark_jobs.bandwidth.results import (
 
 _DIGITS = "0123456789"
 _SAME = {"name": "", "server_id": None}
-"""Values in place of the fields in which equal slaves may differ."""
+"""Replacement values for the fields in which slaves of one group may differ."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Slaves with the same rules and the same traffic."""
+    """Slaves with equal rules and equal traffic."""
 
     members: tuple[SlaveFigures, ...]
 
     @property
     def figures(self) -> SlaveFigures:
-        """The traffic of each member, taken from the first."""
+        """The results of a single member. They are equal for all members except for name and server id."""
         return self.members[0]
 
     @property
     def name(self) -> str:
-        """The names of the members, as short as "web-1…4" if they differ in numbers at their ends."""
+        """The members' names in short form, such as "web-1…4" for names that differ only in numbers at their ends."""
         names = [member.name for member in self.members]
         if len(names) == 1:
             return names[0]
@@ -72,13 +72,13 @@ class Group:
         return len(self.members)
 
     def ways(self, audience: Audience) -> Ways:
-        """Return the bytes of each member, sent in four ways (with and without filter and compression), to this kind of
-        readers.
+        """Return the bytes of one member for readers of this audience, sent in four ways: with and without filter
+        and compression.
         """
         return ways_of(self.figures, audience)
 
     def saved(self, audience: Audience) -> int:
-        """Return the bytes that each member's filter saves, for this kind of readers."""
+        """Return the bytes that the filter of one member saves, for readers of this audience."""
         ways = self.ways(audience)
         return ways.no_filter - ways.filter
 
@@ -93,26 +93,28 @@ def groups_of(results: Results) -> list[Group]:
 
 
 def by_saving(groups: Sequence[Group], audience: Audience) -> list[Group]:
-    """Return the groups by the saving of one slave, the largest first. Groups to which nothing passes are last."""
+    """Sort groups by the bytes that one member's filter saves, descending. Groups whose filter passes nothing come
+    last.
+    """
     return sorted(
         groups, key=lambda group: (group.figures.nothing_passes, -group.saved(audience), group.name)
     )
 
 
 def by_traffic(groups: Sequence[Group]) -> list[Group]:
-    """Return the groups with the most bytes with the filter on the master first."""
+    """Sort groups by one member's bytes with the filter on the master, descending."""
     return sorted(groups, key=lambda group: (-group.figures.master_side.bytes, group.name))
 
 
 MOST_COLUMNS = 24
-"""The limit of the slaves, or of groups of equal slaves, that have a column."""
+"""The maximum number of slaves, or groups of equal slaves, with a column in the heat map."""
 MOST_ROWS = 30
-"""The limit of the database tables with a row of their own."""
+"""The maximum number of tables with their own row in the heat map."""
 COLOURS = 5
-"""The number of colours of cells."""
+"""The number of cell colours in the heat map."""
 _MOST_FACTOR = 4
-"""The limit of the factor between the bytes of two colours. Without it a few cells with hardly any bytes would leave
-only the darkest colour for all others.
+"""The maximum factor between the bytes of two adjacent colours. Without this limit, a few cells with hardly any
+bytes would leave only the darkest colour for all others.
 """
 
 
@@ -122,24 +124,24 @@ class Cell:
 
     bytes: int
     colour: int | None
-    """The number of the colour, from 0 for few bytes; None for no bytes."""
+    """The colour number, from 0 for few bytes. None for no bytes."""
     tip: str
 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """The heat map's cells, row by row, with the names of rows (tables) and columns (slaves)."""
+    """The cells of the heat map by row, with the names of the rows (tables) and the columns (slaves)."""
 
     columns: tuple[Group, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
     limits: tuple[float, ...]
-    """The largest bytes of each colour."""
+    """The upper limit of the bytes for each colour."""
 
 
 def heat_map(results: Results) -> HeatMap | None:
     """Return the heat map of tables by slaves, with the filters on the master.
 
-    Each colour stands for a factor of bytes, since tables differ by orders of magnitude. Return None if no slave
+    Adjacent colours differ by a factor, because tables differ by orders of magnitude. Return None if no slave
     receives any event of a table.
     """
     groups = by_traffic(groups_of(results))[:MOST_COLUMNS]
@@ -173,15 +175,16 @@ def heat_map(results: Results) -> HeatMap | None:
 
 
 MOST_TABLES = 20
-"""The limit of the database tables with a row of their own. One row shows the sum of all others."""
+"""The maximum number of tables with their own bar. One more row shows the sum of all others."""
 
 _WHOLE = 1.0
 
 
 def savings_bars(results: Results, most: int) -> Bars | None:
-    """Return bars that compare each slave's bytes without a filter, with a filter, and with filter and compression.
+    """Return bars that compare each slave's bytes without a filter, with its filter, and with filter and compression.
 
-    The slave with the largest saving comes first. ``most`` is the limit of the rows. Return None without traffic.
+    The slave with the largest saving comes first. ``most`` is the maximum number of rows. Return None without
+    traffic.
     """
     groups = by_saving(groups_of(results), results.audience)[:most]
     top = max((max(dict(group.ways(results.audience)).values()) for group in groups), default=0)
@@ -213,9 +216,9 @@ def _savings_row(group: Group, ways: Ways, top: int) -> Row:
 
 
 def tables_bars(results: Results) -> Bars | None:
-    """Return bars for the largest database tables, with their cumulative share of all bytes (a Pareto chart).
+    """Return bars for the largest tables, with their cumulative share of all bytes (a Pareto chart).
 
-    Return None if the binlogs hold no traffic.
+    Return None if the binlogs contain no traffic.
     """
     whole = sum(table.bytes for table in results.tables)
     if not whole:
@@ -243,30 +246,30 @@ def _less(before: float, after: float) -> str:
 
 
 MOST_CHOICES = 200
-"""The limit of the slaves, or of groups of equal slaves, whose curves the page's reader can choose."""
+"""The maximum number of slaves, or groups of equal slaves, in the menu of the chart over time."""
 ALL = "all slaves together"
-"""The name of the curve that is shown first."""
+"""The name of the menu entry that is shown first."""
 ALL_COUNTED = "all slaves to which something passes"
-"""The name of that curve if a slave is left out, since nothing passes its filter."""
+"""The name of the first menu entry if slaves whose filters pass nothing are left out."""
 
 _NUMBERS = 160_000
-"""The limit of the numbers of all curves together. Each makes the page a few bytes larger."""
+"""The maximum number of values in all curves together. Each makes the page a few bytes larger."""
 _LEAST_STEPS = 400
 _HEIGHT = 340
 _EMPTY_PART = 0.2
-"""The part of the drawn time above which a time without traffic is a break of the axis."""
+"""The fraction of the drawn time above which a time without traffic is cut out of the axis."""
 _MOST_BREAKS = 8
 _LEAST_EMPTY = 10
-"""The minimum of empty steps that become a break of the axis."""
+"""The minimum number of empty steps that are cut out of the axis."""
 
 Ints = npt.NDArray[np.int64]
 
 
 def time_chart(results: Results) -> Chart | None:
-    """Return the chart of bytes per second over time. The page's reader chooses one of the slaves, or all together.
+    """Return the chart of bytes per second over time. The page's reader can choose a slave, or all slaves together.
 
-    Each step (point of the curve) has the mean and the maximum of its time buckets, so that no peak is lost. Long times
-    without traffic are left out. Return None if there is no slave, or if no event has a time.
+    Each step (point of the curve) shows the mean and the maximum of its time buckets, so that no peak is lost. Long
+    times without traffic are cut out. Return None if there is no slave, or if no event has a timestamp.
     """
     starts = np.array(results.bucket_starts, np.int64)
     if not len(starts) or not results.slaves:
@@ -333,7 +336,9 @@ def _title(group: Group) -> str:
 
 
 class _Steps:
-    """The steps (points) of the curves: intervals of one or more time buckets each, without long empty times."""
+    """The steps (points) of the curves. Each is an interval of one or more time buckets. Long empty times are cut
+    out.
+    """
 
     def __init__(self, starts: Ints, bucket: int, most: int) -> None:
         self._starts = starts
@@ -350,7 +355,7 @@ class _Steps:
         self.width = width
         """The length of a step, seconds."""
         self.segments: list[list[int]] = (segments * width).tolist()
-        """The parts of the time axis that are drawn, each as its begin and end, Unix seconds."""
+        """The parts of the time axis that are drawn, as pairs of start and end, Unix seconds."""
         lengths = segments[:, 1] - segments[:, 0]
         before = np.cumsum(lengths) - lengths
         step = starts // width
@@ -359,8 +364,8 @@ class _Steps:
         self._n = n
 
     def curve(self, values: Ints) -> tuple[list[float], list[float]]:
-        """Return for each step the mean and the maximum of its time buckets, bytes per second. ``values`` has the bytes
-        of each bucket.
+        """Return two lists with the mean and the maximum of the time buckets in each step, bytes per second.
+        ``values`` has the bytes of each bucket.
         """
         sums = np.zeros(self._n, np.int64)
         np.add.at(sums, self._place, values)
@@ -369,7 +374,9 @@ class _Steps:
         return _short(sums / self.width), _short(most / self._bucket)
 
     def peak(self, values: Ints, colour: str) -> list[Json]:
-        """Return the mark of the time bucket with the most bytes, as JSON; an empty list without bytes."""
+        """Return a list with the mark of the time bucket with the most bytes, as JSON. Without bytes the list is
+        empty.
+        """
         at = int(np.argmax(values))
         if not values[at]:
             return []
@@ -378,7 +385,8 @@ class _Steps:
 
 
 def _segments(places: Ints) -> Ints:
-    """Return the first step, and the step after the last, of each part of the axis between breaks, of shape (n, 2).
+    """Return the parts of the axis between cuts as an array of shape (n, 2): the first step, and the step after the
+    last.
 
     ``places`` has the numbers of the steps with traffic, ascending.
     """

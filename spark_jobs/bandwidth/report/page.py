@@ -1,4 +1,4 @@
-"""The HTML page of the bandwidth report, one file that needs no other file and no network."""
+"""The HTML page of the bandwidth report: one self-contained file, which needs no network."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from dumpfilter.spark_jobs.bandwidth.results import (
 )
 
 MOST_LINES = 2000
-"""The limit of the rows that the page shows of a table. The job's JSON and Parquet files have all rows."""
+"""The maximum number of rows of a table on the page. The job's JSON and Parquet files have all rows."""
 
 _MOST_NAMES = 6
-"""The limit of the schemas or tables with a column in the tables of bytes over time."""
+"""The maximum number of schemas or tables with a column in the tables of bytes over time."""
 
 _USUAL_PRICE = 0.09
-"""The price of a gigabyte with which the page begins, if the user gave none."""
+"""The price of a gigabyte that the page initially shows if the user gave none."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class _Way:
     bytes: int
     colour: str
     whole: int
-    """The bytes without filter and compression, to the same readers."""
+    """The bytes without filter and compression, for the same readers."""
     mark: str = ""
     """The sign before the bytes: ≈ for an estimate, ≤ for an upper bound."""
     gigabytes_a_month: float | None = None
@@ -56,18 +56,19 @@ class _Way:
 
 @dataclass(frozen=True)
 class _Table:
-    """One row of the report's list of database tables."""
+    """One row of the report's list of tables."""
 
     figures: TableFigures
     slaves: int
     """The number of slaves that receive any event of the table, with filters on the master."""
     sent: int
-    """The bytes of the table's events that all slaves together receive, with filters on the master."""
+    """The sum of the bytes of the table's events over all slaves, with filters on the master."""
 
 
 @dataclass(frozen=True)
 class _Rule:
-    """One row of the report's list of rules, with its bar. The bar's start and end are fractions of the row's width."""
+    """One row of the report's list of rules, with its bar. Start and end of the bar are fractions of the row's width.
+    """
 
     group: Group
     saving: RuleSaving
@@ -76,10 +77,10 @@ class _Rule:
 
 
 def render_report(results: Results) -> str:
-    """Return the bandwidth report as the text of an HTML page, which the caller writes as UTF-8.
+    """Return the bandwidth report as the text of an HTML page, which the caller must write as UTF-8.
 
-    A browser can open the page from ``file://`` without a network. The page fits light and dark colour schemes, paper,
-    and screens from 400 pixels wide.
+    A browser can open the page from ``file://`` without a network. The page supports light and dark colour schemes,
+    paper, and screens from 400 pixels wide.
     """
     audience, totals = results.audience, results.totals
     slaves = [member for group in by_saving(groups_of(results), audience) for member in group.members]
@@ -131,7 +132,7 @@ def render_report(results: Results) -> str:
 
 
 def _who(totals: Totals) -> str:
-    """Return words for the slaves whose sums the page shows. They follow "of" in a sentence."""
+    """Return words for the slaves that the page's sums include. They complete a sentence after "of"."""
     if totals.slaves_left_out:
         several = totals.slaves != 1
         return f"the {totals.slaves:,} slave{'s' if several else ''} to which something passes"
@@ -139,7 +140,7 @@ def _who(totals: Totals) -> str:
 
 
 def _ways(results: Results) -> list[_Way]:
-    """Return the bytes of the whole binlog, and of the three ways to send less of it."""
+    """Return one row each for the whole binlog, with a filter, with compression, and with both."""
     totals, zstd = results.totals, f"zstd {compression_name(results)}"
     ways = {
         "no_filter": ("Neither", "the master sends the whole binlog", "whole-line", ""),
@@ -171,7 +172,7 @@ def _gigabytes(number: float) -> str:
 
 
 def _other_ways(results: Results) -> list[_Way]:
-    """Return the bytes for the other kind of readers, and of two ways without a filter on the master."""
+    """Return rows for the audience that the report is not for, and for two ways without a filter on the master."""
     totals, slaves = results.totals, counted(results.slaves)
     whole = totals.of_slaves.no_filter
     applied = human_bytes(sum(one.master_side.bytes for one in slaves))
@@ -210,10 +211,10 @@ def _other_ways(results: Results) -> list[_Way]:
 
 
 def _peaks(results: Results) -> tuple[float, float] | None:
-    """Return the bytes per second in the busiest time bucket, without filters and with filters, of the slaves in the
-    sums.
+    """Return the bytes per second in the busiest time bucket, without and with filters, summed over the counted
+    slaves.
 
-    Return None without time buckets or slaves.
+    Return None without time buckets or counted slaves.
     """
     slaves = counted(results.slaves)
     if not results.bucket_starts or not slaves:
@@ -236,7 +237,9 @@ def _tables(results: Results) -> list[_Table]:
 
 
 def _rules(results: Results) -> tuple[list[_Rule], float]:
-    """Return all rules, the largest saving first, and where 0 is in their bars, as a fraction of the width."""
+    """Return two values: all rules in descending order of savings, and the position of 0 in their bars as a fraction
+    of the width.
+    """
     found = [(group, rule) for group in groups_of(results) for rule in group.figures.rule_savings]
     # The savings of a misspelled rule that drops everything are no gain, and come last.
     found.sort(key=lambda pair: (pair[0].figures.nothing_passes, -pair[1].saving, pair[0].name, pair[1].rule))
