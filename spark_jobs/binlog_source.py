@@ -1,4 +1,5 @@
 """The Spark data source ``binlog``: a binlog set as a table with one row per event, for batch and streaming queries.
+
 ::
 
     events = spark.read.format("binlog").load("/var/lib/mysql/binlog.index")

@@ -36,8 +36,7 @@ class Arrived(NamedTuple):
 
 @dataclass(frozen=True)
 class LinkOutcome:
-    """The traffic of the last link of a route: bytes, transactions, messages, and outages with times in microseconds.
-    """
+    """The traffic of the last link of a route: bytes, transactions, messages, and outages (microseconds)."""
 
     bytes: int
     transactions: int

@@ -33,7 +33,9 @@ class FilterKey:
     origin: OriginFilter | None = None
     lower_case_table_names: int = 0
     semantics: FilterSemantics | None = None
-    """Whether the rules are SQL-like DO and IGNORE or ``--replicate-*`` rules. None: derived from the rules' names."""
+    """The semantics of the rules: effective (DO and IGNORE rules, WL#2516), or classic (``--replicate-*``). None:
+    derived from the rules' names.
+    """
 
     @property
     def is_on(self) -> bool:

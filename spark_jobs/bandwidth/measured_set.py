@@ -516,8 +516,7 @@ def measure_set(
 
 
 def _known(kept: MeasuredSet, versions: Sequence[FileVersion | None]) -> dict[int, MeasuredFile]:
-    """Return those measurements of an earlier run whose file versions are in ``versions``, by the file's index there.
-    """
+    """Return the measurements of an earlier run whose file versions are in ``versions``, by the index there."""
     by_version = {one.version: one for one in kept.files if one.version is not None}
     newest = kept.files[-1].version
     found: dict[int, MeasuredFile] = {}

@@ -1,5 +1,4 @@
-"""The results of a bandwidth job as tables for the terminal. They fit into 80 columns if names have the usual length.
-"""
+"""The results of a bandwidth job as tables for the terminal. They fit into 80 columns if names have usual lengths."""
 
 from __future__ import annotations
 
@@ -37,8 +36,8 @@ _MOST_WARNINGS = 4
 
 
 def print_results(results: Results, console: Console, top: int = TOP) -> None:
-    """Print a table with a row per slave or group of equal slaves and a row of sums, then a table for a month, and
-    the remarks.
+    """Print a table with a row for each slave or group of equal slaves, and a row of sums. Then print a table for a
+    month, and the remarks.
 
     Rows are in descending order of savings. ``top`` is the maximum number of rows of slaves.
     """
@@ -67,8 +66,7 @@ def print_results(results: Results, console: Console, top: int = TOP) -> None:
 
 
 def print_warnings(results: Results, console: Console) -> None:
-    """Print the skipped files and the first warnings. On a terminal they are wrapped, and in a pipe each is one line.
-    """
+    """Print the skipped files and the first warnings. On a terminal they are wrapped, in a pipe each is one line."""
     shown = list(dict.fromkeys(results.warnings))
     for warning in (*map(str, results.skipped), *shown[:_MOST_WARNINGS]):
         warn(console, warning)

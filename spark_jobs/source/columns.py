@@ -395,7 +395,7 @@ class EventColumns:
 def _named(segment: Segment) -> npt.NDArray[np.int32]:
     """Return the subject number (table or statement) of each event, but none for XA COMMIT and XA ROLLBACK.
 
-    Their tables are known only if the XA transaction was prepared in the same range, so their columns would depend
+    Their tables are known only if the XA transaction was prepared in the same range. Their columns would then depend
     on the size of the ranges.
     """
     if not segment.xa_ends:

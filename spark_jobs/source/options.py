@@ -164,8 +164,7 @@ BYTES_PER_TRIGGER = 1 << 30
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """The parsed options of one query of the data source, as docs/spark-source.md describes them. Sizes are in bytes.
-    """
+    """The parsed options of a query of the data source, as docs/spark-source.md describes them. Sizes are in bytes."""
 
     sources: str | list[str]
     """The binlog set: the path or URI of its index file or of its directory, or a list of binlog files."""

@@ -140,8 +140,7 @@ def read_and_tell(
 
 
 def invalid_dates_of(options: SourceOptions, counts: Counter[str]) -> str:
-    """Return a warning about dates that became null because no calendar has them, or an empty text if there are none.
-    """
+    """Return a warning about dates that became null because no calendar has them, or an empty text without any."""
     if not counts or options.table is None:
         return ""
     columns = ", ".join(f"{count:,} of {name}" for name, count in sorted(counts.items()))

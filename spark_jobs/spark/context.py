@@ -163,8 +163,9 @@ class SparkSettings:
 def context_settings(settings: SparkSettings) -> dict[str, str]:
     """Return all Spark settings, by name, for a Spark context that this process starts.
 
-    Raises SparkUnreachable if no Spark master answers. Raises OptionError for an address without a port, for a bad
-    setting, and for an archive of Python packages that is missing or given with a local master.
+    Raises SparkUnreachable if no Spark master answers. Raises OptionError for an address without a port, or for a
+    bad setting. Also raises OptionError for an archive of Python packages that is missing or given with a local
+    master.
     """
     master, environment = settings.master, settings.environment
     host = driver_address(master)

@@ -65,7 +65,7 @@ class Share:
     """The pieces of the source file that the output receives, and the new bytes of cut compressed transactions.
 
     The first pieces may precede the block. They are the head or table maps of a transaction that began in an earlier
-    block, and of which the output owns rows only in this block.
+    block. The output owns rows of this transaction only in this block.
     """
     columns: Columns
     """The events of the block, preceded by events carried over from earlier blocks for this output."""

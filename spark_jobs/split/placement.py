@@ -1,9 +1,9 @@
 """Placement: the choice of file and offset at which each planned event is written.
 
 The driver reads the plans of all ranges (parts of the source's files) in binlog order. It then knows how many bytes
-each output (a binlog set that the split writes) has before each range, so tasks can write all ranges in parallel. As
-on a server, an output's file ends when it reaches ``max_binlog_size``. Placement also makes the first events of each
-file: the format description event, and the event with the GTIDs of the output's earlier files.
+each output (a binlog set that the split writes) has before each range. Tasks can therefore write all ranges in
+parallel. As on a server, an output's file ends when it reaches ``max_binlog_size``. Placement also makes the first
+events of each file: the format description event, and the event with the GTIDs of the output's earlier files.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class OutputFile:
     """The file's entry in the manifest. While the split is running, its size and ``source_end`` are those reached so
     far.
 
-    The part of the source that a file covers ends where that of the output's next file begins, so the files cover
-    the source without gaps.
+    The part of the source that a file covers ends where the part of the output's next file begins. The files
+    therefore cover the source without gaps.
     """
 
 

@@ -230,7 +230,8 @@ def _cut(stretches: list[Stretch], begin: int, end: int) -> Iterator[tuple[int, 
     """Divide bytes that an output receives from a range at the limits of its files.
 
     ``begin`` and ``end`` number the bytes that the output receives from the range. Each result has a part's begin
-    and end in this numbering, the number of its output file, and the difference from byte number to file offset.
+    and end in this numbering, the number of its output file, and an offset. The part's position in the file is its
+    byte number plus this offset.
     """
     for stop, number, offset in stretches:
         if begin < stop and begin < end:

@@ -53,8 +53,8 @@ BREAKING = frozenset(
 
 
 LEAST_SHARE = 0.01
-"""The minimum score of a suggested rule (saved bytes times the fraction of tables still sent), as a fraction of the
-bytes that slaves currently receive.
+"""The minimum score of a suggested rule, as a fraction of the bytes that slaves currently receive. The score is the
+saved bytes times the fraction of tables still sent.
 """
 
 _EQUAL = 0.001

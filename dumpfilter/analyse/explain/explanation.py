@@ -356,8 +356,7 @@ def _choices(parsed: StatementFacts) -> list[tuple[TableName, ...]]:
 
 
 def path_of(statement: Statement, filters: Filters) -> Iterator[PathStep]:
-    """Yield the steps of ``statement`` through the manual's flow chart of rules. The last step has the final verdict.
-    """
+    """Yield a statement's steps through the manual's flow chart of rules. The last step has the final verdict."""
     if filters.write is not None and filters.write.is_on:
         written = filters.write.decide_statement(statement)
         yield _stop(written, go_on=written.verdict.passes)

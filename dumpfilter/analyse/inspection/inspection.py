@@ -50,8 +50,7 @@ TOP = 10
 
 @dataclass
 class Compression:
-    """The number of compressed transactions and events in a binlog set, and their sizes with and without compression.
-    """
+    """Number of compressed transactions and events in a binlog set, and their bytes with and without compression."""
 
     transactions: int = 0
     """The number of transactions that MySQL compressed as a whole (Transaction_payload events)."""

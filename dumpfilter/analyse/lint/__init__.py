@@ -1,2 +1,1 @@
-"""Checks of filters for rules that match nothing, have no effect because of other rules, or surprise on real binlogs.
-"""
+"""Checks for filter rules that match nothing, have no effect because of other rules, or surprise on real binlogs."""

@@ -257,8 +257,7 @@ class Harmless:
     # The databases that objects are made in.
 
     def _with_database(self, query: QueryEvent, flags: int, form: Form, facts: StatementFacts) -> Form:
-        """Add CREATE DATABASE statements to ``form`` for the databases that the statement needs and the target lacks.
-        """
+        """Add CREATE DATABASE to ``form`` for the databases that the statement needs and the target lacks."""
         place = self.world.place(query.db)
         names: list[TableName] = []
         if facts.thing not in (Thing.ACCOUNT, Thing.GRANT, Thing.DATABASE):

@@ -1,2 +1,1 @@
-"""The shared parts of reports: a self-contained HTML page with styles and plots, Parquet tables, and text formatting.
-"""
+"""Shared parts of reports: a self-contained HTML page with styles and plots, Parquet tables, and text formatting."""

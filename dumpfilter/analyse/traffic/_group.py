@@ -95,9 +95,10 @@ DONE = 0
 FULL = 1
 """The return code for full arrays. The caller enlarges them and calls again."""
 IS_CUT = 2
-"""The return code for a transaction with a compressed part of which some filters send only a part.
+"""The return code for a transaction whose Transaction_payload event (compressed transaction) is sent only in part by
+some filters.
 
-The caller must count the atoms that depend on the compressed part.
+The caller must count the atoms that depend on this event.
 """
 
 COUNTED = -1
@@ -448,8 +449,9 @@ def group(c: Columns, m: Memory, t: int):
     """Count the events of a segment, beginning with the transaction at index ``t``. Return a code and a transaction
     index.
 
-    The code is DONE, FULL, or IS_CUT. After FULL the caller must call again with the returned index. After IS_CUT
-    the transaction at the index has a compressed part that the caller must count.
+    The code is DONE, FULL or IS_CUT. After FULL the caller must enlarge the arrays and call again with the returned
+    index. After IS_CUT the caller must count the Transaction_payload event of the returned transaction, which
+    filters cut.
     """
     while t < c.txn_subject.size:
         first = c.txn_event[t]

@@ -1,9 +1,10 @@
 """The tally: one pass over binlogs that counts the traffic under any number of filters.
 
 A :class:`Tally` reads the segments (at most 4 MiB of events each) that a :class:`~dumpfilter.dump.thread.DumpThread`
-would read. It counts each atom (consecutive events that every filter sends or drops together,
-:mod:`dumpfilter.dump.atoms`) under the condition that makes a filter send it, for example "table 5 is sent". The
-result, :class:`~dumpfilter.analyse.traffic.facts.Facts`, is small, and any filter can be applied to it.
+would read. An atom is a run of consecutive events that every filter sends or drops together
+(:mod:`dumpfilter.dump.atoms`). The tally counts each atom under the condition that makes a filter send it, for
+example "table 5 is sent". The result, :class:`~dumpfilter.analyse.traffic.facts.Facts`, is small, and any filter can
+be applied to it.
 
 Conditions do not give the size of a compressed transaction of which a part is dropped. The tally therefore cuts such
 transactions with the dump thread's own code, once for each group of filters with equal verdicts.
@@ -218,9 +219,10 @@ class Tally:
         return role, subject, doubts
 
     def _count_cut(self, segment: Segment, columns: K.Columns, txn: int, held: int, read: ReadAt) -> None:
-        """Count the rest of a transaction with a compressed part that filters cut, and end the transaction.
+        """Count the part of a transaction that depends on its Transaction_payload event, which filters cut, and end
+        the transaction.
 
-        The compressed part is the Transaction_payload event, which is the transaction's last event. Filters send
+        The Transaction_payload event (a compressed transaction) is the transaction's last event. Filters send
         different parts of it, so each group of filters with equal verdicts is counted separately.
         """
         memory, filters = self._memory, self._filters
@@ -421,9 +423,9 @@ def _longer(column: npt.NDArray[_Item], length: int) -> npt.NDArray[_Item]:
 def _held(events: _Events, first: int) -> _Events:
     """Return the events from index ``first`` on that must be considered again together with the next segment.
 
-    Rows events were counted already. Only the last one of each table is kept, with the offset COUNTED, because the
-    conditions of earlier events depend on the tables of later rows. No event before a statement among the rows
-    depends on rows after the statement.
+    Rows events were counted already. Only the last one of each table is kept, with the offset COUNTED. It is needed
+    because the conditions of earlier events depend on the tables of later rows. No event before a statement among
+    the rows depends on rows after the statement.
     """
     role, subject = events.role[first:], events.subject[first:]
     is_rows = role == R.ROWS

@@ -111,7 +111,7 @@ class TransactionTraffic:
     entry_events: npt.NDArray[np.int32]
     is_frame: npt.NDArray[np.bool_]
     """For each entry, whether it includes the GTID event, BEGIN and COMMIT of its transaction. Every filter that
-    receives the transaction has exactly one such entry. It is False for events between transactions.
+    receives the transaction receives this entry. It is False for events between transactions.
     """
     before: tuple[int, int] = (0, 0)
     """The bytes and the number of the events before the first transaction, as a slave without a filter receives them.

@@ -67,8 +67,7 @@ class _Table:
 
 @dataclass(frozen=True)
 class _Rule:
-    """One row of the report's list of rules, with its bar. Start and end of the bar are fractions of the row's width.
-    """
+    """One row of the report's list of rules, with its bar. The bar's start and end are fractions of the width."""
 
     group: Group
     saving: RuleSaving
