@@ -83,8 +83,8 @@ class OwnExclusion:
     """The transactions that the master leaves out for one slave, although it sends them to other slaves with an equal
     filter.
 
-    They are the transactions that the slave has already, and those that the slave wrote itself in circular replication.
-    In parts of the binlog without such transactions, the slave shares its messages with other slaves.
+    The slave already has them, or has written them itself in circular replication. In parts of the binlog without such
+    transactions, the slave shares its messages with other slaves.
     """
 
     def __init__(self, reader: SharedReader, start: DumpStart, origin: OriginFilter | None) -> None:
@@ -107,8 +107,8 @@ class OwnExclusion:
         return self._exclusion.overlaps(reach)
 
     def own(self, place: DumpPlace) -> DumpPlace:
-        """Return a copy of ``place`` (position, filter and state of a dump) with which a dump leaves out the
-        transactions that this slave must not get.
+        """Return a copy of ``place`` (position, filter and state of a dump) that leaves out the transactions which this
+        slave must not get.
         """
         return replace(place, thread=place.thread.leaving_out(self._exclusion, self.origin))
 

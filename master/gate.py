@@ -1,11 +1,11 @@
 """The gRPC interceptor (the gate) that limits how much of a master's resources a client can use before it has proved a
 password.
 
-The limits are on the calls in progress, on the time and the size of a request, and on the requests that are decoded at
-once. A call beyond a limit is refused before its request is received.
+It limits the calls in progress, the time and the size of a request, and the requests that are decoded at once. A call
+beyond a limit is refused before its request is received.
 
 gRPC itself receives the request of a call before it calls the service, without a time limit. Therefore the gate turns
-each method into one with a stream of requests, which a service reads itself. On the wire both are the same.
+each method into one with a stream of requests, which a service reads itself. The bytes on the wire do not change.
 """
 
 from __future__ import annotations

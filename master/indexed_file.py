@@ -141,11 +141,10 @@ class IndexedFile:
         return file.begin.position if segment is None else segment.position_of(offset)
 
     def boundary_before(self, position: int) -> int:
-        """Return the byte offset in this file of the last known transaction boundary at or before ``position``, a
-        position in the writer's binlog (the server's that wrote the events).
+        """Return the byte offset in this file of the last known transaction boundary at or before ``position``.
 
-        Only the boundaries between segments that were scanned so far are known. Without one, return the offset of the
-        first event.
+        ``position`` is a position in the writer's binlog (the server's that wrote the events). Only the boundaries
+        between segments that were scanned so far are known. Without one, return the offset of the first event.
         """
         for place in reversed(self._places):
             writer = place.point.writer

@@ -36,11 +36,10 @@ class Logged:
         return next((number for key, number in reversed(self.last.items()) if key[0] == domain), None)
 
     def has(self, gtid: MariadbGtid) -> bool:
-        """Tell whether a MariaDB server accepts ``gtid`` as a replica's position: the server has logged this or a
-        higher number of the GTID's domain and server.
+        """Tell whether a MariaDB server accepts ``gtid`` as a replica's position.
 
-        A GTID that the server has applied as a replica is accepted, too. A GTID with server id 0 (unknown) may belong
-        to any server.
+        The server must have logged this or a higher number of the GTID's domain and server, or applied the GTID as a
+        replica. A GTID with server id 0 (unknown) may belong to any server.
         """
         if gtid in self.slave_position:
             return True

@@ -34,8 +34,7 @@ _SHOWN_RULE = 60
 def check_registration(request: pb.RegisterRequest) -> str:
     """Check the fields of a slave's registration, and return the slave's UUID in lower case with hyphens.
 
-    Raises OptionError for server id 0, for a UUID that cannot be parsed, for names that are too long, and for a secret
-    that is too short or too long.
+    Raises OptionError for server id 0, a malformed UUID, a name that is too long, or a secret of a wrong length.
     """
     if not request.server_id:
         raise OptionError("server_id 0: a slave needs a server id from 1 to 4294967295")

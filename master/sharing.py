@@ -85,7 +85,7 @@ _Found = Step | Exception | None
 
 
 class Follower(Protocol):
-    """A dump that waits at the end of the binlog, and can send new commits in the same turn of the asyncio loop in
+    """A dump that waits at the end of the binlog. It can send new commits at once, in the turn of the asyncio loop in
     which they arrive.
     """
 
@@ -510,7 +510,8 @@ class SharedReader:
         self._enqueue(waiting, are_waiting=True)
 
     def received(self, file: str, offset: int, data: bytes) -> None:
-        """Send events that this process has just received to the waiting dumps, in the same turn of the loop.
+        """Send events that this process has just received to the waiting dumps, in the present turn of the asyncio
+        loop.
 
         ``data`` are whole events, which the binlog file ``file`` has from the byte offset ``offset`` on. Dumps that
         cannot send the events at once read them from the binlog, as after any other growth.
@@ -614,8 +615,8 @@ class SharedReader:
         return len(self._dumps) < 2
 
     def prepare(self, step: Step, number: int, chunk_size: int) -> None:
-        """Begin to make the messages of a step from piece number ``number`` on, and to plan the step after it, before
-        the dump asks for them.
+        """Begin to make the messages of a step from piece number ``number`` on, and to plan the next step, before the
+        dump asks for them.
         """
         after, coming = step.after, step.pieces[number : number + _CHUNKS_AHEAD]
         if len(coming) < _CHUNKS_AHEAD:

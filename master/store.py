@@ -199,8 +199,8 @@ class BinlogStore:
         ``position``.
 
         Return None when no whole transaction has been written at ``position`` yet. Raises BinlogError where the file is
-        damaged, PositionError for a position past the end, and BinlogReplaced when another file with other events has
-        taken the file's name.
+        damaged, and PositionError for a position past the end. Raises BinlogReplaced when another file with other
+        events has taken the file's name.
         """
         if indexed.name in self.binlogs:
             current = self.open_file(indexed.name)

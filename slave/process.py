@@ -41,7 +41,7 @@ class ReplicaPorts(Protocol):
     """
 
     def watching(self, watching: Watching) -> Watching:
-        """Return ``watching``, the slave's callbacks, extended by the callbacks that the ports need."""
+        """Return ``watching``, the slave's callbacks, extended by the callbacks that the replication ports need."""
 
     def replicas(self) -> Sequence[tuple[int, str, int, int, str]]:
         """Return the rows of SHOW REPLICAS, one for each replica that is connected to the ports."""

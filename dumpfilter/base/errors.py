@@ -16,9 +16,8 @@ from typing import Self
 class DumpfilterError(Exception):
     """The base class of all errors that dumpfilter raises on purpose.
 
-    The exit codes of all commands are in docs/exit-codes.md. Exit code 1 is for errors after which the same command
-    line may succeed later, for example if a file is in use or exists already. Exit code 2 is for a command line that
-    can never succeed.
+    The exit codes of all commands are in docs/exit-codes.md. After exit code 1 the same command line may succeed later,
+    for example when a file is no longer in use. Exit code 2 is for a command line that can never succeed.
     """
 
     exit_code = 1
@@ -154,8 +153,8 @@ class NotAMaster(ConnectionLost):
 
 
 class LinkError(DumpfilterError):
-    """An error about a link (a simulated network connection) of a test topology: an unknown name, an impossible shape,
-    or an ended process of the links.
+    """An error about a link (a simulated network connection) of a test topology, for example an unknown name or an
+    impossible rate.
     """
 
 

@@ -87,8 +87,8 @@ def walk(data: Bytes, size: int, position: int, has_checksums: bool):
     """Check the events in ``data[:size]`` one after another. ``data`` begins at the byte offset ``position`` in its
     file.
 
-    Return the offset of the last whole event in ``data`` (-1 if there is none), the end of the whole events, and
-    whether a damaged event follows them. A damaged event has a wrong length, ``end_log_pos`` or checksum.
+    Return the offset of the last whole event in ``data`` (-1 for none), the offset after it, and whether a damaged
+    event follows. A damaged event has a wrong length, ``end_log_pos`` or checksum.
     """
     base = np.uintp(data.ctypes.data)
     least = LEAST_WITH_CHECKSUM if has_checksums else LEAST_WITHOUT_CHECKSUM

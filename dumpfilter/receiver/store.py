@@ -209,8 +209,8 @@ class BinlogDirectory(LogWriter[OpenFile]):
         """Write the UUID by which slaves of a master recognize the set to a file in the format of a server's
         ``auto.cnf``.
 
-        The set of a MySQL server has the server's UUID. For a MariaDB server it is computed from the format description
-        event of its first file, so that two stores that begin with the same file have the same UUID.
+        The set of a MySQL server has the server's UUID. For a MariaDB server the UUID is computed from the format
+        description event of the set's first file. So two stores that begin with the same file have equal UUIDs.
         """
         server_uuid = self.source.server_uuid if self.source is not None else ""
         found = server_uuid or str(uuid.uuid5(uuid.NAMESPACE_OID, description.raw.hex()))

@@ -172,15 +172,15 @@ class Receiver:
 
         True means that the stream begins after the received GTIDs, and False that it begins at the position of
         :attr:`info`. With ``auto_position`` the first stream and the first stream from another master begin by GTID.
-        The events of another master begin a new relay log file, because its binlog file is a different file even if it
-        has the same name.
+        The events of another master begin a new relay log file, even if its binlog file has the name of the old
+        master's.
 
         If the previous stream ended inside a transaction, the events of this transaction stay in the relay log
         (:attr:`kept`). The first chunk tells whether the master leaves them out. ``family`` is that of the servers that
         wrote the master's binlog, and ``names`` the collation by which the master compares names.
 
-        Raises StreamError when the family or the collation differs from that of the existing relay logs, and
-        RelayLogDamaged when the relay log does not reach the position.
+        Raises StreamError when the existing relay logs have another family or collation, and RelayLogDamaged when the
+        relay log does not reach the position.
         """
         with self._lock:
             if self._info.family not in ("", family):
