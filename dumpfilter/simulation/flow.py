@@ -78,7 +78,7 @@ class Outcome:
     links: tuple[LinkOutcome, ...]
     """The traffic of the last link of each channel."""
     duration: int
-    """The time at which the node had received everything, microseconds since the begin of the run."""
+    """The time at which the node had received everything, microseconds since the start of the run."""
 
 
 @dataclass(frozen=True)

@@ -16,24 +16,28 @@ FORMAT = 1
 
 
 class Variant(enum.StrEnum):
-    """A way to bring the binlog to the slaves."""
+    """A way to bring the binlog from the master to the slaves."""
 
     NONE = "no-filter"
-    """Nobody filters. The slaves apply everything."""
+    """No filter: the master sends all events, and the slaves apply all of them."""
     SLAVE = "filter-on-slave"
-    """Everything is sent, and each slave applies what passes its filter."""
+    """The master sends all events, and each slave applies the events that its own filter passes."""
     MASTER = "filter-on-master"
-    """The master sends what passes the slave's filter."""
+    """The master sends only the events that the slave's filter passes."""
     NONE_COMPRESSED = "no-filter-zstd"
-    """Everything is sent as zstd. The bytes are estimates."""
+    """The master sends all events, compressed by zstd. The bytes are estimates."""
     MASTER_COMPRESSED = "filter-on-master-zstd"
-    """The master sends what passes the slave's filter as zstd. The bytes are estimates."""
+    """The master sends only the events that the slave's filter passes, compressed by zstd. The bytes are estimates."""
     SPLIT = "split"
-    """The binlog is split by schema. The slave reads the whole binlog of each schema that it needs."""
+    """The binlog is split into one binlog per schema. The slave reads the binlogs of the schemas that it needs,
+    unfiltered.
+    """
     REPLICA = "real-replica"
-    """The master sends what passes the filter to real replicas, with stand-ins for dropped transactions."""
+    """The master sends to real replicas the events that their filter passes, and stand-ins (empty transactions) for
+    dropped transactions.
+    """
     PLAIN = "plain-replication"
-    """The source sends everything to real replicas, without dumpfilter. Only experiments have this variant."""
+    """The source server sends all events to real replicas, without dumpfilter. Only experiments have this variant."""
 
 
 SIMULATED = tuple(variant for variant in Variant if variant is not Variant.PLAIN)
@@ -140,19 +144,20 @@ class NodeFigures(Figures):
 
 
 class Series(Figures):
-    """Figures over time. Each tuple has one entry for each span of ``width`` microseconds from ``start`` on.
+    """Figures over time. Each tuple has one entry for each interval of ``width`` microseconds, beginning at
+    ``start``.
 
-    With thousands of nodes, those with the greatest lag have a series.
+    In a topology with thousands of nodes, only the nodes with the greatest lag have figures.
     """
 
     start: int
     width: int
     offered: dict[str, tuple[int, ...]]
-    """The bytes for each link at the time at which their source had them, by the link's name."""
+    """For each link by name, the bytes that became available at its sending node in each interval."""
     carried: dict[str, tuple[int, ...]]
-    """The bytes that left the source over each link, by the link's name."""
+    """For each link by name, the bytes that left its sending node in each interval."""
     lag: dict[str, tuple[int, ...]]
-    """The greatest lag of each node in each span, by the node's name."""
+    """For each node by name, the greatest lag in each interval, microseconds."""
 
 
 class Setting(Figures):
@@ -160,13 +165,13 @@ class Setting(Figures):
 
     variant: Variant
     load: float = 1.0
-    """The factor by which transactions follow one another faster than in the binlog."""
+    """The factor by which the commit times of the binlog are compressed."""
     rate: int | None = None
-    """The rate of a sweep, bits per second. None: the topology's own rates."""
+    """The rate that replaces the links' own rates in this run, bits per second. None: the rates are unchanged."""
     delay: int | None = None
-    """The delay of a sweep. None: the topology's own delays."""
+    """The delay that replaces the links' own delays in this run, microseconds. None: the delays are unchanged."""
     link: str | None = None
-    """The link to which ``rate`` and ``delay`` apply. None: all links."""
+    """The name of the only link to which ``rate`` and ``delay`` apply. None: they apply to all links."""
 
     @property
     def is_plain(self) -> bool:
@@ -182,7 +187,7 @@ class Run(Figures):
     repetition: int = 1
     basis: Basis = Basis.RECEIVED
     duration: int
-    """The time from the first commit until the last node had everything."""
+    """The time from the first commit until the last node had received everything, microseconds."""
     links: tuple[LinkFigures, ...]
     nodes: tuple[NodeFigures, ...]
     series: Series | None = None
@@ -210,7 +215,7 @@ class Found(Figures):
 
 
 class SourceFigures(Figures):
-    """One origin of a topology, with the binlog set that was read for it."""
+    """The binlog set of one origin (a node of the topology that writes binlogs)."""
 
     node: str
     files: tuple[str, ...]
@@ -219,16 +224,16 @@ class SourceFigures(Figures):
     family: str
     server_version: str
     clock: str
-    """The source of the times of commits: ``gtid``, ``header`` or ``measured``."""
+    """The source of the commit times: ``gtid``, ``header`` or ``measured``."""
     first_time: int | None
-    """The first commit, Unix microseconds."""
+    """The time of the first commit, Unix microseconds. None: there are no commits."""
     last_time: int | None
     active_seconds: int
-    """The time span without pauses of more than a day, seconds."""
+    """The time from the first to the last commit, without pauses of more than a day, seconds."""
 
 
 class NodeDescription(Figures):
-    """One node of the topology."""
+    """One node of the topology, with its kind, its sources and its rules."""
 
     name: str
     kind: str
@@ -245,9 +250,9 @@ class Results(Figures):
     command: str = "dumpfilter simulate"
     sources: tuple[SourceFigures, ...]
     nodes: tuple[NodeDescription, ...] = ()
-    """The nodes of the topology. Empty for a slaves file with thousands of slaves."""
+    """The nodes of the topology. Empty if the slaves come from a slaves file."""
     limit: int
-    """The limit of the lag, microseconds, for the time above it and for searches."""
+    """The lag above which time is counted, and which searches must keep, microseconds."""
     runs: tuple[Run, ...]
     found: tuple[Found, ...] = ()
     warnings: tuple[str, ...] = ()

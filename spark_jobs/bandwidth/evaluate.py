@@ -140,7 +140,8 @@ class Evaluate:
         return np.clip(np.searchsorted(self.buckets, self.tallied.bucket), 0, len(self.buckets) - 1)
 
     def received(self, flags: SubjectFlags | None, origin: OriginFilter | None, number: int) -> Floats:
-        """Return for each unit (row of the tally) the bytes that a reader of the report's audience receives.
+        """Return for each unit (row of the tally) the bytes that one reader receives, a real replica or a dumpfilter
+        slave as ``audience`` says.
 
         ``flags`` has the verdicts of the reader's filter (None: no rules), and ``origin`` its filter of server ids
         and domain ids. ``number`` is the index of a measured filter with these verdicts. For a real replica, a
@@ -196,7 +197,7 @@ class Evaluate:
         return made, tuple(of_time.tolist())
 
     def _bytes(self, flags: SubjectFlags | None, origin: OriginFilter | None, number: int) -> int:
-        """Return the bytes that a reader of the report's audience receives."""
+        """Return the bytes that one reader receives, a real replica or a dumpfilter slave as ``audience`` says."""
         replica = self._real_replica(flags, number) if self.audience is Audience.REPLICAS else None
         if replica is not None:
             return replica.bytes

@@ -58,7 +58,7 @@ class Ways(_Model):
 
 
 class Savings(_Model):
-    """The bytes that each way saves against traffic without filter and without compression (:class:`Ways`)."""
+    """The bytes that a filter, compression, and both save, compared with traffic without filter and compression."""
 
     filter: int
     compression: int
@@ -111,7 +111,7 @@ class Totals(_Model):
     is_upper_bound: bool = False
     """Whether the bytes in ``of_replicas`` are upper bounds."""
     split: int
-    """The sum of :attr:`SlaveFigures.split`."""
+    """The bytes that all slaves together would read after a split by schema (sum of :attr:`SlaveFigures.split`)."""
     month: Month | None = None
     """The extrapolation to a month. None if the binlogs span too little time."""
 
@@ -273,7 +273,7 @@ class Results(_Model):
 
     format: int = 2
     audience: Audience = Audience.SLAVES
-    """The readers for whom the sums, the traffic of a month, the series, peaks and savings of rules are."""
+    """The kind of readers for which sums, monthly traffic, series, peaks and savings of rules are computed."""
     source: SourceFigures
     bucket_seconds: int
     bucket_starts: tuple[int, ...]
@@ -290,7 +290,7 @@ class Results(_Model):
     """The figures of all tables, the largest first."""
     series: Series
     over_time: tuple[OverTime, ...] = ()
-    """The bytes by schema, and by table. Those beyond the largest have the name ``others`` in each period."""
+    """The bytes over time, by schema and by table. All but the largest are merged under the name ``others``."""
     skipped: tuple[Damage, ...] = ()
     """The damaged files that were skipped, or whose rest was skipped (``--on-corrupt skip``)."""
     warnings: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ SHARED = (
     "~ Each table has its share of compressed transactions with several tables, an estimate. Their exact bytes are "
     "under (several tables), as in bandwidth."
 )
-"""A sentence that explains the column of estimates."""
+"""The text below the list of tables that explains its column of estimated bytes."""
 
 _LONGEST_NAMES = 60
 _REJECTED_SHOWN = 2

@@ -50,7 +50,7 @@ TOP = 10
 
 @dataclass
 class Compression:
-    """Number of compressed transactions and events in a binlog set, and their bytes with and without compression."""
+    """The compressed transactions and events of a binlog set: numbers, and bytes with and without compression."""
 
     transactions: int = 0
     """The number of transactions that MySQL compressed as a whole (Transaction_payload events)."""

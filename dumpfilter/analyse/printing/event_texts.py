@@ -436,8 +436,8 @@ class EventTexts:
     def _rows(
         self, batch: _Batch, data: Bytes, start: Int64, size: Int64, kind: Bytes, offset: Int64
     ) -> tuple[Bytes, FoundRows, Int64]:
-        """Return three values: the data with uncompressed rows appended, the cells of the rows, and the number of
-        cells of each event.
+        """Return three values: ``data`` with decompressed rows appended, the cells of the rows' text, and the number
+        of cells of each event.
         """
         count = np.zeros(start.size, np.int64)
         try:

@@ -191,8 +191,8 @@ class Harmless:
         return form
 
     def _fault(self, facts: StatementFacts, query: QueryEvent) -> Form:
-        """Return a form that keeps the statement from failing: a comment if the target lacks a needed object, or
-        already has the created one. MariaDB's CREATE TABLE gets OR REPLACE instead.
+        """Return the form of a statement, which is unchanged unless the statement would fail. It is a comment if the
+        target lacks a needed object, or already has the created one. MariaDB's CREATE TABLE gets OR REPLACE instead.
         """
         faults = self.world.faults(self.world.resolved(facts, query.db, query.thread_id))
         for fault in sorted(faults, key=lambda fault: fault.ref.replica[0] is Thing.GRANT):

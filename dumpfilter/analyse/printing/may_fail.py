@@ -6,13 +6,15 @@ import enum
 
 
 class MayFail(enum.StrEnum):
-    """How statements are printed that fail on the target because of the filter, or that the filter cannot
-    decide about.
+    """The form in which statements are printed that fail on the target because of the filter, or about which the
+    filter cannot decide.
     """
 
     SAFE = "safe"
-    """A comment if the statement must fail. IF EXISTS if the binlog set does not tell whether the object exists."""
+    """A statement that must fail is printed as a comment. A DROP gets IF EXISTS if it is unknown whether the object
+    exists.
+    """
     PRINT = "print"
-    """The statement as it is in the binlog."""
+    """Statements are printed as they are in the binlog."""
     COMMENT = "comment"
-    """A comment, also for every statement that the filter cannot decide about."""
+    """A statement that must fail, or about which the filter cannot decide, is printed as a comment."""

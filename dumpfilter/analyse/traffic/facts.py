@@ -203,9 +203,9 @@ class Conditions(_Narrow):
         return Conditions(self.kind, required, self.start, member)
 
     def expanded(self, start: Ints, subject: Ints) -> Conditions:
-        """Return the conditions with each subject replaced by a list of subjects, for numbers that stand for sets.
+        """Return the conditions with translated subject numbers, for numbers that stand for sets of subjects.
 
-        The subjects ``subject[start[s] : start[s + 1]]`` replace subject ``s``.
+        Each subject number ``s`` is replaced by the numbers ``subject[start[s] : start[s + 1]]``.
         """
         kind, required = self.kind.copy(), self.required.copy()
         required[required >= 0] = subject[start[required[required >= 0]]]

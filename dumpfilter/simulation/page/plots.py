@@ -32,9 +32,9 @@ MOST_LINKS = 20
 LEAST_LAG = 0.001
 """The lower end of the logarithmic lag axis, seconds. Smaller lags are drawn there."""
 _SECOND = 1_000_000
-"""The microseconds of a second."""
+"""The number of microseconds in a second."""
 _BITS = 8
-"""The bits of a byte."""
+"""The number of bits in a byte."""
 _LAG_AXIS = {"kind": "duration", "unit": "seconds", "log": True}
 
 
