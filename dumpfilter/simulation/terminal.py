@@ -13,12 +13,12 @@ from dumpfilter.analyse.report.text import NOTHING, human_bytes, human_rate_of_b
 from dumpfilter.simulation.results import Found, Method, Results, Run, Setting
 
 MOST_ROWS = 40
-"""The maximum number of rows of all tables together. Nodes with the greatest lag come first."""
+"""The number of rows that the tables of all runs share. It is also the maximum for the table of searches."""
 _MINUTE = 60_000_000
 _HOUR = 60 * _MINUTE
 
 LEAST_ROWS = 3
-"""The minimum number of nodes in the table of each run."""
+"""The minimum number of nodes in the table of each run, even if all tables then exceed their shared number of rows."""
 
 
 def print_results(results: Results, console: Console) -> None:
