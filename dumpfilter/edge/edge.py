@@ -38,19 +38,20 @@ from dumpfilter.slave.state.relay_log import RelayPosition, file_number
 log = structlog.get_logger("dumpfilter.slave")
 
 _GRACE_SECONDS = 1.0
-"""The time that the calls of slaves have to end by themselves, seconds."""
+"""The time limit for gRPC calls of slaves to end after the port begins to close, seconds."""
 
 _STOP_SECONDS = 12.0
-"""The longest time that the end of the ports may take, seconds."""
+"""The time limit for closing one port or the loop of the ports, seconds."""
 
 
 class Edge:
     """The ports at which one slave serves its relay logs.
 
-    The slave calls :meth:`note` with the end of each relay log, through :meth:`watching`. ``tls`` is the ports'
-    certificate and key. Without ``tls`` slaves connect without TLS, and replicas get a certificate that the slave
-    makes. With ``insecure`` replicas on other machines may connect without TLS. Raises OptionError for a configuration
-    that cannot be used, and Exposed when other machines could connect to it without TLS or a login.
+    The ports' loop learns the end of each relay log through the callbacks that :meth:`watching` gives the slave.
+    ``tls`` is the ports' certificate and key. Without ``tls`` slaves connect without TLS, and replicas get a
+    certificate that the slave makes. With ``insecure`` replicas on other machines may connect without TLS. Raises
+    OptionError for a configuration that cannot be used, and Exposed when other machines could connect to it without TLS
+    or a login.
     """
 
     def __init__(
@@ -79,9 +80,9 @@ class Edge:
             for name in {**self._for_replicas, **self._for_slaves}
         }
         self.chosen_ports: dict[str, int] = {}
-        """The TCP port of each channel for replicas, while the ports are open."""
+        """The TCP port for replicas by channel name, while the ports are open."""
         self.slave_ports: dict[str, int] = {}
-        """The TCP port of each channel for slaves, while the ports are open."""
+        """The TCP port for slaves by channel name, while the ports are open."""
 
     def _check(self, config: MasterConfig) -> None:
         options = self._options
@@ -129,24 +130,36 @@ class Edge:
         )
 
     def watching(self, watching: Watching) -> Watching:
-        """Return a slave's callbacks with the edge's own ``on_relay_end`` and ``needed_relay_log``."""
+        """Return a copy of the slave's callbacks that report the end of each relay log to the edge, and ask it for
+        needed files.
+
+        ``on_relay_end`` becomes :meth:`note`, and ``needed_relay_log`` becomes :meth:`needed_relay_log`.
+        """
         return replace(watching, on_relay_end=self.note, needed_relay_log=self.needed_relay_log)
 
     def note(self, channel: str, position: RelayPosition | None) -> None:
-        """Note the position up to which a channel's relay log is complete. Any thread may call this method."""
+        """Record the position up to which a channel's relay log is complete, and wake the dumps that wait for more
+        events.
+
+        A position further back ends all dumps of the channel. A channel without a port is ignored. Any thread may call
+        this method.
+        """
         served = self._channels.get(channel)
         if served is not None:
             served.note(position)
 
     def needed_relay_log(self, channel: str) -> str | None:
-        """Return the oldest relay log file of a channel that a connected slave or replica still reads, or None."""
+        """Return the name of the oldest relay log file of a channel that a connected slave or replica still reads.
+
+        None if nobody reads a file of the channel.
+        """
         served = self._channels.get(channel)
         slaves = [] if served is None else served.register.all()
         files = [slave.file for slave in slaves if slave.dump and slave.file]
         return min(files, key=file_number, default=None)
 
     def replicas(self) -> Sequence[ReplicaRow]:
-        """Return the rows of SHOW REPLICAS."""
+        """Return one row of SHOW REPLICAS for each slave and replica that is registered at a port of the edge."""
         return [
             slave.peer.row(reader.store.format_description.header.server_id)
             for served in self._channels.values()
@@ -193,7 +206,7 @@ class Edge:
             yield
 
     async def _open(self, name: str, port: int) -> tuple[GrpcPort, int]:
-        """Open the port of a channel for slaves, and return the port with its number."""
+        """Open the gRPC port of channel ``name`` for slaves. Return the port and its TCP port number."""
         opened = GrpcPort(self._channels[name], self._limits)
         chosen = opened.open(self._listen(port))
         await opened.start()
@@ -205,7 +218,7 @@ class Edge:
             self._loop.wait(work(*arguments), _STOP_SECONDS)
 
     def _end(self) -> None:
-        """End the loop of the closed ports."""
+        """Finish the remaining tasks of the closed ports, close the channels' relay logs, and stop the asyncio loop."""
         self._finish(end_of_tasks)
         for served in self._channels.values():
             served.close()
@@ -219,6 +232,8 @@ def _use_entries(filters: ReplicaFilters, config: MasterConfig) -> None:
 
 
 def _write_first(path: Path | None, ports: Mapping[str, int]) -> None:
-    """Write the port of the first channel to a file, if there are both."""
+    """Write the first channel's TCP port number to the file ``path``. Without ports or without a path nothing is
+    written.
+    """
     if ports:
         Endpoint(port_file=path).write_port(next(iter(ports.values())))

@@ -37,17 +37,20 @@ class EdgeOptions(Settings, panel=REPLICAS_PANEL):
 
     @property
     def slave_ports(self) -> dict[str, int]:
-        """The port for slaves of each channel that has one. Raises OptionError."""
+        """The TCP port for slaves by channel name (``--serve-port``). Raises OptionError for an invalid value."""
         return parse_ports(self.serve_port or [], "--serve-port")
 
     @property
     def replica_ports(self) -> dict[str, int]:
-        """The port for replicas of each channel that has one. Raises OptionError."""
+        """The TCP port for replicas by channel name (``--replica-port``). Raises OptionError for an invalid value."""
         return parse_ports(self.replica_port or [], "--replica-port")
 
 
 def parse_ports(texts: list[str], option: str) -> dict[str, int]:
-    """Return the port of each channel, from texts such as ``m1=3310``. Raises OptionError, which names ``option``.
+    """Return the TCP port of each channel, from option values such as ``m1=3310``. A value without ``=`` has the
+    channel ``""``.
+
+    Raises OptionError, which names ``option``, for an invalid port and for two ports of one channel.
 
     Channels have lower-case names, as on a server.
 

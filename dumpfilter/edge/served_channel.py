@@ -1,4 +1,4 @@
-"""One channel of a slave as other slaves and real replicas see it: the dumps of its relay log."""
+"""One channel of a slave as other slaves and real replicas see it: a binlog read from the channel's relay log."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition, place_orde
 log = structlog.get_logger("dumpfilter.slave")
 
 _CLOSE_AFTER = 10.0
-"""The time after which the threads of a closed relay log end, seconds. Its dumps have ended long before."""
+"""The delay before the reader threads of a discarded relay log are closed, seconds. Its dumps have ended long before.
+"""
 
 
 class ServedChannel(DumpFilterService):
-    """The service over a channel's relay log. :meth:`note` may be called from any thread.
+    """The dump service over one channel's relay log. :meth:`note` may be called from any thread.
 
     The channel's relay log only grows, until the slave changes its filter, resets the channel, or discards a damaged
     part. Then all dumps end, and slaves and replicas connect again. The dumps that begin afterwards read the new relay
@@ -55,19 +56,24 @@ class ServedChannel(DumpFilterService):
         self._end: PublishedEnd | None = None
         self._grown: Callable[[], None] = lambda: None
         self.opened: SharedReader | None = None
-        """The reader of the present relay log, or None if nobody has asked for something since it began."""
+        """The reader of the present relay log. None if no slave or replica has read since that relay log began."""
         self._slave: Slave | None = None
         self.on_open: Callable[[MasterConfig], None] = lambda config: None
-        """The function that is called with the configuration whenever a relay log has been opened."""
+        """The function that is called with the configuration (users and imposed filters) whenever a relay log has been
+        opened.
+        """
 
     def serve(self, slave: Slave) -> None:
-        """Serve what a slave has received on the channel."""
+        """Serve the channel of ``slave`` whose name is :attr:`name`. Its server UUID becomes the UUID of the served
+        binlog.
+        """
         self._slave, self.master_uuid = slave, slave.uuid
 
     def note(self, position: RelayPosition | None) -> None:
-        """Note the position up to which the relay log is complete. A position further back ends all dumps.
+        """Record the position up to which the relay log is complete, and wake the dumps that wait for more events.
 
-        The method returns when nobody relies on the discarded part any more.
+        A position before the last one means that the slave has discarded a part of the relay log, and ends all dumps.
+        The method returns when no dump relies on the discarded part any more. None means that no relay log exists.
         """
         with self._lock:
             if self._end is not None and place_order(position) < place_order(self._end.position):
@@ -82,7 +88,11 @@ class ServedChannel(DumpFilterService):
 
     @property
     def reader(self) -> SharedReader:
-        """The reader of the current relay log. Raises BinlogError, which is momentary while no relay log exists."""
+        """The reader of the current relay log, which is opened on first use.
+
+        Raises BinlogError for a relay log that cannot be read. The error is marked as momentary while the slave shuts
+        down or has received nothing yet.
+        """
         with self._lock:
             if self.stopping:
                 raise BinlogUnreadable("the slave is shutting down; connect again", momentary=True)
@@ -110,7 +120,7 @@ class ServedChannel(DumpFilterService):
         return SharedReader(store, self._loop)
 
     def close(self) -> None:
-        """Close the relay log for good. The dumps have ended."""
+        """Close the relay log and refuse further readers. All dumps must have ended."""
         with self._lock:
             self.stopping = True
             reader = self._forget()
@@ -118,7 +128,7 @@ class ServedChannel(DumpFilterService):
             _close(reader)
 
     def _forget(self) -> SharedReader | None:
-        """Close the present relay log to new readers, and return its reader."""
+        """Detach the present relay log, so that no new dump reads it. Return its reader; None if it was not opened."""
         found = self.opened
         if self._end is not None:
             self._end.is_closed = True
