@@ -28,14 +28,15 @@ The master sends an event under these conditions:
 The last rows event of a statement carries STMT_END_F. If the master drops the event with this flag, the last rows event
 that is sent gets the flag.
 
-An *atom* is a run of neighbouring events with one fate under every filter. :func:`atoms_of` walks a transaction
-backward, so that the events that decide about an event are known before the event is met. An atom names a list of
-subjects and one more subject. A filter sends the atom if the filter sends any subject of the list, and the one subject.
-Lists share their tails, since a later event of a statement belongs to the lists of all events before.
+An *atom* is a run of neighbouring events that every filter sends or drops together. :func:`atoms_of` walks a
+transaction backward, so that the events that decide about an event are known before the event is met. An atom names a
+list of subjects (tables and statements) and one more subject. A filter sends the atom if it sends the one subject and
+any subject of the list. Lists share their tails, since a later event of a statement belongs to the lists of all events
+before.
 
-The verdicts of 64 filters about a subject are one word of 64 bits. :func:`weigh` makes a word for each atom, and words
-for each transaction: the filters that are sent the whole, and those that are sent a part. Only a transaction of which
-some filter is sent a part is cut into atoms.
+The verdicts of 64 filters about a subject are one word of 64 bits, with one bit for each filter. :func:`weigh`
+makes a word for each atom, and words for each transaction. They name the filters that send the whole transaction, and
+the filters that send a part. Only a transaction of which some filter sends a part is cut into atoms.
 """
 
 from __future__ import annotations
@@ -55,89 +56,98 @@ FILTERS = 64
 """The largest number of filters that one call decides for. Each filter is one bit of a 64-bit word."""
 
 A_FIRST, A_STOP, A_START, A_SIZE, A_LIST, A_SUBJECT, A_LATER, A_DOUBTS = range(8)
-"""The columns of an atom (neighbouring events that every filter sends or drops together).
+"""The columns of an atom's row (neighbouring events that every filter sends or drops together).
 
 - A_FIRST, A_STOP: the number of its first event, and the number after its last event.
 - A_START, A_SIZE: the file offset of its first event, and its bytes.
-- A_LIST: the list of subjects of which one must be sent; or DROPPED or FRAMING.
-- A_SUBJECT: the subject that must be sent, too; NO_SUBJECT for none.
+- A_LIST: the number of a list of subjects (tables and statements); or DROPPED or FRAMING. A filter sends the atom only
+  if it sends any subject of the list.
+- A_SUBJECT: one more subject that the filter must send; NO_SUBJECT for none.
 - A_LATER: the list of the statement's later subjects, if a rows event may need STMT_END_F; else NO_LIST.
 - A_DOUBTS: the number of events about which a filter may be unable to decide.
 """
 ATOM_COLUMNS = 8
 
 DROPPED, FRAMING, NO_LIST = -1, -2, -3
-"""Values of A_LIST and A_LATER in place of the number of a list. No filter is sent an atom with DROPPED. An atom with
-FRAMING is sent with any other event of its transaction. NO_LIST means that the column names no list.
+"""Values of A_LIST and A_LATER in place of the number of a list of subjects.
+
+No filter sends an atom with DROPPED. An atom with FRAMING (GTID, BEGIN and the like) is sent with any other event of
+its transaction. NO_LIST means that the column names no list.
 """
 
 NO_SUBJECT = -1
 UNMAPPED = -5
-"""The subject number that stands for rows events without a table map. A filter sends such events unless an imposed
-filter drops them.
+"""The subject number of rows events without a table map. A filter sends such events unless an imposed filter (one that
+the master's operator sets) drops them.
 """
 
 NEVER, EVER, OPEN, BEFORE = range(4)
-"""The numbers of the lists of subjects (tables and statements) with which all other lists end.
+"""The numbers of the four predefined lists of subjects (tables and statements), with which all other lists end.
 
-- NEVER: the empty list.
-- EVER: the list of which one subject is always sent.
-- OPEN: the unknown list of the events that follow the segment, in the same statement.
-- BEFORE: the list of the rows before the segment, in the same statement.
+- NEVER: the empty list, which no filter sends.
+- EVER: the list that every filter sends.
+- OPEN: the list for the statement's events after the segment, whose subjects are not known yet.
+- BEFORE: the list for the statement's rows events before the segment.
 """
 ROOTS = 4
 
 L_SUBJECT, L_TAIL, L_ONLY, L_OPEN = range(4)
 """The columns of a list of subjects (tables and statements).
 
-- L_SUBJECT, L_TAIL: the first subject, and the list of the other subjects.
-- L_ONLY: the subject, if the list has no other one; else NO_SUBJECT.
-- L_OPEN: 1 for a list that ends with OPEN.
+- L_SUBJECT, L_TAIL: the first subject, and the number of the list that has the other subjects.
+- L_ONLY: the subject, if the list has only one; else NO_SUBJECT.
+- L_OPEN: 1 for a list that ends with OPEN, the unknown subjects after the segment.
 """
 LIST_COLUMNS = 4
 
 MOST_LISTS = 3
-"""The largest number of lists of subjects that one event can add. A rows event can be in two lists for earlier events,
-and in one for dummy rows.
+"""The largest number of lists of subjects (tables and statements) that one event can add. A rows event can be in two
+lists for earlier events, and in one for dummy rows. Dummy rows are a rows event without a table, which only ends a
+statement.
 """
 
 F_FLAGS, F_HITS, F_IS_OFF, F_UNMAPPED, F_FIRST, F_CHUNK_SIZE, F_POSITION, F_RESUME = range(8)
 """The columns of the input row that the caller fills for each filter.
 
-- F_FLAGS: the address of the filter's flags, one uint32 for each subject.
-- F_HITS: the address of the rules that each subject matches, MOST_HITS int8 for each subject.
+- F_FLAGS: the memory address of the filter's flags, one uint32 for each subject (table or statement).
+- F_HITS: the memory address of the rules that each subject matches, MOST_HITS int8 for each subject.
 - F_IS_OFF: 1 for a filter without rules.
 - F_UNMAPPED: 1 if rows without a table map are sent.
 - F_FIRST: the number of the first transaction to decide.
-- F_POSITION, F_RESUME: the file offset where the slave's last chunk ended, and the last boundary at or before it.
+- F_CHUNK_SIZE: the bytes of events after which a chunk (a message to a slave) ends.
+- F_POSITION, F_RESUME: the file offset where the slave's last chunk ended, and the last transaction boundary at or
+  before it.
 """
 
 W_SEND, W_UNDECIDED, W_HIT = range(3)
-"""The columns of a subject's 64-bit words. In each word one bit for each filter says whether the filter sends the
-subject's events, is undecided about them, or counts a rule use for them.
+"""The columns of the 64-bit words of a subject (a table or statement), with one bit for each filter. The bit says
+whether the filter sends the subject's events, is undecided about them, or counts a rule use for them.
 """
 SUBJECT_WORDS = 3
 
 T_BUSY, T_WHOLE, T_PART, T_HITS = range(4)
-"""The rows of the 64-bit words of transactions, with one bit for each filter.
+"""The rows of the array of transactions' 64-bit words, with one bit for each filter.
 
-- T_BUSY: the filters for which the transaction is more than a dropped one without hits.
-- T_WHOLE, T_PART: the filters that are sent the whole, and those that are sent a part.
+- T_BUSY: the filters that send any of the transaction, may count rule uses for it, or leave it open at the segment's
+  end.
+- T_WHOLE, T_PART: the filters that send the whole transaction, and the filters that send a part.
 - T_HITS: the filters for which dropped events may have used rules.
 """
 TRANSACTION_WORDS = 4
 
 UNMAPPED_SENT, ROWS_KEPT = range(2)
-"""The columns of the 64-bit words that belong to one call, and not to a subject or a transaction.
+"""The columns of the 64-bit words of one call of :func:`weigh`, with one bit for each filter.
 
-The filters of the first column send rows without a table map. Those of the second were sent rows of the statement that
-continues after the segment.
+UNMAPPED_SENT names the filters that send rows events without a table map. ROWS_KEPT names the filters that send rows of
+the statement that continues after the segment.
 """
 CALL_WORDS = 2
 
 ATOM_SENT, ATOM_ENDS = range(2)
-"""The columns of an atom's 64-bit words. They name the filters that are sent the atom, and those for which the atom's
-rows event gets STMT_END_F.
+"""The columns of an atom's 64-bit words (an atom is a run of events that a filter sends or drops together).
+
+ATOM_SENT names the filters that send the atom. ATOM_ENDS names the filters that set STMT_END_F in the atom's rows
+event, because they drop the rest of its statement.
 """
 ATOM_WORDS = 2
 
@@ -155,10 +165,11 @@ _HIT = np.uint32(FILTER_HIT_F)
 
 
 class Columns(NamedTuple):
-    """The arrays of a segment (a part of a binlog file) that the decision reads.
+    """The arrays of a segment (a part of a binlog file) from which :mod:`dumpfilter.dump.cut` decides what each filter
+    sends.
 
-    A filter may need columns for itself alone. They begin with carried events, which lie before the segment and which
-    only the segment's events decide.
+    Columns that belong to one filter alone may begin with carried events. These are earlier events of the transaction
+    that continues in the segment, about which only the segment's events decide.
     """
 
     offset: Int64s
@@ -167,8 +178,8 @@ class Columns(NamedTuple):
     subject: Int32s
     txn_event: Int64s
     txn_subject: Int32s
-    """Each transaction's only subject (table or statement), or ``MIXED`` for several, ``KEPT`` (sent whole) or
-    ``SKIP`` (dropped whole).
+    """For each transaction, the number of its only subject (table or statement), int32; or a negative constant:
+    ``MIXED`` for several subjects, ``KEPT`` (sent whole) or ``SKIP`` (dropped whole).
     """
     txn_source: Int32s
     txn_number: Int64s
@@ -176,21 +187,21 @@ class Columns(NamedTuple):
     set_subject: Int32s
     dropped: DroppedRuns
     """The GTIDs that the Gap events of a relay log name (:class:`~dumpfilter.index.segment.DroppedRuns`). A Gap event
-    stands there for transactions that the master dropped.
+    stands for transactions that an earlier master dropped.
     """
     end: int
     """The byte offset in the binlog file at which the segment ends."""
     is_open: bool
-    """Whether the segment ends inside its last transaction."""
+    """Whether the segment's last transaction continues in the next segment."""
     has_gaps: bool
     """Whether Gap events stand inside transactions. Even a filter without rules drops a Gap event."""
     hit_role: Bytes
-    """The events' roles for counting rule uses. XA COMMIT and XA ROLLBACK have the role FRAME, because an applier asks
-    no rule about them.
+    """The events' roles (how an event travels in a filtered stream) for counting rule uses. XA COMMIT and XA ROLLBACK
+    have the role FRAME, because an applier evaluates no rule for them.
     """
     has: Bools
-    """Whether the slave already has each transaction, so that it does not count as read. An empty array means that the
-    slave has none.
+    """For each transaction, whether the slave already has it, bool. Such a transaction does not count as read. An
+    empty array means that the slave has none.
     """
     carried: int
     """The number of carried events with which the columns begin. They lie before the segment in the file."""
@@ -213,53 +224,65 @@ class Columns(NamedTuple):
         return self._replace(txn_subject=txn_subject)
 
     def with_roles(self, role: np.ndarray) -> Columns:
-        """Return a copy with other event roles. The decision then looks at each event of a transaction of several
-        tables, instead of at the transaction's set of tables.
+        """Return a copy with ``role`` as the events' roles, uint8.
+
+        The copy has no sets of tables by transaction. The decision then looks at each event of a transaction of several
+        tables.
         """
         return self._replace(role=role, txn_set=np.zeros_like(self.txn_set))
 
 
 class Weighed(NamedTuple):
-    """The results of :func:`weigh`: which filters send which atoms and transactions of a segment.
+    """The results of :func:`weigh`: for each atom and transaction of a segment, the filters that send it.
 
-    A word is 64 bits, one for each filter. An atom is a run of neighbouring events that every filter sends or drops
+    A word is 64 bits, one for each filter. An atom is a run of neighbouring events that a filter sends or drops
     together.
     """
 
     stamp: Int64s
-    """The number of the call of :func:`weigh` that last filled each subject's words, int64."""
+    """For each subject (table or statement), the number of the call of :func:`weigh` that last filled its words,
+    int64.
+    """
     subject: UInt64s2
-    """The words of each subject (table or statement), uint64 of shape (n, SUBJECT_WORDS)."""
+    """For each subject (table or statement), its 64-bit words with one bit for each filter, uint64 of shape (n,
+    SUBJECT_WORDS).
+    """
     transaction: UInt64s2
-    """The transactions' words, uint64 of shape (TRANSACTION_WORDS, n)."""
+    """The 64-bit words of the transactions, with one bit for each filter, uint64 of shape (TRANSACTION_WORDS, n)."""
     candidate: Int64s
-    """The numbers of the transactions that are cut into atoms, ascending."""
+    """The numbers of the transactions that are cut into atoms (runs of events that a filter sends or drops together),
+    ascending.
+    """
     busy: Int64s
-    """The numbers of the transactions that one filter does not simply drop (T_BUSY), ascending. They are filled for
-    one filter at a time.
+    """The numbers of the transactions that one filter does not just drop (T_BUSY), ascending.
+
+    The array is filled anew for each filter.
     """
     atom_first: Int64s
-    """The index of the first atom of each transaction that is cut into atoms, by the transaction's number."""
+    """For each transaction, the index of its first atom in ``atoms``, if the transaction is cut into atoms."""
     atom_until: Int64s
-    """The index after the last atom of each transaction that is cut into atoms, by the transaction's number."""
+    """For each transaction, the index after its last atom in ``atoms``, if the transaction is cut into atoms."""
     atoms: Int64s2
-    """The atoms, int64 of shape (n, ATOM_COLUMNS). The atoms of one transaction stand together, the last one first."""
+    """The atoms (runs of events that a filter sends or drops together), int64 of shape (n, ATOM_COLUMNS). The atoms of
+    one transaction are neighbours, with the last one first.
+    """
     atom: UInt64s2
-    """The atoms' words, uint64 of shape (n, ATOM_WORDS)."""
+    """The 64-bit words of the atoms, with one bit for each filter, uint64 of shape (n, ATOM_WORDS)."""
     lists: Int64s2
-    """The lists of subjects, int64 of shape (n, LIST_COLUMNS). The list that L_TAIL names stands before the list."""
+    """The lists of subjects, int64 of shape (n, LIST_COLUMNS). Each list comes after the list that its L_TAIL names."""
     list_word: UInt64s
     """For each list, the filters (one bit each) that send any subject of the list, uint64."""
     call: UInt64s
-    """The words of the call, with the columns UNMAPPED_SENT and ROWS_KEPT."""
+    """The 64-bit words of one call of :func:`weigh`, uint64 with the columns UNMAPPED_SENT and ROWS_KEPT."""
 
 
 @inlined
 def _list(lists, n, subject, tail):
-    """Return the number of the list that has ``subject`` and all subjects of list number ``tail``, and the new number
-    of lists.
+    """Add to ``lists`` a list of ``subject`` and all subjects of list number ``tail``. Return the new list's number,
+    and the new number of lists.
 
-    ``n`` is the number of lists so far.
+    A subject is the number of a table or statement. ``n`` is the number of lists so far. If ``tail`` is EVER (always
+    sent), nothing is added and EVER is returned.
     """
     found = np.int64(EVER)
     if tail != EVER:
@@ -275,10 +298,11 @@ def _list(lists, n, subject, tail):
 
 @inner
 def _rows_before(roles, subjects, first, event, lists, n):
-    """Return the list of the subjects of the open statement's rows events before ``event``, and the new number of
-    lists.
+    """Return the list of the tables that rows events before event number ``event`` change in the open statement, and
+    the new number of lists. The list is returned as its number.
 
-    ``first`` is the first event of the transaction, and ``n`` the number of lists so far.
+    The list ends with BEFORE if the statement may have begun before the segment. ``first`` is the first event of the
+    transaction, and ``n`` the number of lists so far.
     """
     found = np.int64(NEVER)
     i = event - 1
@@ -301,10 +325,12 @@ def _rows_before(roles, subjects, first, event, lists, n):
 
 @inlined
 def atoms_of(offsets, sizes, roles, subjects, first, stop, is_open, atoms, n, lists, m):
-    """Add the atoms of the events from number ``first`` up to, but without, ``stop`` to ``atoms``, the last one first.
+    """Cut the events of one transaction into atoms, and add these to ``atoms``, with the last one first. Return the
+    new numbers of rows of ``atoms`` and of ``lists``.
 
-    The events are those of one transaction. ``is_open`` says that the transaction continues after the events.
-    ``atoms`` has ``n`` rows, and ``lists`` has ``m``. Return the new numbers of rows.
+    An atom is a run of neighbouring events that a filter sends or drops together. The events have the numbers from
+    ``first`` up to, but without, ``stop``. ``is_open`` says that the transaction continues after them. ``atoms`` has
+    ``n`` rows before the call, and ``lists`` has ``m``.
     """
     begin = n
     # The list that decides about the events before, which go with the statement.
@@ -392,8 +418,9 @@ def atoms_of(offsets, sizes, roles, subjects, first, stop, is_open, atoms, n, li
 
 @inner
 def _fill_subject(stamp, words, filters, n_filters, subject, call):
-    """Fill a subject's words from the flags of each filter, and note in ``stamp`` that call number ``call`` has done
-    so.
+    """Fill the three 64-bit words of a subject (table or statement): bit j comes from the flags of filter j.
+
+    ``stamp`` records that call number ``call`` has filled them.
     """
     stamp[subject] = call
     send = _NONE
@@ -415,8 +442,9 @@ def _fill_subject(stamp, words, filters, n_filters, subject, call):
 
 @inlined
 def _word(w, filters, n_filters, subject, call):
-    """Return a word with the filters that send the events of ``subject``. A negative ``subject`` means rows without a
-    table map.
+    """Return a 64-bit word that names the filters that send the events of ``subject``, one bit for each filter.
+
+    A negative ``subject`` means rows without a table map. The words of a subject are filled on first use in a call.
     """
     found = w.call[UNMAPPED_SENT]
     if subject >= 0:
@@ -428,11 +456,11 @@ def _word(w, filters, n_filters, subject, call):
 
 @inlined
 def _weigh_atoms(w, filters, n_filters, call, n, end, lists_end, sends_all, kept):
-    """Fill the words of a transaction's atoms from index ``n`` to ``end``. Return a word with the filters that are
-    sent any of the atoms.
+    """Fill the words of a transaction's atoms from index ``n`` up to, but without, ``end``. Return a 64-bit word that
+    names the filters that send any of the atoms, or sent an earlier event of the transaction.
 
-    The transaction's lists end before ``lists_end``. ``sends_all`` has the filters that are sent all events, and
-    ``kept`` those that were sent an earlier event of the transaction.
+    The transaction's lists of subjects end before ``lists_end``. ``sends_all`` names the filters that send all events,
+    and ``kept`` the filters that sent an earlier event of the transaction. Each filter is one bit.
     """
     for k in range(ROOTS, lists_end):
         w.list_word[k] = (
@@ -473,10 +501,11 @@ def _fetch_events(c, first, stop):
 
 @inlined
 def _weigh_transactions(c, filters, n_filters, low, w, call, live, off):
-    """Fill the words of the transactions from number ``low`` on, as far as they can be decided without atoms.
+    """Fill the words of the transactions from number ``low`` on, as far as they can be decided without atoms. Return
+    the number of transactions that some filter may send in part.
 
-    T_PART gets the filters that may be sent a part of a transaction. ``live`` has the filters of the call, and ``off``
-    those without rules. Return the number of transactions with a filter in T_PART.
+    The row T_PART of these words names the filters that may send a part of a transaction. ``live`` names the filters of
+    the call, and ``off`` the filters without rules. Each filter is one bit.
     """
     n_txn = c.txn_subject.size
     n = 0
@@ -538,10 +567,11 @@ def _weigh_transactions(c, filters, n_filters, low, w, call, live, off):
 
 @inner
 def weigh(c, filters, n_filters, low, w, call):
-    """Fill the words of the transactions from number ``low`` on, and of their atoms, in the arrays ``w``.
+    """Fill the 64-bit words in ``w`` that name, for each transaction from number ``low`` on and each of its atoms, the
+    filters that send it.
 
-    ``c`` are the segment's columns, and ``filters`` has ``n_filters`` rows of input. ``call`` is a number that no
-    earlier call with the same arrays had.
+    An atom is a run of events that a filter sends or drops together. ``c`` are the segment's columns, and ``filters``
+    has ``n_filters`` rows of input. ``call`` is a number that no earlier call with the same arrays had.
     """
     live = _ALL >> np.uint64(FILTERS - n_filters)
     off = _NONE

@@ -1,5 +1,5 @@
-"""The filtering of events that rules about tables cannot judge, for imposed filters (filters that the master's
-operator sets for a slave).
+"""The filtering of events about which rules for tables cannot decide. It is for imposed filters (filters that the
+master's operator sets for a slave).
 
 :func:`withhold` looks at each segment before the compiled decision. It withholds three sorts of events:
 
@@ -48,8 +48,8 @@ _BLOCKS = (int(EventType.BEGIN_LOAD_QUERY), int(EventType.APPEND_BLOCK))
 _BEFORE_ROWS = (R.CONTEXT, R.TABLE_MAP, R.GAP)
 
 Carried = Sequence[tuple[int, int, int, int]]
-"""Carried events, which lie before a segment and wait for its events: the byte offset in the file, the size, the role
-and the subject (table or statement) of each.
+"""Carried events, which lie before a segment and about which the segment's events decide. Each has its byte offset in
+the file, its size, its role, and the number of its subject (table or statement).
 """
 
 
@@ -57,15 +57,15 @@ class Withheld(NamedTuple):
     """The result of :func:`withhold`: a segment without the events that an imposed filter does not surely allow."""
 
     columns: Columns
-    """The segment's columns, in which withheld events have the role WITHHELD or HIDDEN. The transactions of these
-    events are MIXED, so that each of their events is decided for itself.
+    """The segment's columns. Events that must not be sent have the role WITHHELD or HIDDEN, and their transactions are
+    MIXED, so that each event is decided for itself.
     """
     undecided: list[int]
-    """The byte offset in the file of each event that no filter could decide and that the compiled decision does not
-    count.
+    """The byte offsets in the file of the events that no filter could decide. Events that the compiled decision counts
+    are left out.
     """
     hidden: list[int]
-    """The byte offsets in the file of the carried events that must not be sent."""
+    """The byte offsets in the file of the carried events (events from before the segment) that must not be sent."""
 
 
 def withhold(
@@ -78,7 +78,8 @@ def withhold(
     carried: Carried = (),
     inside: bool = False,
 ) -> Withheld:
-    """Return a segment without the events that an imposed filter does not surely allow.
+    """Return a segment's columns in which the events that an imposed filter does not surely allow are marked as not
+    sent.
 
     Raises UndecidedEvent, with the number of the transaction, if an imposed filter stops the dump.
 
@@ -102,10 +103,11 @@ def withhold(
 
 
 class _Seen:
-    """The search of one segment for events that an imposed filter must withhold.
+    """The search of one segment for events that an imposed filter must withhold (a filter that the master's operator
+    sets).
 
-    ``role`` is a copy of the events' roles, which the methods change. ``undecided`` collects the file offsets of
-    events that no filter could decide.
+    ``role`` is a copy of the events' roles, which the methods change to WITHHELD or HIDDEN. ``undecided`` collects the
+    file offsets of events that no filter could decide.
     """
 
     def __init__(
@@ -138,7 +140,9 @@ class _Seen:
         self._sent = self._wanted & (sent & (txn_subject != R.NOTHING))[self.transaction]
 
     def find_statements(self) -> None:
-        """Find the statements that an imposed filter cannot decide."""
+        """Find the statements that an imposed filter cannot decide. Note where the dump must stop, and count undecided
+        statements that are dropped.
+        """
         found = np.flatnonzero(self._wanted & (self._kind == R.STATEMENT))
         bits = self._array[self._segment.subject[found]]
         self._stops += found[bits & _STOP != 0].tolist()
@@ -147,7 +151,9 @@ class _Seen:
             self._count(event)
 
     def find_unknown(self) -> None:
-        """Find the events that no filter can decide: rows without a table map, and events of an unknown type."""
+        """Find the events that no filter can decide: rows without a table map, and events of an unknown type. Withhold
+        events of an unknown type, and note where the dump must stop, as ``on_undecided`` of the imposed filters says.
+        """
         on_undecided = self.flags.on_undecided
         if on_undecided is OnUndecided.SEND:
             return
@@ -170,10 +176,11 @@ class _Seen:
                     self._stops.append(event)
 
     def find_texts(self, carried: Carried) -> list[int]:
-        """Find the statement texts (Rows_query, Annotate_rows) that must not be sent. Return the file offsets of such
-        carried events.
+        """Mark as HIDDEN the texts of row-based statements (Rows_query, Annotate_rows) that must not be sent. Return
+        the file offsets of the texts among ``carried`` that must not be sent.
 
-        A text whose statement continues in the next segment stays, unless a forbidden table is known already.
+        A text whose statement continues in the next segment stays, unless the statement already has a forbidden table
+        map. ``carried`` are earlier events that wait for this segment.
         """
         for event, stop in self._contexts(_TEXTS, _BEFORE_ROWS):
             text = self._text(self._segment.offset[event], self._segment.size[event])
@@ -190,7 +197,9 @@ class _Seen:
         ]
 
     def find_blocks(self, carried: Carried) -> list[int]:
-        """Find the blocks of LOAD DATA that must not be sent. Return the file offsets of such carried events."""
+        """Mark as HIDDEN the blocks of LOAD DATA that no Execute_load_query follows. Return the file offsets of such
+        blocks among ``carried``, the earlier events that wait for this segment.
+        """
         for event, stop in self._contexts(_BLOCKS, (R.CONTEXT, R.GAP)):
             if self._is_alone(stop):
                 self._replace(event, R.HIDDEN)
@@ -211,8 +220,8 @@ class _Seen:
         return maps
 
     def _first_after(self, between: Sequence[int]) -> int:
-        """Return the number of the first event whose role is not one of ``between``, or the number of events if there
-        is none.
+        """Return the number of the segment's first event whose role is not in ``between``, or the number of events if
+        there is none.
         """
         return int(np.append(~np.isin(self._kind, between), True).argmax())
 
@@ -220,8 +229,10 @@ class _Seen:
         return self._read(offset, HEADER_LENGTH)[4]
 
     def _contexts(self, types: Sequence[int], between: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the context events of the given types, each with the number of the next event whose role is not one
-        of ``between``.
+        """Return the context events with a type in ``types``, each with the number of the next event whose role is not
+        in ``between``.
+
+        The pairs are (event number, next event number). Events of transactions that are dropped anyway are left out.
         """
         held = np.isin(self._segment.type, types) & self._sent & (self._kind == R.CONTEXT)
         events = np.flatnonzero(held)
@@ -229,8 +240,10 @@ class _Seen:
         return list(zip(events.tolist(), stops[np.searchsorted(stops, events)].tolist(), strict=True))
 
     def _is_alone(self, event: int) -> bool:
-        """Tell whether the LOAD DATA blocks before event number ``event`` must be dropped, because no
-        Execute_load_query follows them.
+        """Tell whether the LOAD DATA blocks before event number ``event`` must be dropped. They must if no
+        Execute_load_query follows and the imposed filters drop undecided events.
+
+        If the imposed filters stop at undecided events, note that the dump must stop there.
         """
         if (
             event == len(self._kind)
@@ -243,7 +256,9 @@ class _Seen:
         return self.flags.on_undecided is OnUndecided.DROP
 
     def raise_first(self) -> None:
-        """Raise UndecidedEvent for the first event at which an imposed filter stops the dump."""
+        """Raise UndecidedEvent for the first event at which an imposed filter stops the dump. Do nothing if there is
+        none.
+        """
         if self._stops:
             raise self._error(min(self._stops))
 
@@ -292,7 +307,7 @@ class _Seen:
 def allows_text(
     text: bytes, tables: Sequence[TableSubject], filters: Iterable[ReplicationFilter], family: Family
 ) -> bool:
-    """Tell whether each filter surely sends the rows of every table that a row-based statement names.
+    """Tell whether each of ``filters`` surely sends the rows of every table that a row-based statement names.
 
     ``text`` is the statement, and ``tables`` are the tables of its Table_map events. The event with the text names
     neither the session's current database nor its SQL mode. A name without a database is resolved by the table maps.

@@ -29,9 +29,9 @@ segment.
 """
 
 GtidRuns = npt.NDArray[np.int64]
-"""Runs of consecutive GTIDs, an array of shape (n, 3).
+"""Runs of consecutive GTIDs, int64 of shape (n, 3).
 
-The columns are the number of the GTID source (a server UUID, or MariaDB's domain and server id), the first and the
+The columns are the number of the GTID source (a server UUID, or MariaDB's domain and server id), and the first and the
 last transaction number of the run.
 """
 
@@ -134,9 +134,9 @@ class ChunkPlan:
         """The number of times that dropped events would have used each rule of the slave's filter.
 
         The slave adds these hits to ``performance_schema.replication_applier_filters.COUNTER``. They belong to the
-        transactions between the resume point of the previous chunk and ``resume``. Transactions that the slave already
-        has, and transactions of servers that the slave ignores, count no hits, because an applier would not filter them
-        either.
+        transactions between the resume points of the previous chunk and of this chunk. Transactions that the slave
+        already has, and transactions of servers that the slave ignores, count no hits, because an applier would not
+        filter them either.
         """
         return self.gaps.counted
 
@@ -159,7 +159,8 @@ class ChunkPlan:
 
 
 def holds(ranges: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Return for each event whether the plans send it.
+    """Return for each event whether the chunk plans with the byte ranges ``ranges`` send it, bool of shape (number of
+    events,).
 
     ``ranges`` are the plans' byte ranges in ascending order, and ``offset`` are the events' byte offsets in the file.
     """

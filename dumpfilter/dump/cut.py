@@ -1,12 +1,12 @@
 # mypy: ignore-errors
-"""The compiled cut of a segment (a part of a binlog file) into chunks, the messages to slaves.
+"""The compiled division of a segment (a part of a binlog file) into chunks, the messages to slaves.
 
 For each filter :func:`cut` goes through the transactions of a segment. The 64-bit words that
 :mod:`dumpfilter.dump.atoms` has filled say which filters are sent a transaction whole, in part or not at all. One loop
 makes a chunk's byte ranges, gaps (dropped transactions), rule uses, GTIDs and counts.
 
-The chunks of all filters are written one after the other into the arrays of :class:`Done`, and plans are views of
-them.
+The arrays of :class:`Done` hold the chunks of all filters one after the other. Chunk plans are views of copies of
+these arrays.
 """
 
 from __future__ import annotations
@@ -48,21 +48,25 @@ event.
 
 RUN_SOURCE, RUN_FIRST, RUN_LAST = range(3)
 """The columns of a run of consecutive GTIDs: the number of the GTID source (such as a server UUID), the first and the
-last transaction number."""
+last transaction number.
+"""
 RUN_COLUMNS = 3
 
 OF_NEXT = 0
-"""The value in G_END for a gap that moves no position. It only carries the rule uses (hits) of the transaction that
-follows.
+"""The value in G_END for a gap (a note about dropped events) that moves no position. It only carries the rule uses
+(hits) of events that are dropped inside the next transaction.
 """
 
 G_OFFSET, G_END, G_FIRST, G_RUNS_UNTIL, G_HITS_UNTIL = range(5)
-"""The columns of a gap (a run of dropped transactions; :class:`~dumpfilter.dump.gaps.Gaps`)."""
+"""The columns of a gap (a run of dropped transactions), as :class:`~dumpfilter.dump.gaps.Gaps` describes them. They
+are: the chunk's bytes before the gap, the file offset after it, its first transaction, and the ends of its runs and of
+its hits.
+"""
 GAP_COLUMNS = 5
 
 H_END, H_RESUME, H_RESUME_BYTES = range(3)
-"""The columns of a chunk for its end, its resume point and the bytes before the resume point
-(:class:`~dumpfilter.dump.chunk.ChunkPlan`).
+"""The columns of a chunk (a message to a slave) that describe its end (:class:`~dumpfilter.dump.chunk.ChunkPlan`).
+They are the end, the resume point (a transaction boundary), and the bytes that the chunk sends before the resume point.
 """
 (
     H_EVENTS_READ,
@@ -77,13 +81,16 @@ H_END, H_RESUME, H_RESUME_BYTES = range(3)
 ) = range(3, 12)
 """The columns of a chunk with the fields of :class:`~dumpfilter.dump.chunk.Counts`, in their order."""
 H_RANGES, H_GAPS, H_HITS, H_GAP_RUNS, H_RUNS = range(12, 17)
-"""The columns of a chunk that tell where its rows end in each array of :class:`Done`. The GTID runs of the chunk's
-gaps stand before the runs of all transactions that end in the chunk.
+"""The columns of a chunk (a message to a slave) with the index after the chunk's last row in each array of
+:class:`Done`.
+
+In the array of GTID runs, the runs of the chunk's gaps stand before the runs of all transactions that end in the chunk.
 """
 CHUNK_COLUMNS = 17
 
 C_OFFSET, C_SIZE, C_ROLE, C_SUBJECT = range(4)
-"""The columns of a carried event, about which the events of the next segment decide."""
+"""The columns of a carried event: an event of an open transaction about which only events of the next segment decide.
+"""
 CARRY_COLUMNS = 4
 
 HIT_TRANSACTION, HIT_KIND, HIT_COUNT = range(3)
@@ -95,23 +102,23 @@ HIT_COLUMNS = 3
 D_CHUNKS, D_CARRY, D_IS_KEPT, D_ROWS_KEPT, D_POSITION, D_RESUME, D_BEGIN, D_EVENT, D_KINDS = range(9)
 """The columns of the row of results that :func:`cut` fills for each filter.
 
-- D_CHUNKS, D_CARRY: the index after the filter's last row of each array.
-- D_POSITION, D_RESUME: the file offset where the last chunk ended, and the last boundary at or before it.
+- D_CHUNKS, D_CARRY: the index after the filter's last chunk, and after its last carried event.
+- D_POSITION, D_RESUME: the file offset where the last chunk ended, and the last transaction boundary at or before it.
 - D_IS_KEPT: 1 if an event of the open transaction has been sent.
 - D_ROWS_KEPT: 1 if rows of the open statement have been sent.
-- D_BEGIN, D_EVENT: the first transaction that ends in the open chunk or later, and the first event that is read for it.
-- D_KINDS: the number of kinds of rules with hits before the next gap, or in the open transaction. The hits follow, by
-  kind.
+- D_BEGIN, D_EVENT: the first transaction that ends in the open chunk or later, and the first event that counts as read
+  in it.
+- D_KINDS: 1 if rule uses (hits) have been counted since the last gap. Their counts follow in the row, by kind of rule.
 """
 HITS = D_KINDS + 1
 
 
 T_GTID, T_RUN, T_READ = range(3)
-"""The columns of a transaction's row of :class:`Transactions`.
+"""The columns of a transaction's row in :class:`Transactions`.
 
-- T_GTID: the number of GTIDs of the transactions before.
-- T_RUN: the run of the last GTID before, or 0.
-- T_READ: the number of transactions before, without events of the file.
+- T_GTID: the number of GTIDs of all earlier transactions.
+- T_RUN: the index of the run with the last earlier GTID, or 0.
+- T_READ: the number of earlier transactions, without events that belong to the file and no transaction.
 """
 TRANSACTION_COLUMNS = 3
 
@@ -128,12 +135,12 @@ class Transactions(NamedTuple):
     no run.
     """
     run_gtid: Int64s
-    """For each run, the number of GTIDs before the run."""
+    """For each run, the number of GTIDs in all earlier runs."""
 
 
 class Done(NamedTuple):
-    """The arrays into which a call of :func:`plan` writes its results. All but ``filters`` and ``chunk`` have the same
-    number of rows.
+    """The arrays into which a call of :func:`plan` writes its results: a row for each filter, then the rows of all
+    filters one after the other. All but ``filters`` and ``chunk`` have equal numbers of rows.
     """
 
     filters: Int64s2
@@ -143,12 +150,14 @@ class Done(NamedTuple):
     gap: Int64s2
     run: Int64s2
     hit: Int64s2
-    """The hits of the gaps, int64 of shape (n, 2): the kind of rule and the count."""
+    """The rule uses (hits) of the gaps, int64 of shape (n, 2): the index of the kind of rule in ``KINDS``, and the
+    count.
+    """
     carry: Int64s2
 
 
 class Written(NamedTuple):
-    """The rows of :class:`Done` that one call has written, copied. Chunk plans are views of these arrays."""
+    """Copies of the rows of :class:`Done` that one call has written. Chunk plans are views of these arrays."""
 
     range: np.ndarray
     gap: np.ndarray
@@ -157,16 +166,17 @@ class Written(NamedTuple):
 
 
 _MOST_GTIDS = np.int64((1 << 63) - 1)
-"""The largest number of GTIDs that is counted in a segment. Only a damaged relay log names more, and those are left
-out.
+"""The largest number of GTIDs that is counted in a segment. Only a damaged relay log names more, and further GTIDs are
+left out.
 """
 
 
 @inlined
 def _list_run(g, n, gtids, source, first, last):
-    """Add consecutive GTIDs to the list of runs, or extend the last run. Return the number of runs.
+    """Append a run of consecutive GTIDs to ``g.run``, or extend the last run if the new one follows it. Return the
+    number of runs.
 
-    ``n`` is the number of runs and ``gtids`` the number of GTIDs so far.
+    ``n`` is the number of runs, and ``gtids`` the number of GTIDs, before the call.
     """
     if n and g.run[n - 1, RUN_SOURCE] == source and g.run[n - 1, RUN_LAST] + 1 == first:
         g.run[n - 1, RUN_LAST] = last
@@ -181,7 +191,9 @@ def _list_run(g, n, gtids, source, first, last):
 
 @inner
 def _list_transactions(c, low, g):
-    """List the GTIDs of the transactions from number ``low`` on in the arrays ``g``."""
+    """List the GTIDs of the transactions from number ``low`` on in the arrays ``g`` (:class:`Transactions`). The
+    transactions that Gap events of a relay log name count, too.
+    """
     gap_transaction, gap_until, gap_runs, _ = c.dropped
     gap = np.int64(0)
     n = np.int64(0)
@@ -241,7 +253,8 @@ def _start(c, t):
 
 @inlined
 def _add_gap(done, j, k, offset, end, first):
-    """Add a gap to chunk ``k``, with the rule uses that were counted for filter ``j``.
+    """Append a gap (a run of dropped transactions) to chunk ``k``, with the rule uses that were counted for filter
+    ``j`` since the last gap.
 
     ``offset`` is the number of bytes that the chunk sends before the gap, and ``end`` the file offset after the
     dropped transactions. ``first`` is the number of the first dropped transaction.
@@ -268,10 +281,11 @@ def _add_gap(done, j, k, offset, end, first):
 
 @inlined
 def _end_gap(done, j, k, g, first, until, offset, end, is_last):
-    """Add the gap of the dropped transactions from number ``first`` up to, but without, ``until``.
+    """Add the GTIDs of the dropped transactions from number ``first`` up to, but without, ``until`` to chunk ``k``,
+    and append their gap.
 
-    A gap between two transactions that are sent is needed only if it has a GTID or rule uses. ``is_last`` demands the
-    gap in any case.
+    ``offset`` is the number of bytes that the chunk sends before the gap, and ``end`` the file offset after the dropped
+    transactions. A gap without a GTID and without rule uses is left out, unless ``is_last`` is set.
     """
     head = done.chunk[k]
     runs = head[H_GAP_RUNS]
@@ -313,11 +327,11 @@ def _send(done, k, offset, size, patch, events):
 
 @inner
 def _finish_chunk(c, done, j, k, g, gap, until, event, end, resume_bytes):
-    """Complete chunk ``k`` of filter ``j``, and begin the next one. Return the number of the next one.
+    """Complete chunk ``k`` of filter ``j``, and begin the next chunk. Return the next chunk's number.
 
-    ``gap`` is the first transaction of the open gap, or -1. The chunk ends before event number ``event``, at file
-    offset ``end``. Transaction ``until`` is the first that does not end in the chunk or before. ``resume_bytes`` are
-    the bytes that the chunk sends before that transaction.
+    ``gap`` is the first of the dropped transactions that no gap of the chunk covers yet, or -1. The chunk ends
+    before event number ``event``, at file offset ``end``. Transaction ``until`` is the first that ends after the chunk.
+    ``resume_bytes`` are the bytes that the chunk sends before that transaction.
     """
     head, state = done.chunk[k], done.filters[j]
     begin = state[D_BEGIN]
@@ -347,9 +361,11 @@ def _finish_chunk(c, done, j, k, g, gap, until, event, end, resume_bytes):
 
 @inlined
 def _count_hits(roles, subjects, first, stop, flags, rules, state):
-    """Count the rule uses of the dropped table maps and statements among the events from ``first`` to ``stop``.
+    """Count the rule uses (hits) of the dropped table maps and statements among the events from ``first`` up to, but
+    without, ``stop``.
 
-    ``flags`` and ``rules`` are the filter's decisions and the matched rules, by subject. The counts go to ``state``.
+    ``flags`` are the filter's decisions by subject. ``rules`` is the memory address of the rules that each subject
+    matches. The counts are added to ``state``, by kind of rule.
     """
     for i in range(first, stop):
         role = roles[i] & ~R.ENDS
@@ -369,8 +385,10 @@ def _count_hits(roles, subjects, first, stop, flags, rules, state):
 
 @inlined
 def _take_hits(hits, t, h, state):
-    """Add the rule uses of transaction ``t`` that are known before the segment is decided. ``h`` is the index of the
-    next unread row of ``hits``. Return the index after the transaction's rows.
+    """Add to ``state`` the rule uses of transaction ``t`` that are known before the segment is decided. Return the
+    index after the transaction's rows in ``hits``.
+
+    ``h`` is the index of the next unread row of ``hits``.
     """
     while h < hits.shape[0] and hits[h, HIT_TRANSACTION] <= t:
         if hits[h, HIT_TRANSACTION] == t:
@@ -387,7 +405,12 @@ def _has(word, shift):
 
 @inner
 def _is_carried(w, atom, is_kept, flags, shift):
-    """Tell whether an atom of an open transaction must wait for events of the next segment, which decide about it."""
+    """Tell whether an atom (a run of events) of an open transaction must be carried, because events of the next
+    segment decide about it.
+
+    ``is_kept`` says whether an event of the transaction was sent. ``shift`` is the number of the filter's bit in the
+    words of ``w``, and ``flags`` are its decisions by subject.
+    """
     one_of = w.atoms[atom, A.A_LIST]
     if _has(w.atom[atom, A.ATOM_SENT], shift):
         # A rows event that is sent may need STMT_END_F.
@@ -403,10 +426,10 @@ def _is_carried(w, atom, is_kept, flags, shift):
 
 @inlined
 def _cut_atoms(c, f, j, k, t, is_kept, gap, flags, g, w, done):
-    """Send the atoms of transaction ``t`` that filter ``j`` is sent.
+    """Add to the chunks of filter ``j`` the atoms (runs of events) of transaction ``t`` that the filter sends.
 
-    Return the first transaction of the gap that is open then (or -1), the bytes that the chunk sends before the
-    transaction, and the number of the chunk.
+    Return three numbers: the first transaction of the gap that is open afterwards (or -1), the bytes that the current
+    chunk sends before the transaction, and the current chunk.
     """
     shift = np.uint64(j)
     before = done.chunk[k, H_BYTES_SENT]
@@ -451,7 +474,9 @@ def _cut_atoms(c, f, j, k, t, is_kept, gap, flags, g, w, done):
 
 @inlined
 def _count_dropped(c, t, shift, is_kept, flags, rules, w, state):
-    """Count the rule uses of the dropped events of transaction ``t``, of which a filter is sent a part."""
+    """Count in ``state`` the rule uses of the events of transaction ``t`` that a filter drops. The filter sends a part
+    of the transaction.
+    """
     is_open = c.is_open and t == c.txn_subject.size - 1
     for a in range(w.atom_until[t] - 1, w.atom_first[t] - 1, -1):
         if _has(w.atom[a, A.ATOM_SENT], shift) or (is_open and _is_carried(w, a, is_kept, flags, shift)):
@@ -461,8 +486,8 @@ def _count_dropped(c, t, shift, is_kept, flags, rules, w, state):
 
 @inner
 def _carry(c, t, shift, is_kept, flags, w, carry, at):
-    """Write the events of an open transaction that wait for events of the next segment to ``carry`` from index ``at``
-    on. Return the index after the last one.
+    """Write the events of open transaction ``t`` that wait for events of the next segment to ``carry``, from index
+    ``at`` on. Return the index after the last one.
     """
     for a in range(w.atom_until[t] - 1, w.atom_first[t] - 1, -1):
         if not _is_carried(w, a, is_kept, flags, shift):
@@ -478,10 +503,11 @@ def _carry(c, t, shift, is_kept, flags, w, carry, at):
 
 @inlined
 def _list_busy(words, first, shift, busy):
-    """List in ``busy`` the transactions from number ``first`` on that a filter does not simply drop. Return their
-    number.
+    """Write to ``busy`` the numbers of the transactions from number ``first`` on whose bit ``shift`` is set in
+    ``words``. Return how many there are.
 
-    A loop without branches is fast here, since no processor predicts which transactions a filter drops.
+    These transactions are more to the filter than dropped ones. The loop has no branch, since no processor predicts
+    which transactions a filter drops.
     """
     n = np.int64(0)
     for t in range(first, words.size):
@@ -505,10 +531,11 @@ def _leave_out(c, head, first, until):
 
 @inner
 def cut(c, f, j, k, g, w, done):
-    """Write the chunks of one filter, from chunk number ``k`` on.
+    """Write the chunks of one filter for a segment to the arrays ``done``, from chunk number ``k`` on. Return the
+    number after the filter's last chunk.
 
-    ``c`` are the segment's columns, ``f`` is the filter's row of input, and ``j`` is the number of the filter's bit in
-    the words ``w``. Return the number after the filter's last chunk.
+    ``c`` are the segment's columns, and ``f`` is the filter's row of input. ``j`` is the number of the filter's bit
+    in the 64-bit words ``w``, and ``g`` has the transactions' GTIDs.
     """
     shift = np.uint64(j)
     state = done.filters[j]

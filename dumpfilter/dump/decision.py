@@ -36,7 +36,7 @@ class Carry(NamedTuple):
     """
 
     events: Integers
-    """The events that wait for later events to decide about them, with the columns ``C_...`` of
+    """The events about which events of the next segment decide, with the columns ``C_...`` of
     :mod:`dumpfilter.dump.cut`.
 
     They are the GTID and BEGIN of a transaction of which nothing is sent yet, the context events and table maps of the
@@ -52,8 +52,8 @@ class Carry(NamedTuple):
     """
 
     def hiding(self, offsets: Sequence[int]) -> Carry:
-        """Return a copy that drops the waiting events at these file offsets. Later events have shown that an imposed
-        filter forbids them.
+        """Return a copy in which the carried events at these byte offsets in the file are dropped. Carried events wait
+        for events of the next segment.
         """
         events = self.events.copy()
         events[np.isin(events[:, K.C_OFFSET], offsets), K.C_ROLE] = R.HIDDEN
@@ -71,18 +71,22 @@ class Flags(Protocol):
 
     @property
     def on_undecided(self) -> OnUndecided:
-        """How the imposed filters treat an event that no filter can decide: stop the dump, drop the event, or send
-        it.
+        """The treatment of an event that no filter can decide about: stop the dump, drop the event, or send it. The
+        imposed filters determine the treatment.
         """
 
     def addresses(self) -> tuple[npt.NDArray[np.uint32], int, npt.NDArray[np.int8], int]:
-        """Return the flags with the memory address of their first entry, and then the rules that each table or
-        statement matches with the address of their first entry.
+        """Return the array of flags, the memory address of its first entry, the array of matched rules, and that
+        array's address.
+
+        The arrays have an entry for each table or statement, by its number.
         """
 
 
 class Asked(NamedTuple):
-    """One filter, and the position from which it decides a segment."""
+    """The input for the decision of a segment by one filter: the filter's verdicts, and the position at which it
+    begins.
+    """
 
     flags: Flags
     first: int
@@ -95,9 +99,10 @@ class Asked(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """One filter's decision of a segment: the plans of the chunks to send, and the state at the segment's end.
+    """One filter's decision of a segment: the plans of the chunks to send, and the state of the transaction that
+    continues in the next segment.
 
-    The state is None if the segment ends between two transactions.
+    The state ``carry`` is None if the segment ends between two transactions.
     """
 
     plans: list[ChunkPlan]
@@ -124,7 +129,9 @@ _shared = attrgetter(
 
 
 def columns_of(segment: Segment) -> A.Columns:
-    """Return a segment's columns as the decision reads them, for all filters that need no columns of their own."""
+    """Return the columns from which a segment is decided for a filter that leaves out no transaction and carries no
+    events.
+    """
     hit_role = segment.role
     if segment.xa_ends:
         hit_role = hit_role.copy()
@@ -133,7 +140,9 @@ def columns_of(segment: Segment) -> A.Columns:
 
 
 def with_carry(columns: A.Columns, carry: Carry) -> A.Columns:
-    """Return a segment's columns with the carried events of the transaction that continues from the segment before."""
+    """Return a segment's columns preceded by the carried events, which belong to the transaction that continues from
+    the segment before.
+    """
     events = carry.events
     n = len(events)
     if n:
@@ -213,7 +222,8 @@ _scratch = _Scratch()
 
 
 def decide(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decided]:
-    """Return the decision of a segment of the binlog file ``file`` by each filter of ``asked``, in the same order.
+    """Decide a segment of the binlog file ``file`` by each filter of ``asked``, and return the decisions in the same
+    order.
 
     Columns with carried events, or with changes for one filter, are valid for this filter only.
     """
@@ -224,7 +234,7 @@ def decide(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decide
 
 
 def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decided]:
-    """Return the decision of a segment by each of up to 64 filters, in the order of ``asked``."""
+    """Decide a segment by each of up to 64 filters, and return the decisions in the order of ``asked``."""
     # The compiled code has only the addresses of the flags, so these references keep the arrays.
     pinned = [one.flags.addresses() for one in asked]
     filters = np.array(

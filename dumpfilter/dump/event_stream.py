@@ -1,4 +1,4 @@
-"""The events that a slave with a given filter would be sent, for programs that print them."""
+"""The stream of events that a slave with a given filter would be sent, for programs that print binlogs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SIZE_AT = 9
 
 
 class KeptEvents(NamedTuple):
-    """Consecutive events of one binlog file, with the bytes that a slave would be sent."""
+    """Consecutive events of one binlog file, with their bytes as a slave would be sent them."""
 
     file: str
     fd: FormatDescription
-    """The format description event that is in force for the events. If the event itself is a format description event,
-    this is its own content.
+    """The content of the format description event by which the events must be read. For a format description event it
+    is the event's own content.
     """
     data: npt.NDArray[np.uint8]
     """The bytes of the events. Event k has ``size[k]`` bytes from ``start[k]`` on."""
@@ -53,15 +53,15 @@ class KeptEvents(NamedTuple):
 
 
 class PassedStatement(NamedTuple):
-    """A statement's event that a slave would not be sent."""
+    """A Query event (or another event with a statement's text) that a slave would not be sent."""
 
     file: str
     fd: FormatDescription
     offset: int
     event: bytes
     passes: bool
-    """Whether the filter passes the statement. The statement is then left out only because its transaction was not
-    selected.
+    """Whether the filter passes the statement. Then only the selection of transactions by position, time or GTID
+    leaves the statement out.
     """
 
 
@@ -73,10 +73,10 @@ def kept_pieces(
     left_out: Callable[[PassedStatement], None] | None = None,
     **options: Unpack[PassOptions],
 ) -> Iterator[KeptEvents]:
-    """Yield the events that a slave with this filter would be sent. Each file begins with its format description event,
-    which is alone.
+    """Yield the events that a slave with this filter would be sent, in runs of consecutive events. Each file begins
+    with its format description event, which is yielded alone.
 
-    The Gap events of a relay log are there, too, since they are of use to people who read the log.
+    The Gap events of a relay log (notes about dropped transactions) are yielded, too, for people who read the log.
 
     Raises BinlogError where a file is damaged.
 
@@ -120,16 +120,16 @@ def kept_pieces(
 def one_event(
     file: str, fd: FormatDescription, offset: int, event: bytes, *, undecided: bool = False
 ) -> KeptEvents:
-    """Return one event as a :class:`KeptEvents`. ``offset`` is the byte offset in the file at which the original event
-    begins.
+    """Return a single event as a :class:`KeptEvents`. ``offset`` is the byte offset in ``file`` at which the original
+    event begins.
     """
     start, size, place = (np.array([one], np.int64) for one in (0, len(event), offset))
     return KeptEvents(file, fd, np.frombuffer(event, np.uint8), start, size, place, undecided)
 
 
 class _Statements:
-    """The statements of a segment with the filter's flags for them. The methods must be called with ascending file
-    offsets.
+    """The statement events of a segment in file order, with the filter's flags for them. Calls must have ascending
+    file offsets.
     """
 
     def __init__(self, segment: Segment, flags: npt.NDArray[np.uint32]) -> None:
@@ -141,8 +141,8 @@ class _Statements:
         self._next = 0
 
     def before(self, offset: int, read: ReadAt) -> Iterator[PassedStatement]:
-        """Yield the statements that begin before file offset ``offset`` and that no earlier call has yielded or passed
-        over.
+        """Yield the statements that begin before file offset ``offset``. A statement that an earlier call has yielded
+        or consumed is left out.
 
         ``read`` returns bytes of the segment's file.
         """
@@ -157,8 +157,8 @@ class _Statements:
             yield PassedStatement(segment.file, segment.format_description, at, read(at, size), passes)
 
     def is_undecided(self, offset: int) -> bool:
-        """Tell whether a statement event begins at file offset ``offset`` that the filter cannot decide. Pass over
-        this statement.
+        """Tell whether the filter cannot decide the statement that begins at file offset ``offset``, and consume this
+        statement. False if no statement begins there.
         """
         if self._next == len(self._events) or int(self._segment.offset[self._events[self._next]]) != offset:
             return False

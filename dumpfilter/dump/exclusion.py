@@ -1,7 +1,7 @@
-"""The exclusion of transactions that a slave does not need, whatever its filter rules say.
+"""The exclusion of transactions that a slave does not need, independent of its filter rules.
 
-The slave already has some transactions. Others come from servers or domains that the slave ignores
-(``IGNORE_SERVER_IDS``, ``DO_DOMAIN_IDS``).
+Transactions are excluded if the slave already has them (GTID auto-position), or if they come from servers or
+domains that the slave ignores (``IGNORE_SERVER_IDS``, ``DO_DOMAIN_IDS``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def _digest(gtids: GtidSet) -> bytes:
 
 
 def contained(segment: Segment, sources: SourceNumbers, gtids: Membership) -> npt.NDArray[np.bool_]:
-    """Tell for each transaction of a segment whether its GTID is in the GTID set ``gtids``."""
+    """Return for each transaction of a segment whether its GTID is in the GTID set ``gtids``, bool. False for a
+    transaction without a GTID.
+    """
     source = segment.txn_source
     found = np.zeros(len(source), np.bool_)
     for number in np.unique(source[source >= 0]).tolist():
@@ -39,7 +41,8 @@ def contained(segment: Segment, sources: SourceNumbers, gtids: Membership) -> np
 
 @dataclass(eq=False)
 class Reach:
-    """The ranges of GTIDs and the server ids of consecutive transactions, found once for many slaves.
+    """The ranges of GTIDs and the server ids of a segment's transactions. They are computed once and used for many
+    slaves.
 
     They show quickly whether a slave's GTID set or ignored servers can concern any of these transactions.
     """
@@ -73,7 +76,7 @@ class Reach:
 
 
 class Exclusion:
-    """The rule that excludes transactions that one slave does not need, so that the dump thread skips them.
+    """The transactions that one slave does not need because it has them already, so that the dump thread skips them.
 
     Parameters:
         sources: the numbers of the binlog set's GTID sources (server UUIDs, or MariaDB's domain and server ids).
@@ -91,10 +94,11 @@ class Exclusion:
         """A hashable value that is equal for exclusions of the same GTID set. None if the slave names no GTID set."""
 
     def apply(self, segment: Segment, origin: OriginFilter | None) -> Columns:
-        """Return a segment's columns with the transactions that this slave does not need marked as ``SKIP`` (dropped).
+        """Return a segment's columns in which the transactions that this slave does not need are marked as ``SKIP``
+        (dropped).
 
-        ``txn_source`` is -1 for each transaction whose GTID the master does not report to the slave. ``origin`` says
-        from which server ids and domains the slave wants transactions; None: from all.
+        ``origin`` says from which server ids and domains the slave wants transactions; None: from all.
+        ``txn_source`` is -1 for each transaction whose GTID the master does not report to the slave.
         """
         columns = columns_of(segment)
         if self._executed is not None:
@@ -109,7 +113,9 @@ class Exclusion:
         return columns
 
     def overlaps(self, reach: Reach) -> bool:
-        """Tell whether the slave already has any transaction in the GTID ranges of ``reach``."""
+        """Tell whether the slave already has any transaction in the GTID ranges of ``reach``. False if the slave names
+        no GTIDs.
+        """
         executed = self._executed
         if executed is None:
             return False
@@ -122,8 +128,10 @@ class Exclusion:
         return False
 
     def concerns(self, segment: Segment, reach: Callable[[], Reach], origin: OriginFilter | None) -> bool:
-        """Tell whether :meth:`apply` may change anything in a segment. ``reach`` returns the segment's GTID ranges and
-        server ids, and is called only if needed.
+        """Tell whether :meth:`apply` may change anything in a segment.
+
+        ``reach`` returns the GTID ranges and server ids of the segment's transactions, and is called only if needed.
+        ``origin`` says from which servers and domains the slave wants transactions; None: from all.
         """
         wanted = origin if origin is not None and origin.is_on else None
         if wanted is None:
@@ -157,7 +165,8 @@ class Exclusion:
         )
 
     def _without_unwanted(self, segment: Segment, origin: OriginFilter, columns: Columns) -> Columns:
-        """Mark the transactions of servers and domains that the slave ignores as ``SKIP`` (dropped).
+        """Return columns in which the transactions of servers and domains that the slave ignores are marked as
+        ``SKIP`` (dropped).
 
         MariaDB's I/O thread counts a transaction that it ignores as done (``gtid_slave_pos``, ``Gtid_IO_Pos``). MySQL's
         I/O thread does not: the transaction is in neither Retrieved_Gtid_Set nor Executed_Gtid_Set. Both threads move

@@ -27,9 +27,10 @@ def filter_set(
 ) -> Counts:
     """Write the events that a slave with this filter would be sent as a new binlog set.
 
-    The new files are ``<base>.000001`` … and ``<base>.index`` in ``output_dir``, one for each file that was read. Each
-    event gets a new end_log_pos and checksum, so that a server reads the set as its own. Rotate events name the new
-    files. Files after the last wanted transaction are not written.
+    The new files are ``<base>.000001`` … and ``<base>.index`` in ``output_dir``, one for each file that was read.
+    Each event gets a new end_log_pos and checksum, so that a server reads the set as its own. Rotate events name the
+    new files. Files after the last selected transaction are not written. Return the counts of events and bytes read,
+    sent and dropped.
 
     Raises BinlogError if the set is damaged, and OutputError if the new set cannot be written. After an error no file
     of the new set is left.

@@ -1,5 +1,4 @@
-"""Gaps: the positions in a chunk at which the master dropped transactions, with everything the slave must know of
-them.
+"""Gaps: the positions in a chunk (a message to a slave) at which the master dropped transactions, and their data.
 
 A slave gets no event of a transaction that the master drops whole. The slave still needs the transaction's GTID, the
 position after the transaction, and the hits (uses of filter rules) of the dropped events. A gap holds all three for a
@@ -27,13 +26,16 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(slots=True, eq=False)
 class Gaps:
-    """The gaps of one chunk (dropped transactions, in the order of the stream).
+    """The gaps of one chunk (a message of the stream). Each gap stands for consecutive transactions that the master
+    dropped.
 
-    Nobody changes the fields. The class is not frozen, because a frozen one takes three times as long to make.
+    The fields are never changed. The class is not frozen, because making a frozen one takes three times as long.
     """
 
     row: Integers
-    """The gaps, int64 of shape (n, 5), with the columns ``G_...`` of :mod:`dumpfilter.dump.cut`."""
+    """The gaps, int64 of shape (n, 5), with the columns ``G_...`` of :mod:`dumpfilter.dump.cut`. The properties of
+    this class return single columns.
+    """
     runs: Integers
     """The GTIDs of the dropped transactions, int64 of shape (m, 3).
 
@@ -66,12 +68,16 @@ class Gaps:
 
     @property
     def runs_until(self) -> Integers:
-        """For each gap, the index after its last row of ``runs``."""
+        """For each gap, the index after its last row of ``runs``. Its first row follows the last row of the gap
+        before.
+        """
         return self.row[:, K.G_RUNS_UNTIL]
 
     @property
     def hits_until(self) -> Integers:
-        """For each gap, the index after its last row of ``hits``."""
+        """For each gap, the index after its last row of ``hits``. Its first row follows the last row of the gap
+        before.
+        """
         return self.row[:, K.G_HITS_UNTIL]
 
     @property
@@ -83,10 +89,10 @@ class Gaps:
         return counts
 
     def of_writer(self, segment: Segment) -> Gaps:
-        """Return the gaps with end positions in the writer's binlog file (the writer is the server that wrote the
-        binlog).
+        """Return the gaps with :attr:`end` in the writer's binlog file instead of the slave's relay log.
 
-        The gaps lie in ``segment``. Only in a slave's relay log do the writer's positions differ from file offsets.
+        The writer is the server that wrote the binlog. The gaps lie in ``segment``. The gaps of a server's own binlog
+        are returned as they are.
         """
         if segment.writer is None or not len(self):
             return self
@@ -94,7 +100,7 @@ class Gaps:
         return self._with(K.G_END, np.where(self.end == 0, 0, segment.positions_of(self.end)))
 
     def not_before(self, offset: int) -> Gaps:
-        """Return the gaps, in which every gap before byte ``offset`` of the chunk's events is moved there."""
+        """Return a copy in which every gap before byte ``offset`` of the chunk's events is moved to this byte."""
         return self._with(K.G_OFFSET, np.maximum(self.offset, offset)) if offset else self
 
     def _with(self, column: int, values: Integers) -> Gaps:

@@ -38,9 +38,11 @@ from dumpfilter.index.segment import Segment
 _USUAL_LEVEL = 3
 """The zstd level for compressing a filtered transaction again, the server's default."""
 _BEST_LEVEL = 19
-"""The zstd level that is tried last, if no other form is smaller than the original event."""
+"""The zstd level that is tried last, if no lower level makes the new event smaller than the original event."""
 _MOST_AT_BEST = 1 << 20
-"""The largest number of bytes of events for which the best zstd level is tried. It takes a second for each MiB."""
+"""The largest number of uncompressed bytes for which the best zstd level is tried. That level takes a second for each
+MiB.
+"""
 
 _LARGEST_EVENT = 0xFFFFFFFF
 """The size of the largest event that a header can announce, bytes."""
@@ -56,7 +58,7 @@ number of dumps.
 
 @dataclass(frozen=True, slots=True)
 class KeptPayload:
-    """The part of a compressed transaction that one filter sends."""
+    """The part of a compressed transaction that one filter sends, with counts."""
 
     size: int
     """The size of the Transaction_payload event to send, bytes; 0 if the filter drops all its events."""
@@ -88,8 +90,8 @@ class FilteredPayloads(NamedTuple):
 def filter_payloads(
     flags: TableFlags, segment: Segment, columns: Columns, first: int, read: ReadAt
 ) -> FilteredPayloads:
-    """Decide the compressed transactions of a segment, from transaction number ``first`` on, with a filter that has
-    rules.
+    """Decide the compressed transactions of a segment with a filter that has rules, from transaction number ``first``
+    on. Return the segment's columns with these decisions.
 
     ``columns`` are the segment's columns after imposed filters have withheld events. A transaction that is marked
     ``SKIP`` there is not opened, because the slave does not need it. ``read`` reads the segment's file.
@@ -122,7 +124,7 @@ def filter_payloads(
 
 
 def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadAt) -> KeptPayload:
-    """Return the part that a filter with rules sends of one compressed transaction.
+    """Decide one compressed transaction with a filter that has rules, and return the part to send.
 
     ``number`` is the number of the Transaction_payload event in the segment, a key of ``segment.payloads``. ``read``
     reads the segment's file. Raises BinlogCorrupt for an event that cannot be opened.
@@ -170,7 +172,7 @@ def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadA
 
 
 def sent_inside(flags: TableFlags, segment: Segment, number: int) -> npt.NDArray[np.bool_]:
-    """Tell for each event inside a compressed transaction whether a filter keeps the event.
+    """Return for each event inside a compressed transaction whether a filter sends the event, bool.
 
     ``number`` is the number of the Transaction_payload event in the segment. The transaction is one that
     :func:`filter_payload` sends in part. No filter may be imposed.
@@ -181,8 +183,8 @@ def sent_inside(flags: TableFlags, segment: Segment, number: int) -> npt.NDArray
 
 
 def _plan(flags: TableFlags, inner: Segment, columns: Columns) -> ChunkPlan:
-    """Return the plan of the events to send from inside a compressed transaction. ``inner`` is the segment of its
-    events.
+    """Return the plan of the events to send from inside a compressed transaction. ``inner`` is the segment of the
+    inner events, and ``columns`` are its columns.
     """
     (decided,) = decide(inner.file, columns, [Asked(flags, 0, WHOLE_SEGMENT, inner.start, 0)])
     (plan,) = decided.plans
@@ -190,8 +192,8 @@ def _plan(flags: TableFlags, inner: Segment, columns: Columns) -> ChunkPlan:
 
 
 def _turn(size: int) -> AbstractContextManager[object]:
-    """Return a context manager for opening a transaction of ``size`` uncompressed bytes. For a large one it waits
-    until fewer than two others are open.
+    """Return a context manager under which a transaction of ``size`` uncompressed bytes is uncompressed. For a large
+    transaction the context manager waits until fewer than two other large ones are in memory.
     """
     return _turns if size > _LARGE else nullcontext()
 

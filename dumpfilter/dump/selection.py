@@ -1,4 +1,4 @@
-"""The choice of transactions by position, time and GTID, with the options of ``mysqlbinlog`` such as
+"""The selection of transactions by position, time and GTID, with the options of ``mysqlbinlog`` such as
 ``--start-position``.
 
 A selection takes whole transactions only. ``mysqlbinlog`` can cut a transaction in two, and then prints a part that
@@ -82,8 +82,8 @@ def on_boundaries(
 
 
 def _boundaries(binlogs: BinlogSet, name: str, position: int) -> tuple[int, int | None]:
-    """Return the last transaction boundary at or before a byte offset in the file ``name``, and the first one after it
-    (None at the end of the file).
+    """Return the last transaction boundary at or before the byte offset ``position`` in the file ``name``, and the
+    first boundary after it. The second is None at the end of the file.
     """
     with binlogs.file(name) as file:
         before = file.first_event
@@ -102,7 +102,8 @@ def _boundaries(binlogs: BinlogSet, name: str, position: int) -> tuple[int, int 
 
 
 class Selection:
-    """Marks the transactions that are not wanted, segment by segment, so that the dump thread passes over them.
+    """A selection of transactions, given segment by segment. It marks the transactions that are not selected, so that
+    the dump thread does not send them.
 
     Parameters:
         wanted: the positions, times and GTIDs of the transactions to take. The positions must lie between two

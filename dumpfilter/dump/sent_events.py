@@ -1,4 +1,4 @@
-"""The answer which events of a binlog each of several filters would send, event by event.
+"""The record of which events of a binlog each of several filters would send, event by event.
 
 A dump thread plans byte ranges. It may buffer an event until it has seen later events, so the answers are right only
 when all segments have been added.
@@ -22,8 +22,8 @@ Int64 = npt.NDArray[np.int64]
 
 
 class SentEvents:
-    """Records which events of one binlog file each of several dump threads sends. The file's segments are added in
-    order.
+    """The record of which events of one binlog file each of several dump threads sends. The file's segments are added
+    in order.
 
     Parameters:
         threads: a dump thread for each filter, at the beginning of the first segment. No filter may be imposed.
@@ -33,8 +33,9 @@ class SentEvents:
         self._threads = threads
         self._ranges: list[list[Int64]] = [[np.empty((0, 3), np.int64)] for _ in threads]
         self._inside: list[dict[int, Bools]] = [{} for _ in threads]
-        """For each thread, the compressed transactions of which it sends a part: one boolean for each inner event, by
-        the file offset of the Transaction_payload event."""
+        """For each thread, the compressed transactions that the thread sends in part, by the file offset of the
+        Transaction_payload event. A value has one boolean for each inner event.
+        """
 
     def add(self, segment: Segment) -> None:
         """Decide the next segment with each dump thread. Raises BinlogError for a compressed transaction that cannot
@@ -55,7 +56,7 @@ class SentEvents:
         """Return for each event of the file whether dump thread number ``k`` sends it. ``offset`` are the events' byte
         offsets in the file.
 
-        The events of a compressed transaction that the thread sends in part count as one event that is sent.
+        A compressed transaction that the thread sends in part counts as one event that is sent.
         """
         self._ranges[k] = [np.concatenate(self._ranges[k])]
         return holds(self._ranges[k][0], offset)
@@ -63,8 +64,9 @@ class SentEvents:
     def inside(self, k: int, offset: int, count: int) -> Bools:
         """Return for each event inside a compressed transaction whether dump thread number ``k`` sends it.
 
-        ``offset`` is the byte offset in the file of the Transaction_payload event, and ``count`` the number of events
-        inside. A master may send a compressed transaction whole, since a part of it would need more bytes.
+        ``offset`` is the byte offset in the file of the Transaction_payload event, and ``count`` the number of
+        events inside. A master may send a compressed transaction whole because its part would not be smaller. Then all
+        inner events count as sent.
         """
         part = self._inside[k].get(offset)
         return np.full(count, self.of(k, np.array([offset]))[0]) if part is None else part

@@ -1,4 +1,4 @@
-"""One reading of a whole binlog set by one dump thread, which plans the events that a slave would be sent.
+"""One pass of one dump thread through a whole binlog set, which plans the events that a slave would be sent.
 
 Transactions are chosen by position, time and GTID. The clever filter (WL#40) follows tables through the binlog, so it
 must see every statement in the binlog's order.
@@ -62,7 +62,9 @@ class PassOptions(TypedDict, total=False):
 
 
 class PlannedSegment(NamedTuple):
-    """A segment of at most 4 MiB of a binlog file, and the plans of the events that a slave is sent of it."""
+    """A segment of a binlog file (at most 4 MiB of events), and the plans of the byte ranges of it that a slave is
+    sent.
+    """
 
     segment: Segment
     """The segment, with unwanted transactions marked and with the clever filter's decisions."""
@@ -72,14 +74,14 @@ class PlannedSegment(NamedTuple):
 
 
 class SetPass:
-    """One reading of a binlog set by one dump thread.
+    """One pass of one dump thread through a binlog set.
 
     Parameters:
         rules: the slave's filter.
-        options: what the pass takes.
+        options: the selection of transactions, and further filters.
         whole_files: whether to keep events that belong to no transaction even outside of the wanted transactions. A
             valid binlog file needs these events, for example the GTID list and the Rotate at the file's end.
-        sends_gaps: whether the Gap events of a relay log are sent.
+        sends_gaps: whether the Gap events of a relay log (notes about dropped transactions) are sent.
     """
 
     def __init__(
@@ -149,13 +151,15 @@ class SetPass:
 
 
 _NUMBERS = {Verdict.EXECUTE: 0, Verdict.IGNORE: 1, Verdict.UNDECIDED: 2}
-"""The numbers that replace the numbers of tables and statements in a segment, once the clever filter has decided. Each
-number stands for one verdict (send, drop, undecided)."""
+"""The numbers that replace the numbers of tables and statements in a segment after the clever filter has decided. Each
+stands for one verdict: send, drop or undecided.
+"""
 
 
 class _VerdictFlags(TableFlags):
-    """Verdicts indexed by the numbers in ``_NUMBERS``, so that the dump thread can look up the clever filter's
-    decisions like those of a usual filter."""
+    """A table of verdicts, indexed by the numbers in ``_NUMBERS``. The dump thread looks up the clever filter's
+    decisions in it like the decisions of a usual filter.
+    """
 
     def __init__(self, rules: ReplicationFilter) -> None:
         super().__init__(rules, Subjects())
@@ -167,8 +171,8 @@ class _VerdictFlags(TableFlags):
 
 
 class _CleverPass:
-    """Asks the clever filter (WL#40), which follows tables through the binlog, about every table map and statement in
-    order.
+    """A pass in which the clever filter (WL#40) decides every table map and statement in order. The clever filter
+    follows renamed tables through the binlog.
 
     A clever filter may answer differently about the same table later. The number of each event's table is therefore
     replaced by a number that stands for the verdict.
@@ -193,7 +197,11 @@ class _CleverPass:
         return replace(decided, prepared=prepared)
 
     def _decided(self, segment: Segment, read: ReadAt, *, inside: bool = False) -> Segment:
-        """Return a copy of a segment with the clever filter's verdicts, without those about ends of XA transactions."""
+        """Return a copy of a segment with the clever filter's verdicts. XA COMMIT and XA ROLLBACK are not decided
+        here.
+
+        ``inside`` says that the segment is the content of a compressed transaction.
+        """
         subject = segment.subject.copy()
         payloads = dict(segment.payloads)
         for i, role in enumerate((segment.role & R.ROLE_MASK).tolist()):
@@ -240,8 +248,8 @@ _IF_SENT = {True: Verdict.EXECUTE, False: Verdict.IGNORE}
 
 
 def _sends(segment: Segment) -> npt.NDArray[np.bool_]:
-    """Tell for each event of a decided segment whether the filter sends it for itself, and not only together with
-    other events.
+    """Return for each event of a decided segment whether the filter sends it for its own sake, bool. An event that is
+    only sent together with other events, such as BEGIN, has False.
     """
     role = segment.role & R.ROLE_MASK
     passes = segment.subject != _NUMBERS[Verdict.IGNORE]

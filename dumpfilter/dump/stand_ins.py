@@ -1,9 +1,10 @@
-"""The sizes of stand-ins: small transactions that leave a real replica with the GTIDs of dropped transactions.
+"""The sizes of stand-ins: empty transactions that give the GTIDs of dropped transactions to a real replica.
 
-A tally counts them beside the events. MySQL's stand-in is the transaction's own Gtid event, a BEGIN and an Xid event.
-The master sends it exactly when it drops the transaction. MariaDB's stand-in is an empty Gtid event and an Xid event. A
-run of dropped transactions between two sent ones needs one stand-in for each domain. A tally does not know which
-transactions are neighbours, so it tells only how many stand-ins MariaDB needs at most (:func:`at_most`).
+A tally (a count of bytes by table) counts stand-ins beside the events. MySQL's stand-in is the transaction's own
+Gtid event, a BEGIN and an Xid event. The master sends it exactly when it drops the transaction. MariaDB's stand-in is
+an empty Gtid event and an Xid event. A run of dropped transactions between two sent ones needs one stand-in for each
+domain. A tally does not know which transactions are neighbours, so it tells only how many stand-ins MariaDB needs at
+most (:func:`at_most`).
 """
 
 from __future__ import annotations
@@ -33,18 +34,20 @@ EVENTS: dict[Family, int] = {"mysql": 3, "mariadb": 2}
 """The number of events of a stand-in, by the family of the server."""
 
 PIECE = SEGMENT_SIZE
-"""The distance in a MariaDB binlog, in bytes, after which a run of dropped transactions is taken to end and to need
-new stand-ins.
+"""The distance in a MariaDB binlog, in bytes, after which a run of dropped transactions counts as ended and needs new
+stand-ins (empty transactions).
 
-A master makes a chunk of so many bytes when the filter drops most of them. A chunk that ends because the binlog ends
-there for now has stand-ins of its own.
+A master ends a chunk (a message) after so many bytes when the filter drops most of them. A chunk that ends earlier,
+because the binlog ends there for now, also has its own stand-ins.
 """
 
 Sizes = npt.NDArray[np.int64]
 
 
 class StandIns(NamedTuple):
-    """Stand-ins (small transactions that leave a real replica with the GTIDs of dropped transactions), counted."""
+    """The number and size of stand-ins, empty transactions that give the GTIDs of dropped transactions to a real
+    replica.
+    """
 
     number: int
     nbytes: int
@@ -69,7 +72,8 @@ class Stretches(NamedTuple):
 
 
 def at_most(dropped: StandIns, sent: int, stretches: Stretches) -> StandIns:
-    """Return the most stand-ins that a replica of MariaDB gets in place of the dropped transactions.
+    """Return the largest possible number and size of the stand-ins (empty transactions) that a MariaDB replica gets in
+    place of the dropped transactions.
 
     Each sent transaction ends a run of dropped ones, and a run has at most one stand-in for each domain of its stretch.
 
@@ -87,8 +91,8 @@ def at_most(dropped: StandIns, sent: int, stretches: Stretches) -> StandIns:
 
 
 class StandInSizes:
-    """Computes the bytes of the stand-in that a real replica would get for each transaction if the transaction were
-    dropped.
+    """The computation of the bytes of the stand-in (empty transaction) that a real replica would get for each
+    transaction if the transaction were dropped.
 
     The segments must be given in the order of the binlog, because a transaction can begin in an earlier segment.
     """
@@ -100,8 +104,8 @@ class StandInSizes:
         self._stretches = Stretches()
 
     def of(self, segment: Segment) -> Sizes:
-        """Return the bytes of the stand-in of each transaction of the next segment. 0 means that the transaction has
-        no GTID and needs none.
+        """Return the size of the stand-in (empty transaction) for each transaction of the next segment, bytes, int64.
+        0 means that the transaction has no GTID and needs none.
         """
         if segment.format_description.family == "mariadb":
             self._stretches = self._stretches.plus(self._stretches_of(segment))

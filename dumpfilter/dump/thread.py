@@ -1,4 +1,5 @@
-"""The dump thread without files and sockets. Its input is a position and a filter, its output are plans of chunks.
+"""The dump thread without files and sockets. Its input are a position and a filter, and its output are plans of
+chunks.
 
 A :class:`DumpThread` takes the segments of one binlog set in order (a segment is at most 4 MiB of events). It plans
 chunks, the messages of the stream. A plan says which byte ranges of the file a slave gets, from which boundary a
@@ -6,8 +7,8 @@ broken stream can begin again, and which GTIDs the slave has then. :func:`~dumpf
 into bytes.
 
 :func:`plan_many` plans one segment for many threads at once. If nothing but the filter's decisions about tables and
-statements matters, up to 64 threads are decided together. A thread gets its own copy of the segment's columns in
-these cases:
+statements matters, up to 64 threads are decided together. Otherwise a thread gets its own copy of the segment's
+columns. The cases are:
 
 - a transaction that began in an earlier segment, or a compressed transaction
 - an imposed filter
@@ -41,9 +42,7 @@ from dumpfilter.index.segment import Segment
 
 
 class _FilterChange(NamedTuple):
-    """A new filter that takes effect at the next transaction boundary, because one transaction is decided by one
-    filter.
-    """
+    """A filter that waits for the next transaction boundary, because each transaction is decided by one filter."""
 
     flags: TableFlags
     origin: OriginFilter | None
@@ -86,8 +85,8 @@ class DumpThread:
         """
         self._xa_ends = XaEnds(other_filters_before=other_filters_before)
         self._really_sent = (flags, SentParts())
-        """The filter in force, and which XA transactions were sent with it. Used only for an imposed filter that drops
-        events of unknown types.
+        """The filter in force, and a record of the XA transactions that were sent with it. They are used only for an
+        imposed filter that drops events of unknown types.
         """
         self._read: ReadAt = _no_file
         self._relay_rotate: int | None = None
@@ -121,10 +120,10 @@ class DumpThread:
         return fork
 
     def leaving_out(self, exclusion: Exclusion | None, origin: OriginFilter | None) -> DumpThread:
-        """Return an independent copy that leaves out the transactions of ``exclusion`` and those that ``origin`` does
-        not want.
+        """Return an independent copy that does not send the transactions of ``exclusion``, nor transactions that
+        ``origin`` does not want.
 
-        ``exclusion`` None leaves out none, and ``origin`` None wants all. If a changed filter waits for the next
+        ``exclusion`` None excludes none, and ``origin`` None wants all. If a changed filter waits for the next
         transaction boundary, ``origin`` takes effect there.
         """
         fork = self.fork()
@@ -205,8 +204,8 @@ class DumpThread:
 
     @property
     def decides_by_flags(self) -> bool:
-        """Whether the filter's decisions about tables are all that matters for the next transactions of plain row
-        changes.
+        """Whether the next transactions, if they are plain row changes, are decided by the filter's verdicts about
+        tables alone.
 
         It is False inside a transaction, with an imposed filter, with a waiting change of filter, and if the slave
         leaves out transactions.
@@ -224,8 +223,8 @@ class DumpThread:
         return fork
 
     def _decides_by_flags(self, segment: Segment, reach: Callable[[], Reach]) -> bool:
-        """Take up a waiting change of filter, and tell whether the filter's decisions are all that matters for a
-        segment.
+        """Put a waiting filter into force, and tell whether the filter's verdicts about tables and statements alone
+        decide a segment.
 
         ``reach`` returns the GTID ranges and server ids of the segment's transactions.
         """
@@ -249,8 +248,9 @@ class DumpThread:
             return self._plan_own(segment.before(error.transaction), first)
 
     def _plan_own(self, segment: Segment, first: int) -> list[ChunkPlan]:
-        """Plan a segment with a copy of its columns for this thread alone. ``first`` is the number of the first
-        transaction to decide.
+        """Plan a segment with columns that are made for this thread alone. Return the plans of its chunks.
+
+        ``first`` is the number of the first transaction to decide.
         """
         self._take_up_change()
         flags = self._flags
@@ -317,7 +317,8 @@ Planned = list[ChunkPlan] | DumpfilterError
 
 
 def plan_many(threads: Sequence[DumpThread], segment: Segment) -> list[Planned]:
-    """Return for each dump thread what ``thread.plan(segment)`` would give, or the error that it would raise.
+    """Plan one segment for each dump thread. Return for each thread the plans that :meth:`DumpThread.plan` would
+    return, or the error that it would raise.
 
     Threads that plan alike get the same list of the same plans, so that a caller can encode each plan once.
     """

@@ -95,8 +95,9 @@ def encode_query_event(
 
 
 def query_tables_info(query: QueryEvent, fd: FormatDescription) -> tuple[TableName, ...] | None:
-    """Return the tables to name in a statement's Query event. None if the statement's text does not tell its tables,
-    or if they do not fit into the format.
+    """Return the tables to name in the Query event of a statement (its tables info).
+
+    None if the statement's text does not tell its tables, or if the names do not fit into the format.
     """
     if _FRAME.match(query.raw):
         return ()
@@ -186,7 +187,8 @@ def _second(fd: FormatDescription, before: _Converter, segment: Segment) -> _Con
 
 
 class _Converter:
-    """Converts the Query events of one file to the format with tables info, or back to the usual format.
+    """A converter of the Query events of one file to the format with tables info (names of tables), or back to the
+    usual format.
 
     The converter buffers each BEGIN until it knows the next event. The next event may be the CREATE TABLE of a CREATE …
     SELECT in row format. BEGIN and COMMIT then name the new table, too, so that a filter sends or drops the whole
@@ -227,7 +229,7 @@ class _Converter:
         return self.query(event, ends=ends) if event[4] in _QUERIES else self.release() + self._payload(event)
 
     def query(self, event: bytes, *, ends: bool = False) -> bytes:
-        """Convert a Query event, and return the new event after a BEGIN that was buffered before.
+        """Convert a Query event. Return the new event, preceded by the buffered BEGIN event if there is one.
 
         If the event itself is a BEGIN, buffer it and return no bytes for it. ``ends`` says whether a transaction ends
         with the event.

@@ -34,7 +34,9 @@ from dumpfilter.index.xa import canonical
 
 
 class SentParts:
-    """Records the prepared XA transactions of a stream by xid, and whether the slave was sent any part of each."""
+    """A record of the prepared XA transactions of a stream, by xid. It holds for each whether the slave was sent any
+    part of it.
+    """
 
     def __init__(self) -> None:
         self._is_sent: dict[Xid, bool] = {}
@@ -85,10 +87,10 @@ class SentParts:
         """Record the XA transactions that the next segment prepares and ends.
 
         Return for each XA COMMIT and XA ROLLBACK, by the number of its event, whether a part of the prepared
-        transaction was sent; None if the transaction is not known.
+        transaction was sent. The value is None if the prepared transaction is not known.
 
         Parameters:
-            sent: for each event, whether the event is sent for its own sake, and not with other events.
+            sent: for each event, whether the event is sent for its own sake, and not only together with other events.
             wanted: for each transaction, whether to look at its XA events. None: look at all.
         """
         carried, self._is_open_sent = self._is_open_sent and segment.continues, False
@@ -119,12 +121,12 @@ def without_unsent_ends(
     columns: Columns,
     first: int,
 ) -> Columns:
-    """Return a segment's columns, in which each end of an XA transaction is dropped if nothing of the transaction was
-    sent.
+    """Return a segment's columns in which XA COMMIT and XA ROLLBACK are dropped if no part of the prepared transaction
+    was sent.
 
-    An event of an unknown type has no table. So the index notes that every slave is sent a part of its transaction, but
-    an imposed filter may drop the event. ``parts`` remembers what was really sent. ``columns`` are those after imposed
-    filters have withheld events. Transactions from number ``first`` on are decided.
+    The index assumes that an event of an unknown type is sent to every slave, but an imposed filter may drop the
+    event. ``parts`` records what was really sent. ``columns`` are the columns after imposed filters have withheld
+    events. Transactions from number ``first`` on are decided.
     """
     kinds, subject = columns.role & R.ROLE_MASK, segment.subject
     passes = (subject >= 0) & (flags.array()[np.maximum(subject, 0)] & FILTER_BINLOG_SEND_F != 0)

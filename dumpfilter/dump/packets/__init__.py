@@ -1,5 +1,5 @@
-"""The stream that a real replica (a MySQL or MariaDB server) reads.
+"""The encoding of a dump for a real replica (a MySQL or MariaDB server).
 
-It has packets of the client/server protocol, stand-ins for dropped transactions, and events that a server makes without
-writing them to a file.
+It consists of packets of the client/server protocol. Stand-ins (empty transactions with the GTIDs of dropped ones) and
+artificial events, which a server makes without writing them to a file, are added.
 """

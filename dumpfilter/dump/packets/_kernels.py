@@ -1,6 +1,6 @@
 # mypy: ignore-errors
-"""Compiled loops over a chunk's events. They put events into packets of the client/server protocol, and stand-ins
-(empty transactions in place of dropped ones) between them.
+"""Compiled loops over the events of a chunk (a message of the stream). They put events into packets of the
+client/server protocol, and insert stand-ins (empty transactions in place of dropped ones).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ LARGEST = 0xFFFFFF
 
 GOOD = 0
 PLACE_WRONG = 1
-"""The result of :func:`weave` when a stand-in's position lies outside of the chunk, or before the position of the
-stand-in before it.
+"""The result of :func:`weave` when the position of a stand-in (empty transaction) lies outside of the chunk, or before
+the position of the previous stand-in.
 """
 GTID_WRONG = 2
 """The result of :func:`weave` when the bytes given as a Gtid event are not a Gtid event."""
@@ -41,8 +41,8 @@ OK_BYTE = 0
 
 _TYPES = np.arange(256)
 _IS_GTID = np.isin(_TYPES, (EventType.GTID, EventType.GTID_TAGGED))
-"""For each event type, whether it is a Gtid event of MySQL. Only an event of the same transaction may follow such an
-event.
+"""For each event type, whether events of the type are Gtid events of MySQL. After such an event only an event of the
+same transaction may follow.
 """
 _IS_OUTSIDE = _IS_GTID | np.isin(
     _TYPES,
@@ -61,15 +61,15 @@ _MARIADB_GTID = int(EventType.MARIADB_GTID)
 
 
 class Measured(NamedTuple):
-    """The facts about consecutive events that :func:`measure` returns, as a plain tuple."""
+    """The result of :func:`measure`: sizes and offsets of consecutive events."""
 
     room: int
-    """The size of the events' packets with their headers, bytes."""
+    """The size in bytes of the packets that hold the events, with packet headers."""
     wrong: int
     """The byte offset of the first event with an impossible length, at which the check ends; -1 if there is none."""
     alone: int
-    """The byte offset of the first event that follows a Gtid event of MySQL although it cannot stand inside a
-    transaction; -1 for none.
+    """The byte offset of the first event that wrongly follows a Gtid event of MySQL; -1 for none. Such an event cannot
+    stand inside a transaction.
     """
     last: int
     """The byte offset of the last whole event."""
@@ -177,11 +177,12 @@ def weave(
     checksum: bool,
     out: Bytes,
 ):
-    """Copy ``events`` to ``out`` with a stand-in (a Gtid event and the events of ``tail``) at each offset of
-    ``place``.
+    """Copy ``events`` to ``out`` with a stand-in (an empty transaction) inserted at each byte offset of ``place``.
+    Return GOOD, PLACE_WRONG or GTID_WRONG.
 
-    The events of ``tail`` get the time and the server id of the Gtid event, and the last of them gets the
-    ``end_log_pos`` of ``end``. ``out`` has room for all. Return GOOD, PLACE_WRONG or GTID_WRONG.
+    A stand-in consists of a Gtid event from ``gtids`` and the events of ``tail``. The events of ``tail`` get the
+    time and the server id of the Gtid event. The last of them gets the ``end_log_pos`` of ``end``. ``out`` has room for
+    all.
 
     The events of a stand-in are written together or not at all, because a replica crashes at a Gtid event that nothing
     follows.

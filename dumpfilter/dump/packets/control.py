@@ -1,4 +1,4 @@
-"""Events that a server makes for the stream and that no file has, and a dump's first event of a file.
+"""The artificial events of a dump, which a server makes for the stream and which no file has.
 
 Tried with MySQL 9.7 and MariaDB 10.11, of which ``tests/data/streams`` has recordings. A dump sends these events:
 
@@ -43,7 +43,7 @@ _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
 
 LARGEST_V1_POSITION = 0xFFFFFFFF
-"""The largest position that ``end_log_pos``, and so a heartbeat of version 1, can tell.
+"""The largest position that the header field ``end_log_pos``, and therefore a heartbeat of version 1, can hold.
 
 Servers write the low 32 bits of larger positions there.
 """
@@ -71,8 +71,8 @@ def format_description(
 ) -> bytes:
     """Return a file's format description event as a server sends it, without LOG_EVENT_BINLOG_IN_USE_F.
 
-    A replica drops its temporary tables when ``created`` is not 0, since the source has just started then. So a dump
-    that begins after the server's start sends 0.
+    A replica drops its temporary tables when the field ``created`` is not 0, because it takes this for a restart of
+    the source. So a dump that begins after the server's start sends 0.
 
     Parameters:
         is_whole_file: whether the dump sends the file from position 4 on. If not, ``end_log_pos`` and ``created`` are

@@ -1,4 +1,5 @@
-"""Stand-ins of dropped transactions: small transactions without changes, which leave the GTIDs with a real replica.
+"""Stand-ins of dropped transactions: empty transactions that give their GTIDs to a real replica (a MySQL or MariaDB
+server).
 
 A replica that filters for itself receives every transaction, so every GTID ends in ``gtid_executed`` or
 ``gtid_slave_pos``. A replica behind a filter that drops transactions must have these GTIDs, too. A stand-in gives the
@@ -45,12 +46,14 @@ from dumpfilter.index.segment import Segment
 
 Integers = npt.NDArray[np.int64]
 KeyOf = Callable[[int], SourceKey]
-"""A function that returns the GTID source (server UUID and tag, or MariaDB's domain and server id) for the source's
-number.
+"""A function that returns the GTID source with a number. A source is a server UUID with a tag, or MariaDB's domain and
+server id.
 """
 
 _READ_COST = 16 << 10
-"""The number of bytes that can be read from a file in the time of one system call."""
+"""The number of bytes that can be read from a file in the time of one system call. Events nearer to each other are
+read together.
+"""
 
 _MARIADB_ID = 12
 """The length of the number and the domain at the begin of the body of MariaDB's Gtid event, bytes."""
@@ -61,14 +64,14 @@ _NONE: Integers = np.empty(0, np.int64)
 class Dropped(NamedTuple):
     """The dropped transactions for which a replica gets stand-ins (empty transactions), in the order of the stream.
 
-    All fields are arrays, int64 of shape (n,). A row has consecutive GTIDs of one source. It has one GTID if the
-    transaction is in the file, and may have several if a Gap event tells them.
+    All fields are arrays, int64 of shape (n,). Each row has consecutive GTIDs of one source: one GTID if the
+    transaction is in the file, and possibly several if a Gap event names them.
     """
 
     place: Integers
     """The number of bytes of the chunk's events that come before the stand-in."""
     transaction: Integers
-    """The number, within the segment, of the transaction or of the Gap event that names it."""
+    """The number, within the segment, of the dropped transaction, or of the Gap event that names the GTIDs."""
     source: Integers
     """The number of the GTID source."""
     first: Integers
@@ -99,11 +102,11 @@ class Dropped(NamedTuple):
         return int(self.offset.min()), int((self.offset + self.size).max())
 
     def take(self, rows: Integers | npt.NDArray[np.bool_]) -> Dropped:
-        """Return the rows with these indexes, or those that a boolean mask selects."""
+        """Return only some rows. ``rows`` are their indexes, or a boolean mask."""
         return Dropped(*(column[rows] for column in self))
 
     def pages(self, most: int) -> Iterator[Dropped]:
-        """Yield the rows in parts with at most ``most`` GTIDs each.
+        """Yield the rows in parts with at most ``most`` GTIDs each. A row with more GTIDs is divided.
 
         A Gap event of a few bytes may name millions of GTIDs.
         """
@@ -144,7 +147,7 @@ class Empties:
     gtid_size: Integers
     """The length of each transaction's Gtid event, bytes."""
     gtids: Bytes
-    """The bytes in which the Gtid events lie. Other bytes may lie between them."""
+    """The bytes that contain the Gtid events. Other bytes may lie between the events."""
     family: Family = "mysql"
     """The family of the server that wrote the binlog."""
 
@@ -162,7 +165,7 @@ class Empties:
 _XID = bytes(XID_LENGTH - HEADER_LENGTH)
 _BEGIN = bytes(14) + b"BEGIN"
 _MARIADB_REST = bytes([FL_TRANSACTIONAL | FL_ALLOW_PARALLEL]) + bytes(6)
-"""The body of MariaDB's Gtid event of a stand-in after the number and the domain."""
+"""The end of the body of a stand-in's Gtid event for MariaDB, after the transaction number and the domain."""
 
 
 @functools.cache
@@ -180,7 +183,7 @@ def _mariadb_gtid(checksum: bool) -> bytes:
 
 
 def stand_in_of(gtid: bytes, end: int, *, checksum: bool) -> list[bytes]:
-    """Return the events of the stand-in (empty transaction) for one dropped transaction.
+    """Return the events of the stand-in (empty transaction) for one dropped transaction, each as bytes.
 
     :func:`with_empties` makes the stand-ins for many transactions at once.
 
@@ -214,10 +217,11 @@ def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, k
     A MySQL replica needs all of them, a MariaDB replica only the last of each domain.
 
     Parameters:
-        plan: a plan as a dump thread made it from this segment, before it absorbed another one.
-        resume: the last boundary at or before the position at which planning began. A transaction that is open there
-            begins at this boundary, so its Gtid event lies there and not in the segment.
+        plan: a plan as a dump thread made it from this segment. It must not be joined with another plan yet.
+        resume: the last transaction boundary at or before the position at which planning began. The Gtid event of a
+            transaction that is open at this position lies there, and not in the segment.
         read: a function that reads the binlog file.
+        key_of: a function that returns the GTID source for a source's number.
     """
     if not len(plan.gaps.runs):
         return NOTHING_DROPPED
@@ -270,7 +274,8 @@ def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, k
 
 
 def _of_mysql(dropped: Dropped) -> Dropped:
-    """Return the dropped transactions for a MySQL replica, which needs a stand-in for each GTID.
+    """Return ``dropped`` with the end positions for a MySQL replica, which needs a stand-in (empty transaction) for
+    each GTID.
 
     A Gap event gives a position only after the last of its transactions. The earlier ones end at the position before
     the Gap event.
@@ -280,8 +285,8 @@ def _of_mysql(dropped: Dropped) -> Dropped:
 
 
 def _of_mariadb(dropped: Dropped, fd: FormatDescription, key_of: KeyOf) -> Dropped:
-    """Return the dropped transactions for a MariaDB replica, which needs only the last GTID of each domain before each
-    position of the chunk.
+    """Return the rows of ``dropped`` for which a MariaDB replica needs a stand-in (empty transaction). They are the
+    last GTID of each domain before each position of the chunk.
 
     A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end
     one after another, and the last of them ends at the position that the Gap event names.
@@ -306,7 +311,7 @@ def _keys(dropped: Dropped, key_of: KeyOf) -> Integers:
 def make_empties(
     dropped: Dropped, fd: FormatDescription, key_of: KeyOf, read: ReadAt, window: Window | None = None
 ) -> Empties:
-    """Return the stand-ins for dropped transactions, with their Gtid events.
+    """Return the stand-ins (empty transactions) for dropped transactions, with their Gtid events.
 
     Parameters:
         fd: the format description event of the file.
@@ -353,9 +358,11 @@ def make_empties(
 def mariadb_empties(
     place: Integers, end: Integers, keys: Integers, number: Integers, time: Integers, *, checksum: bool
 ) -> Empties:
-    """Return stand-ins for a MariaDB replica, with Gtid events that are made anew.
+    """Return stand-ins (empty transactions) for a MariaDB replica, with newly made Gtid events.
 
     Parameters:
+        place: for each stand-in, the number of bytes of the chunk's events that come before it.
+        end: the position in the binlog file at which each stand-in ends.
         keys: the domain id and the server id of each GTID, of shape (n, 2).
         number: the seq_no of each GTID.
         time: the time in each header, Unix seconds.
@@ -380,7 +387,7 @@ NOT_A_GTID = (
 
 
 def with_empties(events: Bytes, empties: Empties, fd: FormatDescription) -> Bytes:
-    """Return a chunk's events with the stand-ins inserted at their positions.
+    """Return a chunk's events with the stand-ins (empty transactions) ``empties`` inserted at their positions.
 
     ``events`` are the bytes of the chunk's events, and ``fd`` is the file's format description event. Raises
     BinlogCorrupt if the bytes of a Gtid event are something else, or if a position lies outside of the chunk.

@@ -27,8 +27,7 @@ def as_array(events: Bytes) -> npt.NDArray[np.uint8]:
 
 
 def frame(events: Bytes, sequence: int, *, left_out: int = NOTHING) -> tuple[memoryview, int]:
-    """Return packets of the client/server protocol with one event each, and the sequence number of the packet after
-    them.
+    """Return packets of the client/server protocol with one event each, and the sequence number after the last packet.
 
     An event of 16 MiB - 2 bytes or more becomes several packets, as the protocol demands.
 
@@ -56,7 +55,11 @@ def frame(events: Bytes, sequence: int, *, left_out: int = NOTHING) -> tuple[mem
 
 
 def frame_each(events: Sequence[bytes], sequence: int, *, left_out: int = NOTHING) -> tuple[bytes, int]:
-    """Return packets with one event each, as :func:`frame` does, for a few small events that are known to be whole."""
+    """Return packets of the client/server protocol with one event each, and the sequence number after the last packet.
+
+    Unlike :func:`frame` this function is for a few small events that are known to be whole. ``sequence`` is the first
+    packet's number. Events of the type ``left_out`` get no packet.
+    """
     packets = []
     for event in events:
         if event[_TYPE_AT] != left_out:

@@ -1,4 +1,4 @@
-"""Gtid events for transactions that were dropped by a slave's own master, to be sent to a MySQL replica of this slave.
+"""Synthesis of Gtid events for a MySQL replica of a slave, for transactions that the slave's master dropped.
 
 In the slave's relay log, only Gap events name these transactions. A replica that is served from a relay log shall see
 the writer's files, positions and GTIDs. The writer is the server that wrote the binlog of the slave's master.
@@ -50,10 +50,10 @@ _SERIALIZATION_VERSION = 1
 
 @functools.cache
 def layout(size: int, **fields: tuple[int, str]) -> np.dtype[np.void]:
-    """Return the numpy layout of an array of events of ``size`` bytes each.
+    """Return the numpy dtype of an array of events of ``size`` bytes each.
 
-    Each field of ``fields`` has a byte offset in the event and a numpy type. Fields beyond the end of such an event
-    are left out.
+    ``fields`` gives each field's byte offset in the event and numpy type. A field that does not fit into such an
+    event is left out.
     """
     types = {name: (at, np.dtype(kind)) for name, (at, kind) in fields.items()}
     has = {name: (at, kind) for name, (at, kind) in types.items() if at + kind.itemsize <= size}
@@ -62,8 +62,8 @@ def layout(size: int, **fields: tuple[int, str]) -> np.dtype[np.void]:
 
 
 class GtidSynthesis:
-    """Makes Gtid events of transactions without changes, in the form of the server version in a format description
-    event.
+    """A synthesizer of Gtid events for transactions without changes. The events have the form of the server version in
+    a format description event.
     """
 
     def __init__(self, fd: FormatDescription) -> None:
@@ -79,8 +79,8 @@ class GtidSynthesis:
     def gtids(
         self, key: SourceKey, first: int, count: int, sequence: int, time: int, end_log_pos: int
     ) -> tuple[bytes | memoryview, int | Integers]:
-        """Return ``count`` Gtid events of one GTID source with the transaction numbers from ``first`` on, and their
-        length.
+        """Return the bytes of ``count`` Gtid events of one GTID source with the transaction numbers from ``first`` on,
+        and the length of each event.
 
         The length is an array if the events differ in length. ``sequence`` is the ``sequence_number`` of the first
         event. All events have the same ``time`` (Unix seconds) and ``end_log_pos``.

@@ -1,1 +1,1 @@
-"""The gRPC messages of the stream between master and slave, as far as both sides must read them in the same way."""
+"""The parts of the gRPC messages between master and slave that both sides must read and write alike."""

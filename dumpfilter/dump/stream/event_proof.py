@@ -13,7 +13,8 @@ from dumpfilter.binlog.whole_events import UNLIMITED, whole_events
 
 
 class EventProof:
-    """The check of a stream of events, given piece by piece. A piece may end inside an event, even inside its header.
+    """The verification of a stream of events, given piece by piece. A piece may end inside an event, even inside its
+    header.
 
     ``checksum`` tells whether events end in a CRC32. Without checksums only the events' lengths can be checked.
     """
@@ -22,7 +23,7 @@ class EventProof:
         self._checksum = checksum
         self._smallest = HEADER_LENGTH + (CHECKSUM_LENGTH if checksum else 0)
         self._header = b""
-        """The first bytes of a header that the last piece ended with. Empty if it did not end inside a header."""
+        """The incomplete header with which the last piece ended; empty if the piece did not end inside a header."""
         self._left = 0
         """The number of bytes that are still missing from an event whose header is complete."""
         self._crc = 0

@@ -1,5 +1,5 @@
-"""The conversion of gaps (the positions where the master dropped transactions, with their GTIDs) to their gRPC message
-and back.
+"""The conversion of gaps to their gRPC message and back. A gap is a position where the master dropped transactions,
+with their GTIDs.
 """
 
 from __future__ import annotations
@@ -48,9 +48,11 @@ _KIND_NUMBERS = np.array([kind_number(kind) for kind in KINDS], np.int64)
 
 
 def gaps_to_proto(gaps: Gaps, key_of: Callable[[int], SourceKey]) -> bytes:
-    """Return the serialized gRPC message for a chunk's gaps. ``key_of`` returns the GTID source for a source's number.
+    """Return the serialized gRPC message with a chunk's gaps. ``key_of`` returns the GTID source for a source's
+    number.
 
-    A chunk has thousands of numbers, which take many times as long through the generated code.
+    This function encodes the numbers itself, because the generated code takes many times as long for thousands of
+    them.
     """
     source, first, last = gaps.runs.T
     sources = sorted(set(source.tolist()))
@@ -77,7 +79,7 @@ def gaps_to_proto(gaps: Gaps, key_of: Callable[[int], SourceKey]) -> bytes:
 def _steps(numbers: Integers, before: Integers | None = None) -> Integers:
     """Return the difference of each number from the number before it, and of the first number from 0.
 
-    With ``before``, each difference is to the element of ``before`` at the index before.
+    With ``before``, the previous element of ``before`` is subtracted from each number instead.
     """
     steps = numbers.copy()
     steps[1:] -= (numbers if before is None else before)[:-1]
@@ -85,7 +87,8 @@ def _steps(numbers: Integers, before: Integers | None = None) -> Integers:
 
 
 def gaps_from_proto(message: pb.Gaps) -> GapColumns:
-    """Return the gaps of a chunk from the gRPC message, which itself has the GTID sources.
+    """Return the gaps of a chunk from the gRPC message. The message also has the GTID sources, to which ``run_source``
+    of the result refers.
 
     Fields that this release does not know are removed from ``message``. Raises StreamDamaged for a message whose lists
     contradict each other.

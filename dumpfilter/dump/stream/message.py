@@ -1,11 +1,11 @@
-"""The form of a chunk, a message of the stream: its bytes, and the CRC32 that proves it.
+"""The wire format of a chunk (one message of the stream to a slave), and the CRC32 that protects it.
 
 A chunk may have a MiB of events, which the generated code of protocol buffers copies several times. Therefore this
 module writes and reads the field ``events`` by itself, and leaves the other fields to the generated code. On the wire
 the message is an ordinary one, whose first field is ``events``.
 
-The CRC32 covers everything of a chunk but its events. Of the events it covers the length, because each event ends in
-a checksum of its own.
+The CRC32 covers all fields of a chunk but the events. Of the events it covers only the length, because each event
+ends in a checksum.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def chunk_crc32(chunk: pb.Chunk, events: int | None = None, gaps: bytes | None =
 
 
 class Kept(NamedTuple):
-    """The bytes of events that a slave has received after its last resume point, from an incomplete transaction.
+    """The size and CRC32 of the events that a slave has received after its last resume point, from an incomplete
+    transaction.
 
     The slave's relay log ends with these bytes. After a lost connection the master need not send them again.
     """
@@ -81,7 +82,7 @@ class Kept(NamedTuple):
     crc32: int = 0
 
     def add(self, events: bytes | memoryview) -> Kept:
-        """Return the bytes with further ones."""
+        """Return the size and CRC32 after further events."""
         return Kept(self.size + len(events), zlib.crc32(events, self.crc32))
 
 
@@ -89,7 +90,7 @@ NOTHING_KEPT = Kept()
 
 
 class Received(NamedTuple):
-    """A chunk (one message of the stream) as a slave receives it."""
+    """A chunk (one message of the stream) as a slave receives it: the events, and all other fields."""
 
     chunk: pb.Chunk
     """All fields of the message but ``events``."""
@@ -97,7 +98,7 @@ class Received(NamedTuple):
 
     @classmethod
     def parse(cls, message: bytes) -> Received:
-        """Return the chunk of a serialized message. Raises DecodeError."""
+        """Return the chunk of a serialized message. Raises DecodeError for a malformed message."""
         if message[:1] != bytes([_EVENTS_KEY]):
             chunk = pb.Chunk.FromString(message)
             return cls(chunk, chunk.events)

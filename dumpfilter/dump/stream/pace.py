@@ -1,8 +1,8 @@
 """The size of a stream's messages, adapted to the speed of the connection.
 
-A slave can use a message when the whole message has arrived. A message that a lost connection cuts is sent again. So a
-message should take less than a second to arrive. Fast connections get large messages, because each message costs
-processor time.
+A slave can use a message only when the whole message has arrived. A message that is interrupted by a lost
+connection is sent again. So a message should take less than a second to arrive. Fast connections get large messages,
+because each message costs processor time.
 
 :mod:`dumpfilter.simulation` uses the same size.
 """
@@ -12,13 +12,12 @@ from __future__ import annotations
 LARGEST = 1 << 20
 """The size of messages on a fast connection, in bytes of events, if the slave asks for no other size.
 
-Each message costs processor time besides that for its events. Messages of 256 KiB cost a master nearly twice as much.
+Each message costs processor time in addition to the time for its events. With messages of 256 KiB a master takes
+nearly twice as much.
 """
 
 LEAST = 2 << 10
-"""The size below which messages do not become smaller, in bytes of events. The other fields of a message have about
-110 bytes.
-"""
+"""The smallest size of messages, in bytes of events. The other fields of a message take about 110 bytes."""
 
 SECONDS = 0.25
 """The time that a message of more than ``SMALL`` bytes may take on the connection, seconds."""
@@ -67,8 +66,9 @@ def message_size(rate: float, most: int) -> int:
 class Pace:
     """The measured rate of a connection, and the size of its messages.
 
-    A write ends when gRPC's buffers have room. Between two writes that blocked, the connection carried as many bytes
-    as were written. Bytes beyond what the buffers hold have certainly been carried.
+    A write ends when gRPC's buffers have room again. Between two writes that blocked, the connection carried as
+    many bytes as were written. Without a blocked write, only bytes beyond the size of the buffers have certainly been
+    carried.
 
     ``most`` is the largest size of a message, bytes. ``rate`` is a rate that the connection surely has, bytes per
     second. With None the rate is not known, and messages have the largest size until writes block.
@@ -93,8 +93,8 @@ class Pace:
         return message_size(self.rate, self._most)
 
     def hear(self, rate: int) -> None:
-        """Take over the rate that the slave has measured, bytes per second, if it is larger. The slave may repeat the
-        same rate.
+        """Raise the rate to the rate that the slave has measured, bytes per second. A smaller rate, and one that the
+        slave repeats, are ignored.
         """
         if rate != self._told:
             self._told = rate
