@@ -19,7 +19,8 @@ from dumpfilter.index.subjects import Subject, TableSubject
 class ReplicationFilter(abc.ABC):
     """An immutable set of rules that decides about tables and statements. A changed filter is a new object.
 
-    A subclass decides row events (by their table) and statements. This class derives all other answers from these two.
+    A subclass implements the decisions about row events (by their table) and about statements. This class derives
+    all other answers from these two decisions.
     """
 
     rules: tuple[Rule, ...]
@@ -32,7 +33,8 @@ class ReplicationFilter(abc.ABC):
 
     @abc.abstractmethod
     def decide_rows(self, database: str, table: str) -> Decision:
-        """Decide whether the slave is sent the row events of a table. Database and table are the names on the master.
+        """Decide whether the slave is sent the row events of a table. ``database`` and ``table`` are the names on the
+        master.
 
         The verdict is never UNDECIDED, since row events always name their table.
         """
@@ -52,21 +54,23 @@ class ReplicationFilter(abc.ABC):
         return database
 
     def rewrite_table(self, database: str, table: str) -> tuple[str, str]:
-        """Return the database and the name that a table has on the slave, after the filter's rewrite rules."""
+        """Return the database and the name that a table has on the slave, after the filter's rewrite rules. Without a
+        matching rule the names are unchanged.
+        """
         return self.rewrite_db(database), table
 
     def named(self, name: TableName, current: str | None) -> tuple[str, str]:
         """Return the database and the table that a name in a statement means, as the server's parser reads the name.
 
-        ``current`` is the default database, to which a name without a database belongs; None: there is none. The name
-        is not rewritten.
+        ``current`` is the default database, to which a name without a database belongs; None: there is none.
+        Rewrite rules are not applied.
         """
         family = self.names.family
         database = current or "" if name.database is None else as_parsed(name.database, family)
         return database, as_parsed(name.table, family)
 
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that count a hit when the applier reads a Table_map event of this table.
+        """Return the kinds of the rules that count a hit for one Table_map event of this table.
 
         A rule is hit when the filter evaluates the rule and the name matches. The column
         ``replication_applier_filters.COUNTER`` counts hits. Database and table are the names on the master. A kind may
@@ -75,11 +79,16 @@ class ReplicationFilter(abc.ABC):
         return _hit(self.decide_rows(database, table))
 
     def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that count a hit when the applier reads this statement."""
+        """Return the kinds of the rules that count a hit for this statement. A rule is hit when the filter evaluates
+        the rule and the name matches.
+
+        A kind may be in the result more than once. The column ``replication_applier_filters.COUNTER`` counts hits.
+        """
         return _hit(self.decide_statement(statement))
 
     def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that count a hit for a subject, which is a table or a statement.
+        """Return the kinds of the rules that count a hit for a table or a statement. A rule is hit when the filter
+        evaluates the rule and the name matches.
 
         A table's hits are counted once for each of its Table_map events.
         """
@@ -88,7 +97,9 @@ class ReplicationFilter(abc.ABC):
         return self.hits_statement(subject)
 
     def decide(self, subject: Subject) -> Decision:
-        """Decide whether the slave is sent the events of a subject, which is a table or a statement."""
+        """Decide whether the slave is sent the events of a table or a statement. The result has a verdict, its reason
+        and its rule.
+        """
         if isinstance(subject, TableSubject):
             return self.decide_rows(subject.database, subject.table)
         return self.decide_statement(subject)
@@ -138,7 +149,7 @@ class FilterAround(ReplicationFilter):
 
 
 class TrustedRows(FilterAround):
-    """A filter that passes all row events, and delegates statements to another filter.
+    """A filter that passes all row events, and leaves the decision about statements to another filter.
 
     It is the slave's filter for a channel with ``FILTER_ON = 'MASTER'``. The master has already dropped all unwanted
     row events, since row events name their table. But the master also sends statements that it cannot decide, so the

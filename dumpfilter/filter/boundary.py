@@ -1,9 +1,9 @@
-"""Imposed filters (set by the master's operator for a slave) as a boundary that no data of a forbidden table crosses.
+"""Imposed filters (filters that the master's operator sets for a slave), which no data of a forbidden table passes.
 
-A slave's own filter may err on the side of sending, because the slave filters again. An imposed filter is set by the
-master's operator against the slave's wish, so its decisions must be certain. :class:`BoundaryFilter` is stricter than
-the rules alone in two points. It looks at the tables that a statement writes even where the server's rules look only at
-the default database. And it says what happens to an event that no filter can decide about.
+A slave's own filter may send too much when in doubt, because the slave filters again. An imposed filter is set against
+the slave's wish, so its decisions must be certain. :class:`BoundaryFilter` is stricter than the rules alone in two
+points. It looks at the tables that a statement writes even where the server's rules look only at the default database.
+And it says what happens to an event that no filter can decide about.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _NAMES_ONLY = frozenset(
 _FORBIDS_DATABASE = frozenset(
     [Step.NO_DO_DB, Step.IGNORE_DB, Step.IGNORE_TABLE, Step.WILD_IGNORE_TABLE, Step.EFFECTIVE_IGNORE]
 )
-"""The reasons for dropping the name ``db.`` that mean that a filter drops rows of every table of the database.
+"""The reasons for dropping the name ``db.`` that mean that the filter drops the rows of every table of this database.
 
-Rules such as do-table leave out most tables of a database. They do not forbid the database's routines.
+Rules such as do-table drop most tables of a database. They do not forbid the database's routines.
 """
 
 
@@ -57,10 +57,10 @@ class BoundaryFilter(FilterAround):
         on_undecided: the treatment of events that the filter cannot decide about.
         name: the filter's name in the master's configuration, for errors.
 
-    A table is forbidden when the rules drop its rows. The rules decide about a statement first. Of the statements that
-    pass, the filter drops those that write forbidden tables only. A statement that writes forbidden and allowed tables
-    is undecided, and so is a statement whose tables are unknown. Statements whose texts hold only names, such as DROP
-    TABLE, are left to the rules.
+    A table is forbidden when the rules drop its rows. The rules decide about a statement first. If a statement
+    passes the rules but writes forbidden tables only, the filter drops it. A statement that writes forbidden and
+    allowed tables is undecided, and so is a statement whose tables are unknown. Statements whose texts hold only names,
+    such as DROP TABLE, are left to the rules.
     """
 
     def __init__(
@@ -75,15 +75,17 @@ class BoundaryFilter(FilterAround):
         self.name = name
 
     def decide_statement(self, statement: Statement) -> Decision:
-        """Decide about a statement. With OnUndecided.DROP, an undecided statement gets the verdict IGNORE."""
+        """Decide whether the slave is sent a statement, more strictly than the rules alone. With OnUndecided.DROP, an
+        undecided statement gets the verdict IGNORE.
+        """
         decision = self._judge(statement)
         if self.on_undecided is OnUndecided.DROP and _is_open(decision, statement):
             return decision._replace(verdict=Verdict.IGNORE)
         return decision
 
     def is_undecided(self, subject: Subject) -> bool:
-        """Tell whether the rules cannot decide about a subject (a table or a statement), whatever
-        ``on_undecided`` is.
+        """Tell whether the rules cannot decide about a table or a statement. The setting ``on_undecided`` does not
+        matter.
         """
         return not isinstance(subject, TableSubject) and _is_open(self._judge(subject), subject)
 

@@ -45,7 +45,7 @@ MAX_CHANNEL_NAME = 64
 """The maximum length of a replication channel's name, characters."""
 
 _SHOWN_BYTES = 192
-"""The number of bytes after which a channel's name is cut in warnings (``%.192s``)."""
+"""The number of bytes after which a channel's name is truncated in warnings (the server's format ``%.192s``)."""
 
 
 class UnknownChannel(OptionError):
@@ -129,7 +129,9 @@ _Settings = dict[BaseRuleKind, Setting]
 
 
 class _ChannelFilter:
-    """The rules of one channel. Callers hold the lock of ChannelFilters while they use the object."""
+    """The rules of one channel, by kind of rule. Callers hold the lock of :class:`ChannelFilters` while they use the
+    object.
+    """
 
     def __init__(self, settings: _Settings, version: int) -> None:
         self.settings: _Settings = {}
@@ -287,7 +289,11 @@ class ChannelFilters:
                 filters.change(settings, self._version)
 
     def current(self, channel: str) -> CurrentFilter:
-        """Return a consistent copy of the channel's rules, with their semantics and the filter's version."""
+        """Return a consistent copy of the channel's rules, with their semantics and the version of the channel's
+        filter.
+
+        Raises UnknownChannel.
+        """
         with self._lock:
             return self._of(channel).current()
 
@@ -302,10 +308,12 @@ class ChannelFilters:
             return _ordered(self._global)
 
     def count(self, channel: str, hits: Mapping[BaseRuleKind, int], *, version: int | None = None) -> None:
-        """Add numbers of rule matches to the column COUNTER of a channel's filter, by kind of rule.
+        """Add numbers of hits (events that matched a rule) to the column COUNTER of a channel's filter, by kind of
+        rule.
 
-        ``version`` is the version of the filter that the events matched. If the rules of a kind were replaced after
-        that version, the method ignores the matches of that kind. It also ignores kinds without rules.
+        ``version`` is the version of the filter with which the hits were counted. If the rules of a kind were
+        replaced after that version, the hits of that kind are ignored. Hits of kinds without rules are ignored, too.
+        Raises UnknownChannel.
         """
         with self._lock:
             filters = self._of(channel)
@@ -328,9 +336,8 @@ class ChannelFilters:
 
 
 def fold_channel(name: str) -> str:
-    """Return a channel's name in lower case, as a server stores it.
-
-    Each character is replaced by one character, and accents stay.
+    """Return a channel's name in lower case, as a server stores it. Accents stay, and the number of characters does
+    not change.
     """
     return lower_case(name)
 

@@ -1,4 +1,4 @@
-"""The clever filter (MySQL's worklog 40 calls it so): a filter that tracks renamed tables through the binlog.
+"""The clever filter (WL#40 names it so), a replication filter that follows renamed tables through the binlog.
 
 Rules name tables, and RENAME TABLE changes a table's name. The clever filter applies the rules to a renamed table under
 the table's first name. It drops CREATE TABLE … LIKE and CREATE TABLE … SELECT when the rules ignore the source table.
@@ -30,7 +30,8 @@ class _Ignored(enum.Enum):
 
 
 IGNORED = _Ignored.IGNORED
-"""The value that the filter stores for a table when it drops the statement that creates the table.
+"""The value that the filter stores for a created table if it drops the CREATE statement because the rules ignore its
+source.
 
 The filter then also drops all later changes of the table.
 """
@@ -42,7 +43,7 @@ _CREATIONS = frozenset(
 )
 _BY_TABLE = frozenset({Step.DO_TABLE, Step.IGNORE_TABLE, Step.WILD_DO_TABLE, Step.WILD_IGNORE_TABLE})
 _SHOWN = 200
-"""The length to which a statement is cut in a warning, characters."""
+"""The length to which a statement is truncated in a warning, characters."""
 _EVERYWHERE = frozenset({"information_schema", "performance_schema", "mysql", "sys"})
 """The databases that every server has. CREATE TABLE … SELECT from their tables works on every slave."""
 
@@ -68,11 +69,15 @@ class CleverFilter:
         """
 
     def rows(self, database: str, table: str) -> Verdict:
-        """Return EXECUTE or IGNORE for the row events of a table, given by the names in the events."""
+        """Return EXECUTE or IGNORE for the row events of a table. ``database`` and ``table`` are the names in the
+        events.
+        """
         return Verdict.EXECUTE if self._followed((database, table)) else Verdict.IGNORE
 
     def statement(self, query: QueryEvent, fd: FormatDescription) -> Verdict:
-        """Return the verdict about a statement, and remember the tables that it creates, renames or drops."""
+        """Return the verdict (send, drop or undecided) about a statement, and remember the tables that it creates,
+        renames or drops.
+        """
         parsed = read_text(query.text, family=fd.family, sql_mode=query.status.sql_mode or 0)
         statement = statement_of(query, fd)
         if parsed.kind in _CREATIONS and parsed.objects:

@@ -32,29 +32,34 @@ from dumpfilter.binlog.format import Family, NameCollation, NameRules
 
 @dataclass(frozen=True)
 class Collation:
-    """The comparison of schema and table names in one server, as functions that return keys.
+    """The comparison of schema and table names on one server. Its functions return comparison keys.
 
     Two names are equal for the server when their keys are equal.
     """
 
     database: Callable[[str], Hashable]
-    """Returns the key of a schema's name in an event."""
+    """The function that returns the comparison key of a schema's name in an event."""
     database_rule: Callable[[str], Hashable]
-    """Returns the key of a schema's name in a do-db, ignore-db or rewrite-db rule."""
+    """The function that returns the comparison key of a schema's name in a do-db, ignore-db or rewrite-db rule."""
     table: Callable[[str], Hashable]
-    """Returns the key of ``db.table``, from a table rule or for a table's name in an event."""
+    """The function that returns the comparison key of ``db.table``, from a table rule or for a table's name in an
+    event.
+    """
     units: Callable[[str], str]
-    """Returns a name or a LIKE pattern with one character for each unit, the bytes or characters that ``_`` matches.
+    """The function that returns a name or a LIKE pattern with one character for each unit.
 
-    A unit is a byte in MySQL with lower_case_table_names=0, and a character otherwise.
+    A unit is the byte or character that ``_`` matches. It is a byte in MySQL with lower_case_table_names=0, and a
+    character otherwise.
     """
     unit: Callable[[str], str]
-    """Returns the key of one unit (a byte or character that ``_`` matches), as a character. Units with equal keys
-    match.
+    """The function that returns the comparison key of one unit (a byte or character that ``_`` matches), as one
+    character. Units with equal keys match.
     """
 
     def folded(self, name: str) -> str:
-        """Return a name for the comparison with LIKE patterns: the keys of the name's units."""
+        """Return a name with each unit (byte or character) replaced by its comparison key, to be matched with LIKE
+        patterns.
+        """
         return "".join(map(self.unit, self.units(name)))
 
 

@@ -1,4 +1,4 @@
-"""The comparison of two classic filters: whether one of them passes something that the other one drops.
+"""The comparison of two classic filters: whether one filter passes something that another filter drops.
 
 :func:`passes_beyond` makes names of databases and tables from the rules of both filters, and lets both filters decide
 about events with these names. A name in a rule is used itself. A pattern gives names whose wildcards are filled with a
@@ -36,13 +36,13 @@ _MOST_ALIKE = 3
 
 
 class Beyond(enum.Enum):
-    """The result of the question whether a filter passes something that another filter drops."""
+    """The answer to the question whether a filter passes an event that another filter drops."""
 
     NOTHING = "nothing"
-    """The filter passes nothing that the other one drops."""
+    """The filter passes nothing that the second filter drops."""
     SOMETHING = "something"
     UNKNOWN = "unknown"
-    """The filters cannot be compared: other semantics, too many rules, or patterns that match the same names."""
+    """The filters cannot be compared: different semantics, too many rules, or patterns that match common names."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ _NOTHING, _UNKNOWN = Difference(Beyond.NOTHING), Difference(Beyond.UNKNOWN)
 
 
 def passes_beyond(one: ReplicationFilter, other: ReplicationFilter) -> Difference:
-    """Tell whether ``one`` passes rows or statements that ``other`` drops.
+    """Tell whether the filter ``one`` passes rows or statements that the filter ``other`` drops, and give an example.
 
     >>> shop = Filter.from_options(["--replicate-do-db=shop"])
     >>> both = Filter.from_options(["--replicate-do-db=shop", "--replicate-do-db=hr"])
@@ -93,9 +93,10 @@ def _compared(one: tuple[Rule, ...], other: tuple[Rule, ...], names: NameRules) 
 
 
 def _is_narrower(one: Filter, other: Filter) -> bool:
-    """Tell whether the lists of rules show that ``one`` passes nothing that ``other`` drops.
+    """Tell whether the lists of rules alone prove that ``one`` passes nothing that ``other`` drops.
 
-    That is so when ``one`` has no do rule that ``other`` lacks, and all ignore rules of ``other``.
+    They prove it when ``one`` has no do rule that ``other`` lacks, and all ignore rules of ``other``. False means that
+    the lists prove nothing.
     """
     K = RuleKind
 
@@ -135,13 +136,13 @@ def _is_narrower(one: Filter, other: Filter) -> bool:
 
 
 _Event = tuple[str, Subject]
-"""An event about which the two filters may decide differently: a statement, or rows of a table. The text
-describes it.
+"""An event about which two filters may decide differently: a text that describes it, and a statement or a table (for
+its rows).
 """
 
 
 class _Witnesses:
-    """The representative names of databases and tables, and the events with these names."""
+    """Representative names of databases and tables for the rules of two filters, and the events with these names."""
 
     def __init__(self, one: Filter, other: Filter) -> None:
         self._sides = one, other
@@ -171,10 +172,14 @@ class _Witnesses:
         # Names that compare as equal may have other lengths in bytes, on which some of MariaDB's rules depend.
         is_plain = one.names.family == "mysql" or all(rule.value.isascii() for rule in rules)
         self.are_complete = bool(free) and is_plain and not _any_overlap(wild, one.names)
-        """Whether the names are representative of all names without dots."""
+        """Whether the names represent all names without dots, so that two filters that agree about them agree about
+        all.
+        """
 
     def events(self) -> Iterator[_Event]:
-        """Yield events with all combinations of the names. Events with the names of one rule come first."""
+        """Yield events with all combinations of the representative names. Events with the names of one rule come
+        first.
+        """
         for database in ("", *self._databases):
             text = f"statements with the current database {database!r}"
             yield text, _statement(database, updated=())
@@ -184,7 +189,7 @@ class _Witnesses:
         yield from self._statements([TableName(*pair) for pair in islice(tables, MOST_EVENTS)])
 
     def _statements(self, tables: Sequence[TableName]) -> Iterator[_Event]:
-        """Yield statements on one or two tables, in sessions whose default database passes both filters."""
+        """Yield statements on one or two tables, in sessions whose default database both filters pass."""
         both = [
             database
             for database in ("", *self._databases)
@@ -203,9 +208,9 @@ class _Witnesses:
                 yield f"CREATE DATABASE {database}", created
 
     def _lists(self, tables: Iterable[TableName], current: str) -> Iterator[tuple[TableName, ...]]:
-        """Yield lists of one or two tables, one for each pair of answers that lists of tables can have.
+        """Yield lists of one or two tables, so that every combination of the two filters' answers has a list.
 
-        The first table that matches a rule of a filter decides, so that no longer list is needed.
+        The first table that matches a rule of a filter decides about a list, so longer lists are not needed.
         """
         found: dict[object, TableName] = {}
         for table in tables:
@@ -219,7 +224,7 @@ class _Witnesses:
 
 
 def _answer(decision: Decision) -> Verdict | None:
-    """Return the verdict about a single table; None when no rule matches the table."""
+    """Return the filter's verdict about a single table, or None when no rule matches the table."""
     is_matched = decision.step not in (Step.NO_TABLE_MATCHED, Step.NO_TABLE_MATCHED_DO)
     return decision.verdict if is_matched else None
 
@@ -246,7 +251,9 @@ def _filled(pattern: str, text: str) -> str:
 
 
 def _alike(pair: tuple[str, str], names: NameRules) -> Iterator[tuple[str, str]]:
-    """Yield other spellings of a table's name that MariaDB treats as the same table, but not as the same database."""
+    """Yield other spellings of a table's name. MariaDB compares them as equal in table rules, but not in database
+    rules.
+    """
     for number in range(_MOST_ALIKE):
         database, table = (
             "".join(alike[number] if len(alike := characters_alike(c, names)) > number else c for c in name)
@@ -258,7 +265,9 @@ def _alike(pair: tuple[str, str], names: NameRules) -> Iterator[tuple[str, str]]
 
 
 def _any_overlap(patterns: Sequence[str], names: NameRules) -> bool:
-    """Tell whether any two LIKE patterns may match a common name of a table."""
+    """Tell whether any two of the LIKE patterns may match a common table name. True also for too many patterns to
+    compare.
+    """
     if len(patterns) > _MOST_PATTERNS:
         return True
     collation = collation_of(names)

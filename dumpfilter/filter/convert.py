@@ -60,7 +60,9 @@ def names_from_proto(number: int, *, default: NameCollation = NameCollation.GENE
 
 
 def filter_to_proto(rule_filter: ReplicationFilter) -> pb.FilterDefinition:
-    """Return the gRPC message that describes a slave's filter: its rules, semantics and comparison of names."""
+    """Return the gRPC message that describes a slave's filter: its rules, its semantics (classic or effective) and the
+    settings by which it compares names.
+    """
     return pb.FilterDefinition(
         rules=[pb.Rule(kind=_NAME_BY_KIND[rule.kind], value=rule.value) for rule in rule_filter.rules],
         lower_case_table_names=rule_filter.names.lower_case_table_names,

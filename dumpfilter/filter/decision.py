@@ -9,7 +9,7 @@ from dumpfilter.filter.rules import Rule
 
 
 class Verdict(enum.Enum):
-    """A filter's answer about a table or a statement: execute its events, ignore them, or undecided."""
+    """A filter's answer about the events of a table or a statement: execute them, ignore them, or undecided."""
 
     EXECUTE = "execute"
     IGNORE = "ignore"
@@ -84,5 +84,6 @@ class Decision(NamedTuple):
     rule: Rule | None = None
     """The rule that decided. None when no rule matched, for example with do-db rules for other databases only."""
     name: str | None = None
-    """The name that the filter compared with the rules, after REWRITE rules have renamed it. It is a database,
-    ``db.table``, or ``db.`` for a statement such as CREATE DATABASE."""
+    """The name that the filter compared with the rules, after rewrite rules have renamed it: a database, ``db.table``,
+    or ``db.`` for a statement such as CREATE DATABASE. None if no name was compared.
+    """

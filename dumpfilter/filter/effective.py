@@ -29,10 +29,11 @@ from dumpfilter.filter.rules import (
 from dumpfilter.filter.wild import WildSet
 
 _SEPARATOR = "\0"
-"""The character between database and table when a name is matched with a pattern, instead of the dot.
+"""The character between database and table when a name is matched with a pattern. It stands for the dot.
 
 Names may hold dots, but no name holds a NUL character. So a ``%`` in the pattern for the database never matches a part
-of the table's name."""
+of the table's name.
+"""
 _WILDCARD = re.compile(r"(?:\\.|[^\\%_])*[%_]", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _UNTOLD_TABLES = StatementKind.SELECT
@@ -149,7 +150,9 @@ class EffectiveFilter(ReplicationFilter):
         return next(chain(ignored, decisions), _NOTHING)
 
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that match a table: REWRITE if a rule renames it, then the deciding kind."""
+        """Return the kinds of the rules that match a table: REWRITE if a rule renames the table, then the kind of the
+        rule that decides.
+        """
         hits = super().hits_rows(database, table)
         renamed = any(rewrite.names(database, table) is not None for rewrite in self._rewrites)
         return (EffectiveRuleKind.REWRITE, *hits) if renamed else hits
@@ -195,7 +198,8 @@ def _written_if_any(decisions: Iterable[Decision]) -> Decision:
 
 
 class _Expressions:
-    """An index of the DO rules, or of the IGNORE rules, that quickly finds a rule that matches a database and a table.
+    """The DO rules or the IGNORE rules of a filter, indexed to find quickly a rule that matches a database and a
+    table.
 
     A rule for a whole database (``db1.%``) is found by a look-up of the database, without LIKE matching.
     """
@@ -220,7 +224,7 @@ class _Expressions:
         return bool(self._databases or self._matched)
 
     def first(self, database: str, table: str) -> Rule | None:
-        """Return a rule whose LIKE patterns the database and the table match, or None."""
+        """Return a rule whose two LIKE patterns match the database and the table, or None without a match."""
         folded = self._collation.folded
         whole = self._databases.get(folded(database))
         if whole is not None or not self._matched:
@@ -242,7 +246,7 @@ class _Rewrite:
         """Whether the rule renames a whole database and keeps the tables' names, as in ``db1.%->db2.%``."""
 
     def names(self, database: str, table: str) -> tuple[str, str] | None:
-        """Return the new names of a database and a table, or None when they do not match the rule's pattern FROM."""
+        """Return the new names of a database and a table. None when the names do not match the pattern FROM."""
         new_database = self.database(database)
         if new_database is None:
             return None

@@ -17,7 +17,7 @@ from dumpfilter.filter.write import WriteFilter
 
 @dataclass(frozen=True)
 class FilterOptions:
-    """The options of a command that describe its filters.
+    """The options of a command from which its filters are made.
 
     The filters are made later, when the binlog is open. Only then the server that wrote the binlog is known, and
     filters compare names as this server does. The constructor raises OptionError for rules that no filter accepts.
@@ -56,7 +56,8 @@ class FilterOptions:
         return make_filter(self.semantics, self.rules, names=self._names(written_by))
 
     def write_filter(self, written_by: NameRules) -> ReplicationFilter:
-        """Return the filter with which the server that compares names by ``written_by`` kept events out of its binlog.
+        """Return the filter of the server that wrote the binlog (``--binlog-do-db`` and the like), which compares
+        names by ``written_by``.
 
         Raises OptionError for a rule that the chosen semantics do not have.
         """
@@ -79,9 +80,9 @@ def make_filter(
     *,
     names: NameRules = DEFAULT_NAMES,
 ) -> ReplicationFilter:
-    """Return a slave's filter with these rules.
+    """Return a slave's filter that has these rules and compares names by ``names``.
 
-    Classic semantics take ``--replicate-*`` rules, and effective semantics take DO, IGNORE and REWRITE. Raises
+    Classic semantics take ``--replicate-*`` rules, and effective semantics take DO, IGNORE and REWRITE rules. Raises
     OptionError for a rule of the other semantics.
     """
     rules = tuple(rules)

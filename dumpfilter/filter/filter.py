@@ -103,10 +103,11 @@ class Filter(ReplicationFilter):
         return self._rewrite.get(self._collation.database(database), database)
 
     def db_ok(self, database: str | None) -> bool:
-        """Tell whether the do-db and ignore-db rules pass a database (``Rpl_filter::db_ok``).
+        """Tell whether the do-db and ignore-db rules pass a default database or a table's database
+        (``Rpl_filter::db_ok``).
 
-        The name is the one after rewrite rules. None stands for a session without a default database, which no rule
-        matches. So do-db rules drop a statement without a default database, and ignore-db rules pass it.
+        ``database`` is the name after rewrite rules. None stands for a session without a default database, which no
+        rule matches. So do-db rules drop a statement without a default database, and ignore-db rules pass it.
         """
         return self._db(database).verdict.passes
 
@@ -187,8 +188,8 @@ class Filter(ReplicationFilter):
         return self.asked(statement)[-1]
 
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that match one Table_map event, in the order in which the server evaluates
-        them.
+        """Return the kinds of the rules that count a hit (match) for one Table_map event, in the order in which the
+        server evaluates them.
 
         The server adds 1 to the column COUNTER of a kind of rule for each time that the kind is in the list.
         tests/filter/data has the counts of a real MySQL.
@@ -197,7 +198,7 @@ class Filter(ReplicationFilter):
         return _hits(rewritten, self._ask_rows(database, table))
 
     def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that match a statement.
+        """Return the kinds of the rules that count a hit (match) for a statement.
 
         MySQL adds 1 to the column COUNTER of a kind of rule for each time that the kind is in the list.
 

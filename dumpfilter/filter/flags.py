@@ -21,22 +21,27 @@ from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
 FILTER_BINLOG_SEND_F = 1 << 0
-"""Set when the dump thread sends the events of this table or statement to the slave."""
+"""The flag that is set when the master sends the events of this table or statement to the slave."""
 FILTER_BINLOG_WRITE_F = 1 << 1
-"""Set when the rules ``--binlog-do-db`` and ``--binlog-ignore-db`` let the events of this table or statement into the
-binlog."""
+"""The flag that is set when the rules ``--binlog-do-db`` and ``--binlog-ignore-db`` let the events of this table or
+statement into the binlog.
+"""
 FILTER_SLAVE_EXECUTE_F = 1 << 2
-"""Set when the slave's applier executes the events of this table or statement."""
+"""The flag that is set when the slave's applier executes the events of this table or statement."""
 FILTER_UNDECIDED_F = 1 << 3
-"""Set when the master cannot tell whether the slave would drop the events.
+"""The flag that is set when the master cannot tell whether the slave's filter would drop the events.
 
-The master sends them and the slave decides.
+Usually the master sends such events, and the slave decides.
 """
 FILTER_HIT_F = 1 << 4
-"""Set when the master must count rule matches of this table or statement, because the slave does not count them."""
+"""The flag that is set when the master must count rule hits (matches) of this table or statement, because the slave
+does not count them.
+"""
 
 FILTER_STOP_F = 1 << 5
-"""Set when an imposed filter cannot decide about the events and its operator wants the dump to stop there."""
+"""The flag that is set when an imposed filter cannot decide about the events and its operator wants the dump to stop
+there.
+"""
 
 MOST_HITS = 4
 """The largest number of rules that one table or statement can match: a rewrite rule, a database rule and, for GRANT,
@@ -62,8 +67,7 @@ class TableFlags:
         rule_filter: the slave's own filter.
         subjects: the register of the set's tables and statements.
         write_filter: the rules that keep events out of the binlog. A subject that they drop has no flag at all. None:
-            no
-            such rules.
+            no such rules.
         imposed: the filters that the master's operator set for the slave. A subject must pass each of them, too.
     """
 
@@ -80,17 +84,20 @@ class TableFlags:
         self._filters = (rule_filter, *imposed)
         self.write_filter = write_filter
         self.boundary = tuple(one for one in imposed if isinstance(one, BoundaryFilter) and one.is_on)
-        """The imposed filters as a boundary that no row of a forbidden table crosses. Empty without such filters."""
+        """The imposed filters (filters that the master's operator set for the slave) that have rules. No row of a
+        table that they forbid is sent. Empty without such filters.
+        """
         self._subjects = subjects
         self._flags: npt.NDArray[np.uint32] = np.zeros(64, np.uint32)
         self._hits: npt.NDArray[np.int8] = np.empty((0, MOST_HITS), np.int8)
         self._known = 0
         self._addresses = (self._flags, 0, self._hits, 0)
         self.has_hits = False
-        """Whether the master must count rule matches for any table or statement in the array."""
+        """Whether the master must count rule hits (matches) for any table or statement in the array."""
         self.drops_hits = False
-        """Whether any table or statement that the master drops matches a rule. Only the master can count these matches,
-        because the slave never sees the events."""
+        """Whether any table or statement that the master drops matches a rule. Only the master can count these hits,
+        because the slave never sees the events.
+        """
 
     @functools.cached_property
     def is_on(self) -> bool:
@@ -106,7 +113,8 @@ class TableFlags:
     def on_undecided(self) -> OnUndecided:
         """The treatment of an event that no filter can decide about, such as an event of an unknown type.
 
-        If one imposed filter drops the event, no other needs to decide. Without an imposed filter the event is sent.
+        If several filters are imposed, DROP in any of them takes precedence over STOP, and STOP over SEND. Without an
+        imposed filter the event is sent.
         """
         wanted = {one.on_undecided for one in self.boundary}
         order = (OnUndecided.DROP, OnUndecided.STOP)
@@ -140,9 +148,9 @@ class TableFlags:
         return some & ~FILTER_UNDECIDED_F if sure or not some & FILTER_BINLOG_SEND_F else some
 
     def bits(self, subject: Subject) -> int:
-        """Return the flags of a table or a statement, without FILTER_HIT_F.
+        """Return the flags of a table or a statement, the bits ``FILTER_…_F``, but without FILTER_HIT_F.
 
-        The method evaluates the filters directly, so that the subject need not be in the array.
+        The method evaluates the filters directly, so that the table or statement need not be in the array.
         """
         if self.write_filter is not None and not self.write_filter.verdict(subject).passes:
             return 0
@@ -179,7 +187,8 @@ class TableFlags:
         return FILTER_HIT_F
 
     def hits(self) -> npt.NDArray[np.int8]:
-        """Return the rules that each subject (table or statement) matches: an int8 array with one row for each subject.
+        """Return the rules that each subject (table or statement) matches: an int8 array with one row of MOST_HITS
+        entries for each subject.
 
         A row holds indexes into :data:`~dumpfilter.filter.hits.KINDS`, and -1 after the last index. A row is valid only
         if :meth:`array` has FILTER_HIT_F for its subject. Only matches of the slave's rules count. Events that

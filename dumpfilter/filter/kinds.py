@@ -55,10 +55,10 @@ class KindFilter(ReplicationFilter):
 
 
 class AllFilters(FilterAround):
-    """A filter that passes an event only if each of several filters passes the event.
+    """A filter that passes an event only if every one of several filters passes the event.
 
-    The first filter is the slave's own. Only the first filter renames databases and counts rule matches. Events that
-    another filter drops never reach the slave, so that they count no match.
+    The first filter is the slave's own. Only the first filter renames databases and counts hits (rule matches). Events
+    that another filter drops never reach the slave, so they count no hit.
     """
 
     def __init__(self, filters: Sequence[ReplicationFilter]) -> None:

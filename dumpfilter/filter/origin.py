@@ -14,7 +14,7 @@ from dumpfilter.base.errors import OptionError
 
 @dataclass(frozen=True)
 class OriginFilter:
-    """The server ids and domain ids whose transactions a slave wants.
+    """The origin filter of a slave: the server ids and MariaDB domain ids whose transactions the slave wants.
 
     Parameters:
         ignore_server_ids: the servers whose transactions the slave does not want.

@@ -183,7 +183,7 @@ _Kind = TypeVar("_Kind", bound=BaseRuleKind)
 
 
 class FilterSemantics(enum.StrEnum):
-    """The two sets of rules that a slave's filter can have. One filter cannot have rules of both sets."""
+    """The two kinds of filter that a slave can have, with different rules. One filter cannot mix rules of both."""
 
     CLASSIC = "classic"
     """The rules ``--replicate-*``, which work as the servers' manuals describe."""
@@ -218,7 +218,7 @@ class FilterSemantics(enum.StrEnum):
 
 
 class WriteSemantics(enum.StrEnum):
-    """The ways in which a server's rules keep events out of its own binlog."""
+    """The ways in which rules of the server that writes the binlog keep events out of the binlog."""
 
     SERVER = "server"
     """The behaviour of today's servers for ``--binlog-do-db`` and ``--binlog-ignore-db``.
@@ -257,8 +257,8 @@ def option_list(kinds: Iterable[BaseRuleKind]) -> str:
 
 
 _NEAR = 0.8
-"""The minimum similarity (of 1) of an option that was probably meant. Options of the other semantics are less
-similar.
+"""The minimum similarity (0 to 1) of a known option to a mistyped option, for the error to suggest it. Options of the
+other semantics are less similar.
 """
 
 

@@ -13,11 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 ANY, MANY = "\0_", "\0%"
-"""The tokens that stand for the wildcards ``_`` and ``%``. Any other token of a LIKE pattern is one character."""
+"""The tokens of a LIKE pattern for the wildcards ``_`` and ``%``. Any other token is one character."""
 
 
 def wild_tokens(pattern: str, fold: Callable[[str], str] = str) -> list[str]:
-    """Return the tokens of a LIKE pattern: its characters, converted by ``fold``, and the wildcards.
+    """Return the tokens of a LIKE pattern: its characters, each converted by ``fold``, and ANY and MANY for the
+    wildcards.
 
     A backslash at the end has no character to escape, so it stands for itself.
     """
@@ -47,7 +48,8 @@ class WildPattern:
         self._tokens = wild_tokens(pattern, fold)
 
     def literals(self) -> list[str]:
-        """Return the literal texts of the pattern between ``%`` and ``_``, as folded characters.
+        """Return the literal texts of the pattern between its wildcards. Each character is replaced by its weight in
+        the collation.
 
         Every name that matches the pattern contains all these texts.
         """
@@ -77,7 +79,9 @@ class WildPattern:
         return self.matches_folded("".join(map(self._fold, name)))
 
     def matches_folded(self, name: str) -> bool:
-        """Tell whether a name matches. The caller has replaced its characters by their weights in the collation."""
+        """Tell whether a name matches this LIKE pattern. The caller has replaced the name's characters by their
+        weights in the collation.
+        """
         return self._regex.fullmatch(name) is not None
 
 

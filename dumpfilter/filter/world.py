@@ -1,8 +1,9 @@
-"""The model of a replica's objects: those it has after it ran only the statements and row events that pass its filter.
+"""A model of the objects (tables, views, routines …) of a replica that runs only the statements and row events that
+pass its filter.
 
-An object is a database, table, view, trigger, routine, event, account or grant. The model knows objects that the binlog
-set itself creates, changes or removes. Any other object is unknown, and counts as equal on both servers, since a
-replica begins with a copy of its source.
+An object is a database, table, view, trigger, routine, event, account or grant. The model knows the objects that the
+binlog set itself creates, changes or removes. Any other object is unknown, and counts as equal on source and replica,
+since a replica begins with a copy of its source.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ C = TypeVar("C")
 K = StatementKind
 
 Key = tuple[Thing, str, str]
-"""An object: its type, its database (for an account its host), and its name."""
+"""The key of an object: its type, its database (for an account its host), and its name. A database has an empty name.
+"""
 
 _OF_NO_DATABASE = frozenset({Thing.ACCOUNT, Thing.GRANT})
 _OF_A_DATABASE = frozenset(Thing) - _OF_NO_DATABASE - {Thing.DATABASE}
@@ -33,21 +35,21 @@ _NEVER_FAILS = frozenset({K.MAINTENANCE, K.FLUSH})
 
 
 class Place(NamedTuple):
-    """The default database of a session: on the source, and on the replica after rewrite rules."""
+    """A session's default database: its name on the source, and its name on the replica after rewrite rules."""
 
     source: str
     replica: str
 
 
 class Ref(NamedTuple):
-    """An object: its key on the source, and its key on the replica after rewrite rules."""
+    """A reference to an object: its key on the source, and its key on the replica after rewrite rules."""
 
     source: Key
     replica: Key
 
     @property
     def inside(self) -> Place:
-        """The database of the object."""
+        """The names of the object's database, on the source and on the replica."""
         return Place(self.source[1], self.replica[1])
 
     @property
@@ -58,115 +60,121 @@ class Ref(NamedTuple):
 
 @dataclass(frozen=True)
 class Known(Generic[C]):
-    """The model's knowledge about an object of the replica."""
+    """The model's knowledge about one object of the replica. ``has`` says whether the replica has the object."""
 
     has: bool
     cause: C | None = None
-    """The statement from which on the replica's object differs from the source's; None for one that does not differ."""
+    """The first statement after which the replica's object differs from the source's; None for an object that does not
+    differ.
+    """
     is_stale: bool = False
-    """Whether the source has the object, too, with another definition or other rows."""
+    """Whether both servers have the object, but with different definitions or different rows."""
     source: Key | None = None
-    """The object's name on the source, if the set tells. Rewrite rules can give objects of several names one name."""
+    """The object's key on the source, if the binlog set tells it. Rewrite rules can map several objects of the source
+    to one object of the replica.
+    """
 
     def is_of_another(self, ref: Ref) -> bool:
-        """Tell whether the replica's table comes from a table of the source other than ``ref``."""
+        """Tell whether the replica's table is a copy of another table of the source than ``ref`` names."""
         return ref.source[0] is Thing.TABLE and self.source not in (None, ref.source)
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A statement's parsed facts, and the objects that its names mean in a session."""
+    """A statement's parsed facts, and the objects that the names in its text mean in its session."""
 
     facts: StatementFacts
     place: Place
     session: int
     refs: tuple[Ref, ...]
-    """The objects that the statement makes, changes or removes."""
+    """The objects that the statement creates, changes or removes."""
     renames: tuple[tuple[Ref, Ref], ...]
-    """The objects that the statement renames, each with its new name."""
+    """The objects that the statement renames, as pairs of old and new object."""
     also_makes: tuple[Ref, ...]
-    """Further tables that an ALTER TABLE creates."""
+    """The tables that MariaDB's ALTER TABLE … CONVERT names besides the altered table."""
     parents: frozenset[Ref]
-    """The tables to which foreign keys refer. A name without a database means a table in the database of the key's own
-    table.
+    """The tables to which the statement's foreign keys refer. A name without a database means a table in the database
+    of the table that has the foreign key.
     """
 
 
 @dataclass(frozen=True)
 class Body:
-    """The objects that a statement, a view or stored code (trigger or routine) uses."""
+    """The objects that a statement, a view, or stored code (a trigger or routine) reads, changes and calls."""
 
     tables: tuple[Ref, ...] = ()
     changed: tuple[tuple[Ref, Change], ...] = ()
     calls: tuple[tuple[Ref, ...], ...] = ()
-    """For each name before an opening parenthesis, the function and the procedure that it may mean."""
+    """For each name before an opening parenthesis, the stored function and the stored procedure that it may mean."""
 
 
 @dataclass(frozen=True)
 class Code(Generic[C]):
-    """A view, MERGE table, trigger or routine of the source."""
+    """The definition of a view, MERGE table, trigger or routine of the source."""
 
     ref: Ref
     cause: C
     body: Body
     on: Ref | None = None
-    """The table of a trigger; None for other code."""
+    """The table on which a trigger is defined; None for other code."""
     fired_by: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True)
 class Use(Generic[C]):
-    """An object that a statement uses, perhaps through stored code."""
+    """An object that a statement uses, directly or through views, triggers and routines."""
 
     ref: Ref
     change: Change | None
     chain: tuple[Code[C], ...]
-    """The triggers and routines through which the statement uses the object, the outermost first."""
+    """The triggers and routines through which the statement uses the object, in the order of the calls; empty for a
+    direct use.
+    """
     is_code: bool = False
-    """Whether the object is a view or a routine. The objects that it uses follow."""
+    """Whether the object is a view or a routine. The objects that the view or routine uses are separate uses."""
 
 
 class FaultKind(enum.Enum):
-    """The reasons why a replica cannot do what its source did."""
+    """The reasons why a replica cannot execute a statement or row events that its source executed."""
 
     MISSING = enum.auto()
     """The replica lacks an object."""
     PARENT = enum.auto()
     """The replica lacks the table that a foreign key of a new table refers to."""
     LEFT = enum.auto()
-    """The replica still has an object that a statement creates again."""
+    """The replica still has an object with the name of an object that a statement creates."""
     CHILD = enum.auto()
     """The replica still has a table with a foreign key to a table that a statement drops."""
     STALE = enum.auto()
-    """A table of the replica has another definition or other rows."""
+    """A table of the replica has another definition or other rows than the source's."""
     TWICE = enum.auto()
-    """Rewrite rules map two tables that a statement drops to the same name."""
+    """A DROP statement names two tables that rewrite rules map to one name."""
     PARENT_ROWS = enum.auto()
-    """The filter drops the rows that a foreign key refers to."""
+    """The filter drops the rows to which a foreign key refers."""
 
 
 @dataclass(frozen=True)
 class Fault(Generic[C]):
-    """The reason why a statement or row events that pass the filter cannot run on the replica."""
+    """A problem of a statement or of row events that pass the filter: they cannot run on the replica."""
 
     kind: FaultKind
     ref: Ref
     cause: C | None
-    """The statement from which on the replica's object differs from the source's.
+    """The first statement after which the replica's object differs from the source's.
 
-    None: the filter drops all rows of the object, or rewrite rules give the object the name of another one.
+    None if the filter drops all rows of the object, or if rewrite rules give the object the name of another object.
     """
     is_sure: bool = True
-    """Whether the replica certainly stops. If False, this depends on data."""
+    """Whether the replica certainly stops with an error. If False, the data decide."""
     is_temporary: bool = False
     through: Key | None = None
-    """The stored code that uses the object, or the table at the other end of a foreign key; None: the statement
-    itself.
+    """The stored code that uses the object, or the table at the other end of a foreign key. None if the statement
+    itself names the object.
     """
 
 
 class World(Generic[C]):
-    """The model of the objects of a source and of its replica.
+    """A model of the objects of a source and of its replica, updated statement by statement.
 
     ``C`` is the type of a *cause*, by which the caller identifies a statement.
 
@@ -194,19 +202,22 @@ class World(Generic[C]):
         self._temporary: dict[tuple[int, Key], Known[C]] = {}
         self._code: dict[Key, Code[C]] = {}
         self._parents: dict[Key, frozenset[Ref]] = {}
-        """The tables that foreign keys refer to, by the key (on the source) of the table that has the foreign keys."""
+        """The tables that foreign keys refer to. The key is the key (on the source) of the table that has the foreign
+        keys.
+        """
 
     # Names.
 
     def place(self, current: str | None) -> Place:
-        """Return the default database of a session, on source and replica. ``current`` is its name on the source, or
-        None.
+        """Return a session's default database on source and replica. ``current`` is its name on the source; None: no
+        database.
         """
         return Place(current or "", self._rules.rewrite_db(current) if current else "")
 
     def ref(self, thing: Thing, name: TableName, place: Place) -> Ref:
-        """Return the object of the type ``thing`` that ``name`` means in a session with the default database
-        ``place``.
+        """Return the object of type ``thing`` that ``name`` means in a session with the default database ``place``.
+
+        Rewrite rules apply to a name without a database only, as in a replica.
         """
         if thing is Thing.DATABASE:
             key = self._key(thing, name.table, "")
@@ -219,8 +230,8 @@ class World(Generic[C]):
         return Ref(key, key)
 
     def rows_ref(self, database: str, table: str) -> Ref:
-        """Return the table that row events of a table change. ``database`` and ``table`` are the names on the
-        source.
+        """Return the table that row events change, with its names on source and replica. ``database`` and ``table``
+        are the names on the source.
         """
         source = self._key(Thing.TABLE, database, table)
         return Ref(source, self._key(Thing.TABLE, *self._rules.rewrite_table(database, table)))
@@ -236,7 +247,9 @@ class World(Generic[C]):
         return tuple(self.ref(thing, name, place) for name in names)
 
     def body(self, names: Mentions, place: Place) -> Body:
-        """Return the objects that the names in a statement's text mean."""
+        """Return the tables and routines that the names in a statement's text mean. ``place`` is the session's default
+        database.
+        """
         return Body(
             self._refs(Thing.TABLE, names.tables, place),
             tuple((self.ref(Thing.TABLE, table, place), change) for table, change in names.changed),
@@ -244,8 +257,9 @@ class World(Generic[C]):
         )
 
     def resolved(self, facts: StatementFacts, current: str | None, session: int = -1) -> Resolved:
-        """Return a statement with the objects that its names mean. ``current`` is the session's default database,
-        ``session`` its connection id.
+        """Return a parsed statement with the objects that its names mean.
+
+        ``current`` is the session's default database on the source (None: no database), ``session`` its connection id.
         """
         place = self.place(current)
         thing = facts.thing
@@ -274,27 +288,31 @@ class World(Generic[C]):
     # Questions.
 
     def has(self, key: Key, session: int = -1) -> bool | None:
-        """Tell whether the replica has an object, perhaps as a temporary table of the session; None if the model does
-        not know.
+        """Tell whether the replica has the object with this key, possibly as a temporary table of the connection
+        ``session``. None if the model does not know.
         """
         known = self._temporary.get((session, key)) or self._objects.get(key)
         return None if known is None else known.has
 
     def is_temporary(self, key: Key, session: int) -> bool:
-        """Tell whether a key means a temporary table of a session (a connection id)."""
+        """Tell whether ``key`` names a temporary table of the connection with the id ``session``."""
         return (session, key) in self._temporary
 
     def table_of(self, trigger: Key) -> Ref | None:
-        """Return the table of a trigger of the source; None if the model does not know it."""
+        """Return the table on which a trigger of the source is defined, by the trigger's key. None if the model does
+        not know the trigger.
+        """
         code = self._code.get(trigger)
         return None if code is None else code.on
 
     def is_view(self, key: Key) -> bool:
-        """Tell whether a table of the source is a view that the set has created."""
+        """Tell whether the key of a table of the source names a view that the binlog set has created."""
         return key in self._code
 
     def behind(self, ref: Ref) -> Iterator[Ref]:
-        """Yield the tables that a change of this name changes: those of a view's FROM clause, or the table itself."""
+        """Yield the base tables that a change of ``ref`` changes: the tables of a view's FROM clause, or the table
+        itself.
+        """
         met, waiting = {ref.source}, [ref]
         while waiting:
             one = waiting.pop()
@@ -307,9 +325,10 @@ class World(Generic[C]):
             met.update(table.source for table in inner)
 
     def uses(self, body: Body, session: int = -1, *, on_replica: bool = False) -> Iterator[Use[C]]:
-        """Yield the objects that a statement uses, also through views, triggers and stored functions.
+        """Yield the objects that a statement uses, directly and through views, triggers and stored functions.
 
-        ``session`` is the connection id. With ``on_replica`` triggers that the replica lacks are left out.
+        ``body`` has the objects that the statement names, and ``session`` is its connection id. With ``on_replica``
+        triggers that the replica lacks are left out.
         """
         met: set[Key] = set()
         waiting: deque[tuple[Body, tuple[Code[C], ...]]] = deque([(body, ())])
@@ -344,9 +363,10 @@ class World(Generic[C]):
     # Events.
 
     def rows(self, database: str, table: str, *, passes: bool) -> Iterator[Fault[C]]:
-        """Update the model for row events of a table, and yield their faults if they pass the filter.
+        """Update the model for row events of a table. If the events pass the filter, yield the faults (reasons for
+        which they fail on the replica).
 
-        ``database`` and ``table`` are the names on the source.
+        ``database`` and ``table`` are the names on the source. ``passes`` says whether the events pass the filter.
         """
         ref = self.rows_ref(database, table)
         if passes:
@@ -357,9 +377,11 @@ class World(Generic[C]):
         self._met(ref, passes=passes)
 
     def statement(self, one: Resolved, cause: C, *, passes: bool) -> Iterator[Fault[C]]:
-        """Update the model for a statement, and yield its faults if it passes the filter. Each fault is reported once.
+        """Update the model for a statement. If it passes the filter, yield the faults (reasons for which it fails on
+        the replica).
 
-        ``cause`` identifies the statement in faults. ``passes``: the filter lets the statement pass.
+        A fault is reported only once. ``cause`` identifies the statement in later faults. ``passes`` says whether the
+        statement passes the filter.
         """
         if passes:
             yield from self._mended(self.faults(one), one.session)
@@ -370,15 +392,17 @@ class World(Generic[C]):
                     self._met(table, passes=passes)
 
     def faults(self, one: Resolved) -> Iterator[Fault[C]]:
-        """Yield the faults of a statement that passes the filter, without updating the model."""
+        """Yield the faults (reasons to fail on the replica) of a statement that passes the filter, without updating
+        the model.
+        """
         if one.facts.verb is not None:
             yield from self._needs(one)
         elif one.facts.kind not in _NEVER_FAILS:
             yield from self._used(self.body(one.facts.body, one.place), one.session)
 
     def twice(self, one: Resolved) -> Iterator[Fault[C]]:
-        """Yield the tables that a DROP names twice after rewriting. A server fails on them before it evaluates table
-        rules.
+        """Yield a fault for each table of a DROP TABLE that names one table twice after rewriting. A server fails on
+        such a statement before it evaluates table rules.
         """
         if one.facts.thing is Thing.TABLE and one.facts.verb is Verb.DROP:
             for ref in one.refs:
@@ -386,26 +410,29 @@ class World(Generic[C]):
                     yield Fault(FaultKind.TWICE, ref, None)
 
     def follow(self, one: Resolved, cause: C, *, passes: bool) -> None:
-        """Update the model for the objects that a statement creates, changes and removes."""
+        """Update the model for the objects that a statement creates, changes and removes. ``passes`` says whether the
+        statement passes the filter.
+        """
         if one.facts.verb is not None:
             self._follow(one, cause, passes=passes)
             if not one.facts.temporary:
                 self._follow_code(one, cause, passes=passes)
 
     def _met(self, ref: Ref, *, passes: bool) -> None:
-        """Record an object that the binlog set uses although it has not created it, so that the replica must have it
-        already.
+        """Record that an object exists before the binlog set begins, because the set uses it but has not created it.
 
-        ``passes``: the filter lets the statement that uses it pass.
+        ``passes`` says whether the statement that uses it passes the filter.
         """
         self._objects.setdefault(ref.replica, Known(has=True, source=ref.source if passes else None))
 
     def add(self, key: Key) -> None:
-        """Record that an object exists on the replica, although no statement that passes has created it."""
+        """Record that an object exists on the replica, although no statement that passes the filter has created it."""
         self._objects[key] = Known(has=True)
 
     def _mended(self, faults: Iterable[Fault[C]], session: int = -1) -> Iterator[Fault[C]]:
-        """Yield faults, and record that the missing objects exist from then on, so that each fault is reported once."""
+        """Yield the given faults, and record the missing objects as existing, so that each fault is reported only
+        once.
+        """
         for fault in faults:
             if fault.is_temporary and fault.kind is not FaultKind.LEFT:
                 self._temporary[session, fault.ref.replica] = Known(has=True)
@@ -414,7 +441,9 @@ class World(Generic[C]):
             yield fault
 
     def undecided(self, one: Resolved, cause: C) -> None:
-        """Forget the objects of a statement that only the replica can decide about."""
+        """Forget the model's knowledge of the objects of a statement about which only the replica's own filter can
+        decide.
+        """
         if one.facts.verb is not None:
             named = self._refs(one.facts.thing, one.facts.names, one.place)
             for ref in (*named, *one.also_makes, *(ref for pair in one.renames for ref in pair)):
@@ -452,7 +481,7 @@ class World(Generic[C]):
             yield from self._need(Ref((Thing.DATABASE, source, ""), (Thing.DATABASE, replica, "")))
 
     def _need_name(self, ref: Ref, session: int = -1, *, is_temporary: bool = False) -> Iterator[Fault[C]]:
-        """Yield a fault if the replica still has an object with the name of one that a statement creates."""
+        """Yield a fault if the replica still has an object with the name of an object that a statement creates."""
         known = (
             self._temporary.get((session, ref.replica)) if is_temporary else self._objects.get(ref.replica)
         )
@@ -505,7 +534,7 @@ class World(Generic[C]):
                 yield from self._need_name(ref)
 
     def _need_parts(self, one: Resolved) -> Iterator[Fault[C]]:
-        """Yield faults for objects that must exist besides those that a statement creates or changes."""
+        """Yield faults for missing objects that a statement needs besides the objects that it creates or changes."""
         facts, place, session = one.facts, one.place, one.session
         # The tables behind a MERGE table are looked for when a statement opens the table.
         merged = facts.merged if facts.verb is Verb.ALTER else ()
@@ -601,7 +630,7 @@ class World(Generic[C]):
         self._made_elsewhere(ref, cause)
 
     def _made_elsewhere(self, ref: Ref, cause: C) -> None:
-        """Record an object that the source creates under one name, and the replica, after rewriting, under another
+        """Record an object that the source creates under one name and the replica, after rewriting, under another
         name.
         """
         thing, database, name = ref.source
@@ -656,7 +685,9 @@ class World(Generic[C]):
             self._made_elsewhere(new, cause)
 
     def _follow_code(self, one: Resolved, cause: C, *, passes: bool) -> None:
-        """Update the source's views, triggers, routines and foreign keys for a statement."""
+        """Update the source's views, triggers, routines and foreign keys for a statement that creates, drops or
+        renames objects.
+        """
         facts, place, refs = one.facts, one.place, one.refs
         for old, new in one.renames:
             self._move_code(old, new, passes=passes)
@@ -687,8 +718,9 @@ class World(Generic[C]):
             self._parents[ref.source] = self._parents.get(ref.source, frozenset()) | one.parents
 
     def _move_code(self, old: Ref, new: Ref, *, passes: bool) -> None:
-        """Update the code of a renamed table of the source. If the statement is dropped, the replica's table keeps its
-        old name.
+        """Move views, triggers and foreign keys of a table of the source to the table's new name.
+
+        ``passes`` says whether the RENAME passes the filter. If not, the replica's table keeps its old name.
         """
 
         def moved(ref: Ref) -> Ref:

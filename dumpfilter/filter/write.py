@@ -29,7 +29,8 @@ from dumpfilter.filter.rules import (
 
 
 class WriteFilter(ReplicationFilter):
-    """The rules by which a server keeps events out of its own binlog, for all slaves. A changed filter is a new object.
+    """An immutable set of the rules by which a server keeps events out of its own binlog, for all slaves. A changed
+    filter is a new object.
 
     The verdict is never UNDECIDED, since each event has a database or none.
 
