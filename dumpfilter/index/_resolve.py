@@ -35,9 +35,10 @@ The function returns None when the events are not exactly one transaction. Raise
 
 @dataclass
 class Resolved:
-    """The results of a :class:`Resolver` for one segment (consecutive events scanned at once).
+    """The results of a :class:`Resolver` for one segment (up to 4 MiB of consecutive events), by the number of the
+    event.
 
-    :class:`~dumpfilter.index.segment.Segment` describes its members of the same names.
+    :class:`~dumpfilter.index.segment.Segment` has fields with these names and describes them.
     """
 
     payloads: dict[int, Segment] = field(default_factory=dict)
@@ -63,12 +64,11 @@ class _Held:
 
 
 class Resolver:
-    """Gives roles and subjects to the events that the compiled scan leaves pending.
-
-    It remembers XA transactions from segment to segment.
+    """A resolver, which assigns roles and subjects to the events that the compiled scan leaves to Python code. Such
+    events are statements, ends of XA transactions, and compressed transactions.
 
     A role is the way in which an event travels in a filtered stream. A subject is the table or statement that a filter
-    decides about.
+    decides about. The resolver remembers XA transactions from segment to segment.
 
     Parameters:
         subjects: the subjects of the binlog set.
@@ -93,7 +93,7 @@ class Resolver:
         self._held = _Held()
         """The tables and statements found so far in the XA transaction that continues in the next segment."""
         self._earlier: set[Xid] = set()
-        """The XA transactions that were prepared before the segment, and have not ended in it so far."""
+        """The XA transactions that were prepared before the present segment and have not ended in it so far."""
 
     @property
     def prepared(self) -> Prepared:
@@ -109,7 +109,8 @@ class Resolver:
         *,
         open_xa: bool,
     ) -> Resolved:
-        """Write the roles and subjects of the events that the compiled scan left pending to ``columns``.
+        """Write the roles and subjects of the events that the compiled scan left pending to ``columns``. Return the XA
+        transactions and compressed transactions among these events.
 
         ``data`` has the bytes of the segment's events, from the byte offset ``offset`` in the file on. ``fd`` is the
         format description event in force. ``open_xa`` tells whether an XA transaction continues after the segment.

@@ -96,8 +96,8 @@ class Stop(enum.IntEnum):
     BAD_CHECKSUM = 5
     """The next event's checksum is wrong."""
     BAD_EVENT = 6
-    """The next event is malformed: it is too short for its type, contradicts itself, or stands at a wrong place, such
-    as inside a transaction.
+    """The next event is malformed: it is too short for its type, contradicts itself, or must not stand at this
+    position.
     """
     ENCRYPTED = 7
     """The next event announces that the events after it are encrypted, so that the scan cannot read them."""
@@ -140,7 +140,7 @@ STATE = np.dtype(
 
 
 class Buffer(NamedTuple):
-    """The bytes of a binlog file that a call of the scan reads: their address in memory and their number."""
+    """A part of a binlog file in memory that a call of the scan reads: its address, and its size in bytes."""
 
     address: int
     size: int
@@ -149,7 +149,7 @@ class Buffer(NamedTuple):
 
 
 class Names(NamedTuple):
-    """The names of the tables that the scan has met, in a hash table that finds the number of a table by its name.
+    """The names of the tables that the scan has met, in a hash table that finds a table's number by its name.
 
     A key is a table's name as a Table_map event has it: length and database, NUL, length and table, NUL. The heap
     holds all keys, one after the other.
@@ -170,7 +170,7 @@ class Names(NamedTuple):
 
 
 class TableIds(NamedTuple):
-    """A hash table that finds the number of a table by the table id in a rows event.
+    """A hash table that finds a table's number by the table id in a rows event.
 
     A Table_map event earlier in the transaction gives the table this id. The number of slots is a power of two.
     """
@@ -181,7 +181,9 @@ class TableIds(NamedTuple):
 
 
 class EventColumns(NamedTuple):
-    """The columns of a :class:`~dumpfilter.index.segment.Segment` that have one entry for each event."""
+    """The columns of a segment (consecutive events as arrays) that have one entry for each event.
+    :class:`~dumpfilter.index.segment.Segment` describes them.
+    """
 
     offset: Int64s
     size: Int64s
@@ -192,7 +194,9 @@ class EventColumns(NamedTuple):
 
 
 class TransactionColumns(NamedTuple):
-    """The columns of a :class:`~dumpfilter.index.segment.Segment` that have one entry for each transaction."""
+    """The columns of a segment (consecutive events as arrays) that have one entry for each transaction. They are the
+    fields ``txn_…`` of :class:`~dumpfilter.index.segment.Segment`.
+    """
 
     event: Int64s
     subject: Int32s
@@ -205,11 +209,11 @@ class TransactionColumns(NamedTuple):
 # UUID in MySQL, and a domain id with a server id in MariaDB.
 NO_GTID = -1
 UNREAD_GTID = -2
-"""The value of ``source`` for a transaction whose GTID has a tag. The scan does not read tags. Its caller decodes the
-GTID.
+"""The value of ``source`` for a transaction whose GTID has a tag. The scan does not read tags, so its caller decodes
+such a GTID.
 """
 NO_TRANSACTION = -3
-"""The value of ``source`` for events between two transactions, such as Rotate, which have an entry like a
+"""The value of ``source`` for an event between two transactions, such as Rotate. Such an event has an entry like a
 transaction.
 """
 
@@ -220,8 +224,8 @@ The master then decides about each event of the transaction separately.
 """
 
 _SET_LOOK_BACK = 8
-"""The number of last entries of a transaction's list of tables with which :func:`subject_sets` compares the next
-table.
+"""The number of entries at the end of a transaction's list of tables that :func:`subject_sets` searches before it
+appends a table. A table that comes again later may be listed twice.
 """
 
 _MIN_QUERY_HEADER = 13
@@ -240,7 +244,7 @@ _POSITION_LENGTH = 8
 _MARIADB_GTID_LENGTH = 13
 _MARIADB_FLAGS_AT = 12
 _FL_XA = FL_PREPARED_XA | FL_COMPLETED_XA
-"""The flags of MariaDB's Gtid event that tell of an XA transaction."""
+"""The flags of MariaDB's Gtid event that mark the two parts of an XA transaction."""
 _GAP_SIGNATURE = int.from_bytes(SIGNATURE, "little")
 SMALLEST_RUN = 1 + 8 + GAP_NUMBERS_LENGTH
 """The length of the shortest run of GTIDs in a Gap event, bytes."""
@@ -254,11 +258,15 @@ _U = np.uintp
 
 
 WRITER = np.dtype([("position", np.int64), ("sequence", np.int64), ("time", np.int64)])
-"""The data type of the :class:`~dumpfilter.index.segment.WriterPoint` that :func:`follow_writer` updates."""
+"""The data type of the record that :func:`follow_writer` updates: the position in the binlog of the server that wrote
+the events, the last sequence_number and the last time. :class:`~dumpfilter.index.segment.WriterPoint` has these fields.
+"""
 
 
 class Word(enum.IntEnum):
-    """The words of the grammar: groups of event types, some of them divided by the content of the event."""
+    """The terminal symbols of the binlog's grammar: groups of event types, some of them divided by the content of the
+    event.
+    """
 
     OTHER = 0
     FORMAT_DESCRIPTION = 1
@@ -270,7 +278,7 @@ class Word(enum.IntEnum):
     TABLE_MAP = 7
     ROWS = 8
     STATEMENT = 9
-    """A Query event with a text that no other word names."""
+    """A Query event with any text that has no member in this enumeration."""
     LOAD_QUERY = 10
     XID = 11
     XA_PREPARE = 12
@@ -294,17 +302,18 @@ class Word(enum.IntEnum):
     XA_OTHER = 27
     """The text XA PREPARE, XA COMMIT or XA ROLLBACK."""
     GAP = 28
-    """A Gap event with hits alone, or the head of a relay log."""
+    """A Gap event without an end position: it has only rule uses (hits), or it is the head of a relay log file."""
     GAP_OF_TRANSACTIONS = 29
-    """A Gap event that stands for dropped transactions."""
+    """A Gap event that stands for transactions that the master dropped."""
 
 
 _BAD = (-Stop.BAD_EVENT,) * 3
-"""The effect of a word that must not appear inside a transaction."""
+"""The effect of an event that must not appear inside a transaction: the scan stops with BAD_EVENT."""
 
 
 class _Effect(enum.Enum):
-    """The effects of a word on the state of the scan: the next :class:`Place` for each present one.
+    """The effects that an event can have on the scan. An effect is the next :class:`Place` for each present one, in
+    the order of Place.
 
     A negative number is the :class:`Stop` with which the scan ends there.
     """
@@ -324,13 +333,15 @@ class _Effect(enum.Enum):
 
 
 class _Rule(NamedTuple):
-    """The roles, the subject and the effect of a word of the grammar."""
+    """The role, the subject and the effect of events that are one :class:`Word` of the grammar."""
 
     role: int
     effect: _Effect = _Effect.NONE
     subject: int = R.NOTHING
     unresolved: tuple[int, int] | None = None
-    """The role and the subject in a scan that does not resolve XA transactions. None: they are the same."""
+    """The role and the subject in a scan that does not follow XA transactions. None if they are ``role`` and
+    ``subject``.
+    """
 
 
 _XA = (R.XA, R.NOTHING)
@@ -366,7 +377,9 @@ _RULES = {
     Word.GAP: _Rule(R.GAP),
     Word.GAP_OF_TRANSACTIONS: _Rule(R.GAP, _Effect.BETWEEN_ONLY),
 }
-"""The rules of the grammar, by word. An event of a file has the role KEEP inside a transaction."""
+"""The rules of the grammar, by word (a group of events). An event with the word FILE has the role KEEP inside a
+transaction.
+"""
 
 _TEXTS = (
     (b"BEGIN", True, Word.BEGIN),
@@ -380,7 +393,7 @@ _TEXTS = (
     (b"XA END", False, Word.XA_END),
     (b"XA ", False, Word.XA_OTHER),
 )
-"""The texts of Query events that are words of the grammar (``Query_log_event::is_trans_keyword``).
+"""The texts of Query events that are words of the grammar, such as BEGIN (``Query_log_event::is_trans_keyword``).
 
 The entries are the text in upper case, whether it is the whole text or its beginning, and the word. The first entry
 that matches is used.
@@ -388,26 +401,29 @@ that matches is used.
 
 
 class Grammar(NamedTuple):
-    """The rules of the grammar as arrays. They are an argument of the scan, since cached machine code would keep a
-    constant.
+    """The rules of the grammar as arrays for compiled code. The scan takes them as an argument, because cached machine
+    code would keep a constant's old value.
     """
 
     word: Bytes
-    """The word of each event type, before the event's content may refine it."""
+    """For each event type, its word of the grammar (:class:`Word`), before the event's content may refine it."""
     shortest: Int64s
     """The smallest valid length of the body of each event type, bytes."""
     next: Int64s2
-    """The state (:class:`Place`) after each word, by word and present state, or the negative :class:`Stop` with which
-    the scan ends.
+    """The state after each event, by word of the grammar and present state: a :class:`Place`, or the negative
+    :class:`Stop` with which the scan ends.
     """
     role: Bytes3
-    """The role, by whether the scan resolves XA transactions, by word and by state. A role that leads to BETWEEN has
-    the bit ENDS.
+    """The role of an event, by three indexes: whether the scan follows XA transactions, the word of the grammar, and
+    the state. A role that leads to the state BETWEEN has the bit ENDS.
     """
     subject: Int32s2
-    """The subject, by whether the scan resolves XA transactions, and by word."""
+    """The subject of an event, by two indexes: whether the scan follows XA transactions, and the word of the grammar.
+    """
     texts: Bytes2
-    """A row for each text that is a word: its length, whether it is the whole text, its word, and its characters."""
+    """A row for each text that is a word of the grammar, uint8: the text's length, whether the whole text must match,
+    the word, and the text's characters.
+    """
 
 
 def _grammar() -> Grammar:
@@ -473,7 +489,9 @@ def _same(a, b, length):
 
 @inner
 def _table_id_slot(ids, table_id):
-    """Return the slot of a table id in the hash table ``ids``, or a free slot if the table id is not in it."""
+    """Return the slot of a table id in the hash table ``ids``. If the table id is not there, return the free slot for
+    it.
+    """
     mask = np.uint64(ids.size - 1)
     slot = (table_id * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40) & mask
     while ids[slot] != table_id + np.uint64(1) and ids[slot] != np.uint64(0):
@@ -493,10 +511,9 @@ def copy_table_ids(old: TableIds, new: TableIds):
 
 @inner
 def _text_word(at, length, texts):
-    """Return the word of the grammar for the text of a Query event. The text has ``length`` bytes at the address
-    ``at``.
+    """Return the word of the grammar (:class:`Word`) for the text of a Query event, STATEMENT for a text without one.
 
-    ``texts`` is :attr:`Grammar.texts`.
+    The text has ``length`` bytes at the memory address ``at``. ``texts`` is :attr:`Grammar.texts`.
     """
     if length < _SHORTEST_TEXT:
         return np.int64(Word.STATEMENT)
@@ -528,7 +545,7 @@ def scan(
     out: EventColumns,
     count: int,
 ):
-    """Scan the events of a buffer from offset ``begin`` on, until the buffer ends or the caller has to do something.
+    """Scan the events of a buffer from offset ``begin`` on, until the buffer ends or the caller has to act.
 
     The scan appends to the columns ``out``, which hold ``count`` events already. ``grammar`` is :data:`GRAMMAR`.
 
@@ -642,8 +659,10 @@ def scan(
 
 @inlined
 def _refined(word, kind, event, body_length, query_header_length, texts):
-    """Return the word of the grammar for an event by its content, or -1 for a malformed event. ``word`` is the word of
-    its type.
+    """Return the word of the grammar (:class:`Word`) for an event by its content, or -1 for a malformed event.
+
+    ``word`` is the word for the event's type ``kind``, and ``event`` is the event's memory address. ``body_length`` is
+    without header and checksum.
     """
     body = event + _U(HEADER_LENGTH)
     if word == Word.STATEMENT:
@@ -709,9 +728,11 @@ def _table_key(body, body_length, id_length):
 
 @kernel
 def find_subject(key: np.uintp, length: int, heap: np.uintp, starts: Int64s, lengths: Int64s, slots: Int64s):
-    """Return the number of the table with a name, or -1, and its slot in the hash table, or a free slot.
+    """Return the number of the table with a name and its slot in the hash table ``slots``. For an unknown name, return
+    -1 and the free slot for it.
 
-    ``key`` is the address of the name, and ``heap`` that of all names. The others are arrays of :class:`Names`.
+    ``key`` is the memory address of the name, which has ``length`` bytes. ``heap`` is the address of all names. The
+    other arguments are arrays of :class:`Names`.
     """
     h = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(length)
     at = _U(key)
@@ -754,12 +775,12 @@ def _add_subject(key, length, slot, now, names):
 def group_transactions(
     buffer: Buffer, events: EventColumns, source_keys: UInt64s2, source_count: int, out: TransactionColumns
 ):
-    """Find the transactions in scanned events, and write each transaction's first event, subject and GTID to ``out``.
+    """Group scanned events into transactions, and write each transaction's first event, subject and GTID to ``out``.
 
     ``source_keys`` has two uint64 for each GTID source (the bytes of a UUID, or domain id and server id).
 
-    Returns the number of transactions, the number of known GTID sources, and -1. When a GTID source is new and
-    ``source_keys`` is full, the third number is instead that of the event with the new source.
+    Returns the number of transactions, the number of known GTID sources, and -1. If ``source_keys`` is full when a
+    new GTID source appears, the third number is the number of the event with this source.
     """
     offsets, types, roles, subjects = events.offset, events.type, events.role, events.subject
     first_events, of_transaction, sources, numbers, servers = out
@@ -893,14 +914,16 @@ def follow_writer(
     sequence: Int64s,
     time: Int64s,
 ):
-    """Write the position in the writer's binlog before each event of a relay log, and after the last one, to
-    ``position``.
+    """Write the position in the writer's binlog before each event of a relay log to ``position``, and after the last
+    event as one more entry.
 
-    The writer is the server that wrote the events. ``gaps`` has the numbers of the Gap events between transactions,
-    and ``told`` how many GTIDs each names. The columns ``sequence`` and ``time`` get the sequence_number and the time
-    of the newest event before each Gap event. ``tagged`` has the sequence_number of each GTID_TAGGED event, by the
-    event's number, or no entries without such an event. The record ``state`` (:data:`WRITER`) has these values before
-    the first event, and gets those after the last one. ``checksum`` is the length of checksums.
+    The writer is the server that wrote the events. The columns ``sequence`` and ``time`` get the sequence_number and
+    the time of the newest event before each Gap event.
+
+    The record ``state`` (:data:`WRITER`) has these values before the first event, and gets the values after the last
+    event. ``gaps`` has the numbers of the Gap events between transactions, and ``told`` how many GTIDs each of them
+    names. ``tagged`` has the sequence_number of each GTID_TAGGED event, by the event's number. It is empty without such
+    an event. ``checksum`` is the length of checksums, bytes.
     """
     base = _U(buffer.address) - _U(buffer.offset)
     now = state[0]

@@ -32,10 +32,12 @@ _S3_OPTIONS = frozenset({"region", "scheme", "endpoint_override", "anonymous"})
 
 
 def matching(path: str) -> list[str]:
-    """Return the binlog files that match a pattern, or the path itself if it is no pattern.
+    """Return the addresses of the binlog files that the pattern ``path`` matches, or the path itself if it is no
+    pattern.
 
-    A pattern is a path or URI whose last part has one of ``*?[``. In a URI the question mark begins the query, so it is
-    no wildcard there. Raises BinlogMissing when nothing matches.
+    A pattern is a path or URI whose last part has one of ``*?[``. In a URI the question mark begins the query, so
+    it is no wildcard there. Only names that end in a number match, in the order of these numbers. Raises BinlogMissing
+    when nothing matches.
     """
     where, mark, query = path.partition("?") if is_uri(path) else (path, "", "")
     directory, slash, pattern = where.rpartition("/")
@@ -80,7 +82,9 @@ def file_name(path: str) -> str:
 
 
 def local_bytes(paths: Sequence[str]) -> int | None:
-    """Return the total size of files on this machine, bytes. None if a file is remote or its size cannot be read."""
+    """Return the total size of files in bytes, given their paths or URIs. None if a file is remote or its size cannot
+    be read.
+    """
     total = 0
     for one in paths:
         path = local_path(one)
@@ -94,7 +98,7 @@ def local_bytes(paths: Sequence[str]) -> int | None:
 
 
 def not_here(uri: str) -> OptionError:
-    """Return the error for a URI where only a path on this machine is possible."""
+    """Return the error for a URI given where only a path on this machine is possible, such as an output."""
     return OptionError(
         f"{uri}: dumpfilter only reads binlogs at such an address; name a path on this machine, and copy the files "
         "from or to the address"
@@ -107,7 +111,10 @@ def is_uri(path: str) -> bool:
 
 
 def local_path(path: str) -> str | None:
-    """Return the path on this machine for a path or a ``file:`` URI. None for a URI of a remote file system."""
+    """Return the path on this machine for a path or a ``file:`` URI. None for a URI of a remote file system.
+
+    Raises OptionError for a ``file:`` URI that names another machine.
+    """
     if not is_uri(path):
         return path
     parts = urlsplit(path)
@@ -228,7 +235,10 @@ def _beside(uri: str, name: str, *, within: bool = False) -> str:
 
 
 def _file_system(uri: str) -> tuple[Any, str]:
-    """Return pyarrow's file system object for a URI, and the file's path in it. Raises OptionError."""
+    """Return pyarrow's file system object for a URI, and the file's path in it.
+
+    Raises OptionError for a URI that pyarrow cannot use, and BinlogMissing if the libraries for HDFS are missing.
+    """
     parts = urlsplit(uri)
     if parts.scheme in ("s3", "s3a", "s3n"):
         # An S3 key may contain percent signs, so the URI's path is not percent-decoded. Hadoop does not decode it

@@ -66,33 +66,38 @@ _LAST_OF_FILE = frozenset({int(EventType.ROTATE), int(EventType.STOP)})
 
 
 class FileBegin(NamedTuple):
-    """The facts in the first events of a binlog file.
+    """The contents of a binlog file's first events, which say from which server and position the later events come.
 
     A slave begins a relay log file for each binlog file of its master. There an artificial Rotate event names the
-    master's file, and a head event names the master and what the slave had received before.
+    master's file, and a head event names the master and the GTIDs that the slave had received before.
     """
 
     format_description: FormatDescription
     file: str
-    """The base name of the binlog file of the writer, the server that wrote the events. In a server's binlog it is the
-    file itself.
+    """The name, without a directory, of the binlog file on the server that wrote the events. For a server's own binlog
+    it is the file's own name.
     """
     position: int
-    """The position in the writer's file at which the events of this file begin, bytes."""
+    """The position in the writer's binlog file at which the events of this file begin, bytes. The writer is the server
+    that wrote the events.
+    """
     end: int
-    """The byte offset in this file of the first event that the writer wrote."""
+    """The byte offset in this file of the first event that the server itself wrote, after the events that a slave
+    adds.
+    """
     is_relay_log: bool = False
     origin: Mapping[str, Any] = MappingProxyType({})
-    """The members of a relay log file's head event, which names the master. Empty in files of early releases."""
+    """The JSON members of a relay log file's head event, which names the master. Empty in files of early releases."""
 
 
 class ScanPoint(NamedTuple):
-    """The state of a scan at a transaction boundary, with which another scan can begin there."""
+    """The state of a scan at a transaction boundary. Another scan can begin there with this state."""
 
     prepared: Prepared
     """The XA transactions that are prepared at the boundary."""
     writer: WriterPoint | None = None
-    """The state of the writer's binlog at the boundary of a relay log. None in a server's binlog."""
+    """The position in the binlog of the server that wrote the events, for a relay log. None in a server's own binlog.
+    """
 
 
 FIRST_POINT = ScanPoint(NONE_PREPARED)
@@ -100,7 +105,7 @@ FIRST_POINT = ScanPoint(NONE_PREPARED)
 
 
 class RelayWentBack(BinlogUnreadable):
-    """The error for the reader of a relay log of which the slave discards a part. The reader may connect again at
+    """The error for a reader of a relay log when the slave discards a part of the log. The reader may connect again at
     once.
     """
 
@@ -117,11 +122,11 @@ class RelayWentBack(BinlogUnreadable):
 
 @dataclass(eq=False)
 class PublishedEnd:
-    """The position up to which other threads may read a log that this process writes. One thread moves it, any thread
-    reads it.
+    """The position up to which other threads may read a log that this process writes. One thread advances it, and any
+    thread may read it.
 
-    After the position the log may end inside a transaction. Up to the position the log never changes, until the writer
-    discards a part. Then this object is closed for good, and readers of the log end with an error.
+    Up to the position the log does not change. It may end there inside a transaction. When the writer discards a
+    part of the log, this object is closed for good, and readers of the log get an error.
     """
 
     position: tuple[str, int]
@@ -129,8 +134,10 @@ class PublishedEnd:
     is_closed: bool = False
 
     def readable(self, name: str, offset: int, length: int) -> int:
-        """Return how many of the ``length`` bytes from the byte offset ``offset`` of the file ``name`` may be read.
-        Raises RelayWentBack.
+        """Return how many of the ``length`` bytes from the byte offset ``offset`` of the file ``name`` may be read. 0
+        if none may be read yet.
+
+        Raises RelayWentBack if the writer has discarded a part of the log.
         """
         if self.is_closed:
             raise RelayWentBack(file=name)
@@ -139,7 +146,9 @@ class PublishedEnd:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Turn an error that the ``with`` block raises because the writer is discarding files into RelayWentBack."""
+        """Convert a BinlogError that the ``with`` block raises into RelayWentBack, if the writer has discarded a part
+        of the log.
+        """
         try:
             yield
         except BinlogError as error:
@@ -149,8 +158,8 @@ class PublishedEnd:
 
 
 class BinlogFile:
-    """One file of a binlog set, opened for reading at any offset. With ``end``, only up to the position that the
-    writer has published.
+    """One file of a binlog set, opened for reading at any offset. With ``end``, reads stop at the position that the
+    writer of the log has published.
 
     The file is not mapped into memory, because a process that reads a mapped file dies when the file is truncated.
     """
@@ -170,12 +179,14 @@ class BinlogFile:
 
     @property
     def first_event(self) -> int:
-        """The byte offset of the first event after the format description event that begins the file."""
+        """The byte offset of the first event after the file's format description event."""
         return 4 + len(self.format_description.raw)
 
     @functools.cached_property
     def begin(self) -> FileBegin:
-        """The facts in the first events of the file. Raises BinlogError for a relay log file with a damaged head."""
+        """The contents of the file's first events. Raises BinlogError for a relay log file with a malformed head
+        event.
+        """
         fd, at = self.format_description, self.first_event
         if not self._has_event(at, EventType.ROTATE, LOG_EVENT_ARTIFICIAL_F):
             return FileBegin(fd, self.name, at, at)
@@ -193,7 +204,9 @@ class BinlogFile:
         return FileBegin(fd, rotate.name, rotate.position, end, is_relay_log=True, origin=origin)
 
     def _has_event(self, offset: int, kind: EventType, flag: int = 0) -> bool:
-        """Tell whether a whole event of the type ``kind``, with the flag ``flag``, begins at a byte offset."""
+        """Tell whether a complete event of the type ``kind``, with the header flag ``flag``, begins at the byte offset
+        ``offset``.
+        """
         head = self.read_up_to(offset, HEADER_LENGTH)
         if len(head) < HEADER_LENGTH:
             return False
@@ -202,7 +215,9 @@ class BinlogFile:
 
     @property
     def is_relay_log(self) -> bool:
-        """Whether the file is a slave's relay log, whose events have ``end_log_pos`` of the binlog of their server."""
+        """Whether the file is a slave's relay log. The ``end_log_pos`` of its events are positions in the master's
+        binlog file.
+        """
         return self.begin.is_relay_log
 
     @property
@@ -214,14 +229,16 @@ class BinlogFile:
 
     @property
     def writer_begin(self) -> WriterPoint | None:
-        """The state of the writer's binlog where a relay log file begins; None for a server's binlog."""
+        """The state of the binlog of the server that wrote the events, where a relay log file begins; None for a
+        server's binlog.
+        """
         if not self.is_relay_log:
             return None
         return WriterPoint(self.begin.position, 0, self.format_description.header.timestamp)
 
     @property
     def size(self) -> int:
-        """The size of the file's readable part now, bytes."""
+        """The present size in bytes of the file's part that may be read."""
         return self._readable(0, self._status().st_size)
 
     def _readable(self, offset: int, length: int) -> int:
@@ -254,8 +271,8 @@ class BinlogFile:
         return data
 
     def read_event(self, offset: int) -> bytes:
-        """Return the event at a byte offset. Raises BinlogError for an incomplete event, and for one whose checksum is
-        wrong.
+        """Return the event at the byte offset ``offset``. Raises BinlogError for an incomplete event, and for a wrong
+        checksum.
         """
         header = EventHeader.unpack(self.read(offset, HEADER_LENGTH))
         fd = self.format_description
@@ -369,7 +386,7 @@ def open_file(address: str) -> BinlogFile:
 
 
 class SegmentReader:
-    """Scans a binlog file segment by segment (up to 4 MiB of consecutive events at a time).
+    """A reader that scans a binlog file segment by segment (up to 4 MiB of consecutive events at a time).
 
     ``data`` holds the bytes of the last segment, from the byte offset :attr:`data_offset` in the file on. ``prepared``
     are the XA transactions that earlier files of the set prepared. Without ``statements`` the scan follows no XA
@@ -413,15 +430,19 @@ class SegmentReader:
         """
 
     def next(self) -> Segment | None:
-        """Return the next segment of the file (up to 4 MiB of events); None while the file holds no further whole
-        event.
+        """Return the next segment of the file (up to 4 MiB of complete events). None while the file holds no further
+        complete event.
 
-        A later call returns the events that a server has written since.
+        A later call returns the events that a server has written since. Raises BinlogError for a damaged event.
         """
         return self._next(self.scanner.scan)
 
     def next_events(self) -> ScannedEvents | None:
-        """Return the events of the next part of the file, without a segment's other columns; None like :meth:`next`."""
+        """Return the events of the next part of the file, without their grouping into transactions. None while the
+        file holds no further complete event.
+
+        This takes less time than :meth:`next`. The arrays of the result are valid until the next call.
+        """
         return self._next(self.scanner.scan_events)
 
     def _next(self, scan: Callable[..., _Scanned | None]) -> _Scanned | None:

@@ -50,10 +50,10 @@ def read_index(index: Path) -> list[str]:
 
 
 def take_out(index: Path, names: Collection[str]) -> None:
-    """Remove binlog files from an index file, which keeps its owner and mode. After a crash it is either the old or
-    the new file.
+    """Remove the lines of the binlog files ``names`` from an index file. The file keeps its owner and mode.
 
-    Raises OutputError.
+    The change is atomic: after a crash the index file is either the old or the new one. Raises OutputError, also when a
+    server changes the index file at the same time.
     """
     with writing(index):
         old = index.read_bytes()

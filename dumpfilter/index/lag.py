@@ -1,4 +1,4 @@
-"""The lag of a reader of a binlog set or relay log behind its end, in bytes and in seconds."""
+"""The lag of a reader of a binlog set or relay log behind the end of the log, in bytes and in seconds."""
 
 from __future__ import annotations
 
@@ -53,9 +53,10 @@ class BinlogEnd:
         return max(0, self._sizes[file] - position) + self._after[file]
 
     def lag_seconds(self, place: Place) -> float | None:
-        """Return the seconds since the server wrote the first event after a position, or 0 if there is no such event.
+        """Return the age in seconds of the first event after a position, by the event's timestamp, or 0 if there is no
+        such event.
 
-        Return None if the file is gone or cannot be read.
+        None if the set no longer has the file, or if the file cannot be read.
         """
         if place not in self._seconds:
             self._seconds[place] = self._lag_seconds(*place)

@@ -21,7 +21,9 @@ from dumpfilter.index.index_file import INDEX_CHANGES, read_index
 
 
 def write_index(index: Path, names: Sequence[str]) -> None:
-    """Replace the index file of a set by one with these file names, in the format of servers. Raises OutputError."""
+    """Replace the index file of a binlog set by a file with the given names, in the servers' format. Raises
+    OutputError.
+    """
     text = "".join(f"./{name}\n" for name in names)
     files.replace(index, text.encode("utf-8", "surrogateescape"))
 
@@ -56,8 +58,8 @@ class GrowingFile:
         return cls(path, fd, os.lseek(fd, 0, os.SEEK_END))
 
     def append(self, data: bytes | memoryview) -> None:
-        """Write at the end of the file. After an error the file is truncated to its former end, if the system allows
-        it.
+        """Append ``data`` to the file. Raises OutputError, and then truncates the file to its former end if the system
+        allows.
         """
         self.is_synced = False
         try:
@@ -94,17 +96,19 @@ F = TypeVar("F", bound=GrowingFile)
 
 
 class LogWriter(Generic[F]):
-    """A binlog set that this process writes: the files that an index file names, the newest of which is open for
+    """A binlog set that this process writes. An index file names the set's files, and the newest file is open for
     appending.
 
-    With ``synced`` a file's first bytes are on the disk before the index names the file, and all of a file before the
-    next one begins. ``index`` is the index file; None before the first file, if its name is not known yet.
+    With ``synced`` a new file's first bytes are synced to the disk before the index names the file. All of a file
+    is synced before the next file begins. ``index`` is the index file; None before the first file, if its name is not
+    known yet.
     """
 
     def __init__(self, index: Path | None, *, synced: bool) -> None:
         self.index = index
         self.file: F | None = None
-        """The file that is being written. None before :meth:`begin`, and after an error in it."""
+        """The open file, to which events are appended. None before :meth:`begin`, and after an error in :meth:`begin`.
+        """
         self._synced = synced
         self._syncing_thread = ThreadPoolExecutor(1, "log-sync")
         self._syncing: deque[Future[None]] = deque()
@@ -116,9 +120,9 @@ class LogWriter(Generic[F]):
         return [] if self.index is None else [Path(line).name for line in read_index(self.index) if line]
 
     def begin(self, index: Path, made: F) -> F:
-        """Add a new file to the index, and write to this file from now on.
+        """Add the new file ``made`` to the index file ``index``, and append to it from now on. Return it.
 
-        After an error the file is closed, and the index does not name the file.
+        Raises OutputError. After an error the new file is closed, and the index does not name it.
         """
         try:
             if self._synced:

@@ -17,15 +17,15 @@ _IN_TRANSACTIONS = GTIDS | {EventType.QUERY}
 
 
 class GtidsBefore(NamedTuple):
-    """The GTIDs of the transactions before a binlog file, from the events at the file's beginning."""
+    """The GTIDs of all transactions before a binlog file, as the events at the file's beginning list them."""
 
     logged: GtidSet | None
     """The GTIDs that the server had logged before, from the Previous_gtids or Gtid_list event. None if the file has no
     such event.
     """
     received: GtidSet | None
-    """The GTIDs that a slave had received before this file of its relay log. None if it had none, and in a server's
-    binlog.
+    """The GTIDs that a slave had received before this file of its relay log. None if the slave had received none, and
+    for a server's binlog.
     """
     listed: tuple[MariadbGtid, ...] = ()
     """The last GTID of each domain and server before the file (MariaDB). Within a domain they stand in the order in
@@ -68,7 +68,11 @@ def _positions(received: GtidSet | None) -> tuple[MariadbGtid, ...]:
 
 
 def _logged(file: BinlogFile, offset: int, event: bytes) -> tuple[GtidSet, tuple[MariadbGtid, ...]]:
-    """Return the content of a Previous_gtids or Gtid_list event."""
+    """Return the content of a Previous_gtids or Gtid_list event: the GTID set, and the last GTID of each domain and
+    server.
+
+    The second part is empty for MySQL. Raises BinlogCorrupt, with file and position.
+    """
     body = file.format_description.body(event)
     try:
         if event[4] == EventType.PREVIOUS_GTIDS:
@@ -80,6 +84,8 @@ def _logged(file: BinlogFile, offset: int, event: bytes) -> tuple[GtidSet, tuple
 
 
 def _received(begin: FileBegin) -> GtidSet | None:
-    """Return the GTIDs that a slave had received before a relay log file, from its head event. None without GTIDs."""
+    """Return the GTIDs that a slave had received before a relay log file, from the file's head event. None without
+    GTIDs.
+    """
     text = begin.origin.get("retrieved")
     return parse_gtid_set(text, begin.format_description.family) if isinstance(text, str) and text else None

@@ -57,8 +57,8 @@ the same tables by name again and again.
 """
 
 _COLUMNS_KEPT = 1 << 16
-"""The largest number of events of a compressed transaction after which the arrays of its scan are kept for the next
-one.
+"""The largest number of events of a compressed transaction after which the scan keeps its arrays for the next
+compressed transaction. After a larger one the arrays are freed.
 """
 
 
@@ -75,10 +75,10 @@ def with_double_room(table_ids: K.TableIds) -> K.TableIds:
 
 
 class FileScanner:
-    """The scan of one binlog file, from its begin to its end, part by part.
+    """The scan of one binlog file, from its beginning to its end, one segment (up to 4 MiB of events) after the other.
 
-    From one segment (the part scanned at once) to the next, the scan remembers the open transaction, the Table_map
-    events in force, and the prepared XA transactions.
+    From one segment to the next, the scan remembers the open transaction, the Table_map events in force, and the
+    prepared XA transactions.
 
     Parameters:
         subjects, sources: the tables and statements (subjects) and the GTID sources of the whole binlog set, with
@@ -108,8 +108,8 @@ class FileScanner:
     ) -> None:
         self.file = file
         self.writer = writer
-        """The state of the writer's binlog at the end of the last segment of a relay log. None for a server's
-        binlog.
+        """The position in the binlog of the server that wrote the events, at the end of the last segment of a relay
+        log. None for a server's own binlog.
         """
         self._tagged: dict[int, int] = {}
         """The sequence_number of each GTID_TAGGED event of a segment, by the event's number."""
@@ -183,7 +183,8 @@ class FileScanner:
     def scan_events(
         self, data: npt.NDArray[np.uint8], offset: int, *, at_end: bool = False
     ) -> ScannedEvents | None:
-        """Scan the next bytes of the file as :meth:`scan` does, and return the events alone.
+        """Scan the next bytes of the file as :meth:`scan` does, and return the events without their grouping into
+        transactions.
 
         This method takes less time than :meth:`scan`. It reads no statements and no GTIDs, and does not find an error
         in a tagged GTID or in a Gap event. The arrays of the result are valid until the next scan.
@@ -197,9 +198,10 @@ class FileScanner:
         return ScannedEvents(offset, offset + end, **events)
 
     def _scan(self, data: npt.NDArray[np.uint8], offset: int, at_end: bool) -> tuple[int, int] | None:
-        """Scan the next bytes. Return the offset in ``data`` at which the scanned events end, and their number.
+        """Scan the next bytes of the file. Return the offset in ``data`` at which the scanned events end, and their
+        number.
 
-        A second format description event is scanned alone. Return None for the cases of :meth:`scan`.
+        None where :meth:`scan` returns None. A second format description event of a file is scanned alone.
         """
         place_before = int(self._state["place"][0])
         columns = self._columns
@@ -313,10 +315,12 @@ class FileScanner:
         offset: int,
         dropped: DroppedRuns = NO_DROPPED_RUNS,
     ) -> WriterColumns | None:
-        """Return the positions in the writer's binlog for the events of a relay log; None for a server's binlog.
+        """Return the positions in the writer's binlog for the events of a relay log segment; None for a server's
+        binlog.
 
         The writer is the server that wrote the events. ``gaps`` are the numbers of the Gap events between
-        transactions, and ``dropped`` the GTIDs that they name.
+        transactions, and ``dropped`` has the GTIDs that these events name. :attr:`writer` moves to the end of the
+        segment.
         """
         tagged, self._tagged = self._tagged, {}
         if self.writer is None:
@@ -350,7 +354,7 @@ class FileScanner:
         txn_event: npt.NDArray[np.int64],
     ) -> DroppedRuns:
         """Return the GTIDs of dropped transactions that Gap events name. ``gaps`` are the numbers of the Gap events
-        between transactions.
+        that stand between transactions.
 
         Raises BinlogCorrupt for a malformed Gap event.
         """
@@ -427,9 +431,10 @@ class FileScanner:
         return int(n)
 
     def _scan_inside(self, events: bytes, prepared: Prepared) -> Segment | None:
-        """Return the segment of a compressed transaction's events; None unless they are exactly one transaction.
+        """Scan the events of a compressed transaction, and return their segment. None unless they are exactly one
+        transaction.
 
-        ``prepared`` are the XA transactions that are prepared before it.
+        ``prepared`` are the XA transactions that are prepared before this transaction. Raises BinlogError.
         """
         inside, self._inside = self._inside, None
         if inside is None:

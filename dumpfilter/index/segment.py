@@ -17,9 +17,9 @@ from dumpfilter.index._scan import EventColumns, TransactionColumns
 from dumpfilter.index.xa import ALWAYS, Prepared
 
 _SEGMENT_OVERHEAD = 2 << 10
-"""The memory that a segment takes in addition to its arrays, bytes.
+"""The memory that a segment takes besides its arrays, bytes.
 
-It is counted because the many small segments of compressed transactions would otherwise look too small.
+It counts because each compressed transaction is a small segment, and a binlog may have very many.
 """
 
 
@@ -27,9 +27,9 @@ class DroppedRuns(NamedTuple):
     """The GTIDs of transactions that an earlier master dropped, as the Gap events of a relay log name them."""
 
     transaction: Int64s
-    """The number of the transaction entry that stands for each Gap event, ascending."""
+    """For each Gap event, the number of its entry among the segment's transactions, ascending."""
     until: Int64s
-    """The index after each Gap event's last row of ``runs``."""
+    """For each Gap event, the index after its last row of ``runs``."""
     runs: Int64s2
     """The GTIDs, of shape (n, 3): the number of the GTID source, the first and the last transaction number of each
     run.
@@ -38,7 +38,7 @@ class DroppedRuns(NamedTuple):
     """For each run, the number of GTIDs in the same Gap event before the run."""
 
     def before(self, txn: int) -> DroppedRuns:
-        """Return the runs of the Gap events before transaction number ``txn``."""
+        """Return the part for the Gap events that come before transaction number ``txn``."""
         n = int(np.searchsorted(self.transaction, txn))
         runs = int(self.until[n - 1]) if n else 0
         return DroppedRuns(self.transaction[:n], self.until[:n], self.runs[:runs], self.ordinal[:runs])
@@ -50,7 +50,8 @@ NO_DROPPED_RUNS = DroppedRuns(_NONE, _NONE, np.empty((0, 3), np.int64), _NONE)
 
 
 class WriterPoint(NamedTuple):
-    """The position in the writer's binlog, with the last sequence_number and time, at an offset of a relay log file.
+    """A position in the writer's binlog, with the newest sequence_number and time there. It belongs to an offset of a
+    relay log file.
 
     The writer is the server that wrote the events.
     """
@@ -58,13 +59,16 @@ class WriterPoint(NamedTuple):
     position: int
     """The position in the writer's binlog file, bytes."""
     sequence: int = 0
-    """The ``sequence_number`` of the last transaction before, including transactions that a Gap event names."""
+    """The ``sequence_number`` of the newest transaction before the position. Transactions that a Gap event names
+    count, too.
+    """
     time: int = 0
-    """The time of the newest event before that the server wrote, Unix seconds."""
+    """The time of the newest event that the writer wrote before the position, Unix seconds."""
 
 
 class WriterColumns(NamedTuple):
-    """The positions in the writer's binlog along a segment of a relay log, with sequence numbers and times, int64.
+    """The positions in the writer's binlog for the events of a relay log segment, with sequence numbers and times,
+    int64.
 
     The writer is the server that wrote the events.
     """
@@ -80,7 +84,9 @@ class WriterColumns(NamedTuple):
 _OF_EVENTS = EventColumns._fields
 _OF_TRANSACTIONS = ("txn_subject", "txn_source", "txn_number", "txn_server")
 _OF_BOTH = ("txn_event", "txn_set", "set_subject")
-"""The names of the arrays of a segment with one entry for each event, for each transaction, and of the others."""
+"""The names of a segment's arrays in three groups: one entry for each event, one for each transaction, and other
+lengths.
+"""
 
 
 V = TypeVar("V")
@@ -168,17 +174,21 @@ class Segment:
     writer: WriterColumns | None = None
 
     def position_of(self, offset: int) -> int:
-        """Return the position in the writer's binlog for a byte offset at which an event begins, or for the segment's
-        end.
+        """Return the position in the writer's binlog for the byte offset ``offset``, at which an event begins or the
+        segment ends.
 
-        In a server's binlog it is the offset itself.
+        The writer is the server that wrote the events. In a server's own binlog the result is the offset itself.
         """
         return (
             offset if self.writer is None else int(self.writer.position[np.searchsorted(self.offset, offset)])
         )
 
     def positions_of(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the positions in the writer's binlog for byte offsets of the segment, as :meth:`position_of`."""
+        """Return the positions in the writer's binlog (the binlog of the server that wrote the events) for byte
+        offsets.
+
+        At each of ``offsets`` an event begins or the segment ends. In a server's own binlog the offsets are returned.
+        """
         if self.writer is None:
             return offsets
         found: npt.NDArray[np.int64] = self.writer.position[np.searchsorted(self.offset, offsets)]
@@ -201,12 +211,12 @@ class Segment:
         return sum(column.nbytes for column in columns) + inner
 
     def with_known_ends(self, holds: Mapping[Xid, int]) -> Segment:
-        """Return a copy of the segment in which more XA COMMIT and XA ROLLBACK events have the tables of their
+        """Return a copy in which more XA COMMIT and XA ROLLBACK events have the tables and statements of their
         transaction.
 
-        The scan had not seen the prepared transactions that these events (``unknown_ends``) end. ``holds`` gives the
-        number of the set of tables and statements of each transaction that was prepared before the segment, by xid.
-        The value ALWAYS stands for a transaction of which the master sends some events in any case.
+        These events (``unknown_ends``) end transactions that were prepared before the scan began. ``holds`` gives,
+        by xid, the number of the set of tables and statements of each such transaction. The value ALWAYS stands for a
+        transaction of which the master sends some events in any case.
         """
         known = {event: holds[xid] for event, xid in self.unknown_ends.items() if xid in holds}
         if not known:
@@ -227,9 +237,10 @@ class Segment:
         )
 
     def with_gaps_sent(self) -> Segment:
-        """Return a copy in which the Gap events between transactions are sent, like other events of the file.
+        """Return a copy in which the Gap events between transactions count as events of the file, which are always
+        sent.
 
-        Programs that print a relay log for people show what the master dropped.
+        Programs that print a relay log use it to show what the master dropped.
         """
         if not len(self.dropped.transaction):
             return self
@@ -290,10 +301,10 @@ class Segment:
 
 @dataclass(frozen=True)
 class ScannedEvents:
-    """Consecutive events of a binlog file, without their grouping into transactions.
+    """Consecutive events of a binlog file, not grouped into transactions.
 
-    The members are those of :class:`Segment` with the same names. Statements have the subject PENDING. The scanner may
-    use the arrays again for its next scan.
+    The fields are described in :class:`Segment`. Statements have the subject PENDING. The scanner may overwrite the
+    arrays in its next scan.
     """
 
     start: int
@@ -307,7 +318,9 @@ class ScannedEvents:
 
 
 class Columns:
-    """The arrays that a scan writes into, reused for each segment. :class:`Segment` describes the arrays."""
+    """The arrays that a scan fills, reused for each segment. :class:`~dumpfilter.index.segment.Segment` describes the
+    columns.
+    """
 
     def __init__(self, capacity: int) -> None:
         self.events = EventColumns(

@@ -1,4 +1,6 @@
-"""The statements of Query and Execute_load_query events, with the kind, databases and tables that filters decide by."""
+"""The decoding of Query and Execute_load_query events into statements, with the kind, databases and tables that
+filters decide by.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ _FRAMES = (b"ROLLBACK", b"SAVEPOINT ", b"RELEASE SAVEPOINT ")
 
 
 def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int | None]:
-    """Return the statement of a Query or Execute_load_query event, and the event's role if it is a transaction keyword
-    such as COMMIT.
+    """Return the statement of a Query or Execute_load_query event. The second result is the role of a transaction
+    keyword (such as XA END) that the compiled scan could not read; else None.
 
-    A role is the way in which an event travels in a filtered stream. It is None for any other statement, and for an
-    event whose text is not compressed. Raises BinlogCorrupt (without file and position) when the event is malformed.
+    A role is the way in which an event travels in a filtered stream. The scan reads all texts that are not compressed.
+    Raises BinlogCorrupt (without file and position) when the event is malformed.
     """
     kind = EventType(event[4])
     query = decode_statement_event(kind, fd.body(event), fd)
@@ -34,7 +36,11 @@ def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int 
 
 
 def decode_statement_event(kind: EventType, body: bytes | memoryview, fd: FormatDescription) -> QueryEvent:
-    """Decode the body of a Query, Query_compressed or Execute_load_query event."""
+    """Decode the body of a Query, Query_compressed or Execute_load_query event. Raises BinlogCorrupt for a malformed
+    body.
+
+    ``kind`` is the event's type, and ``fd`` is the format description event in force.
+    """
     if kind == EventType.EXECUTE_LOAD_QUERY:
         return decode_execute_load_query(body, post_header_length=fd.post_header_length(kind))
     # The post-header of a compressed Query event is as long as that of a plain Query event. MariaDB's format

@@ -1,4 +1,4 @@
-"""Subjects: the tables and statements about which a filter decides, numbered from 0.
+"""Subjects: the tables and statements about which filters decide, numbered from 0.
 
 The index stores the number of its subject with every event. A filter decides once about each subject whether to send
 or drop its events. The dump thread looks the decision up in an array by the subject's number. WL#2387 proposes flags
@@ -20,7 +20,7 @@ from dumpfilter.binlog.statement.statement import SchemaAndTable, Statement
 
 @dataclass(frozen=True)
 class TableSubject:
-    """A table that a Table_map event names, as a subject that filters decide about.
+    """A table that Table_map events name. It is a subject, about which filters decide.
 
     The names are decoded from UTF-8. Other bytes are kept by surrogateescape.
     """
@@ -29,15 +29,15 @@ class TableSubject:
     table: str
 
     def tables(self) -> tuple[TableName, ...]:
-        """Return the table itself, in the form of :meth:`Statement.tables`."""
+        """Return the table itself as a tuple of one name, so that tables and statements have one interface."""
         return (TableName(self.database, self.table),)
 
     def schemas(self) -> tuple[str, ...]:
-        """Return the table's schema, in the form of :meth:`Statement.schemas`."""
+        """Return the table's schema as a tuple of one name; an empty tuple without a schema."""
         return (self.database,) if self.database else ()
 
     def schema_and_table(self) -> SchemaAndTable:
-        """Return the table's schema and name."""
+        """Return the table's schema and name as a pair."""
         return SchemaAndTable(self.database, self.table)
 
 
@@ -45,10 +45,11 @@ Subject = TableSubject | Statement
 
 
 def numbers_on_tables(subjects: Sequence[Subject]) -> list[int]:
-    """Return the indexes of the subjects that show whether a filter sends anything: tables, and statements on tables.
+    """Return the indexes of the subjects by which to tell whether a filter sends anything: tables, and statements on
+    tables.
 
-    Table rules let a CREATE DATABASE pass even if they match nothing. Such statements count only in a set that has no
-    others.
+    Table rules send a CREATE DATABASE even if they match nothing. So other statements count only if ``subjects`` has
+    nothing else.
     """
     found = [
         number
@@ -59,7 +60,8 @@ def numbers_on_tables(subjects: Sequence[Subject]) -> list[int]:
 
 
 class Subjects:
-    """Numbers the subjects (tables and statements) of a binlog set, for all scans of the set.
+    """A register that numbers the subjects of a binlog set (tables, statements, and sets of them) for all scans of the
+    set.
 
     The compiled scan numbers tables in the arrays of ``names``, :meth:`statement` numbers statements, and
     :meth:`any_of` numbers sets of both. A number is never given to another subject, so that a filter's verdicts by
@@ -110,7 +112,11 @@ class Subjects:
         return self._members.get(number)
 
     def single(self, number: int) -> list[int]:
-        """Return a number, or the numbers of all tables and statements in a set and its inner sets, ascending."""
+        """Return a list of ``number`` itself or, for a set's number, of all tables and statements in the set and its
+        inner sets.
+
+        The list is ascending and has no number twice.
+        """
         members = self.members(number)
         if members is None:
             return [number]
@@ -133,7 +139,7 @@ class Subjects:
         return number
 
     def number_of(self, subject: Subject) -> int:
-        """Return the number in this object for a table or statement that another :class:`Subjects` numbered.
+        """Return this register's number for a table or statement that another :class:`Subjects` numbered.
 
         If the compiled scan meets the same table, it gives the table another number, so that the table has two.
         """
@@ -145,8 +151,8 @@ class Subjects:
         return number
 
     def any_of(self, numbers: Iterable[int]) -> int:
-        """Return the number of a set of tables and statements. A filter that sends one of them sends the events of the
-        set.
+        """Return the number of a set of tables and statements. A filter sends the events of the set if it sends any
+        member.
 
         An XA COMMIT has such a set as its subject, for example. Equal sets have one number. A set of one table or
         statement has the number of that table or statement.
@@ -172,9 +178,7 @@ class Subjects:
         return number
 
     def grow(self) -> None:
-        """Double the arrays of table names, after the compiled scan has stopped because they are full
-        (Stop.GROW_NAMES).
-        """
+        """Double the arrays of table names, after the compiled scan has stopped because they are full."""
         from dumpfilter.index import _scan as K
 
         old = self.names

@@ -1,8 +1,9 @@
-"""Prepared transactions, followed through a stream, so that XA COMMIT and XA ROLLBACK go where the transaction went.
+"""The register of prepared XA transactions, by which XA COMMIT and XA ROLLBACK go where the prepared transaction went.
 
-A prepared transaction is a transaction that ends in an XA_prepare event. Its XA COMMIT or XA ROLLBACK comes later,
-with a GTID of its own, and names only the xid. A slave needs this end exactly when it received the prepared
-transaction. The index therefore remembers the subjects of each prepared transaction until the end."""
+A prepared transaction is a transaction that ends in an XA_prepare event. Its XA COMMIT or XA ROLLBACK comes later, with
+a GTID of its own, and names only the xid. A slave needs this end exactly when it received the prepared transaction. The
+index therefore remembers the subjects (tables and statements) of each prepared transaction until the end.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +19,10 @@ ALWAYS = R.KEPT
 """The value in :data:`Prepared` for an XA transaction of which the master sends some events to every slave."""
 
 Prepared = Mapping[Xid, int]
-"""A register of the XA transactions that are prepared at one position of the stream, by xid (:func:`canonical`).
+"""The XA transactions that are prepared at one position of the stream, by xid in canonical form (:func:`canonical`).
 
-The value for a transaction is the number of the set of its tables and statements (Subjects.any_of). It is
-:data:`ALWAYS` when the master sends some of the transaction's events to every slave.
+The value is the number of the set of the transaction's tables and statements. It is :data:`ALWAYS` when the master
+sends some of the transaction's events to every slave.
 """
 
 NONE_PREPARED: Prepared = MappingProxyType({})
@@ -78,10 +79,11 @@ class XaTransactions:
         self._snapshot = None
 
     def end(self, xid: Xid) -> int | None:
-        """Remove the XA transaction that an XA COMMIT or XA ROLLBACK ends, and return its value in :data:`Prepared`.
+        """Remove the XA transaction that an XA COMMIT or XA ROLLBACK ends, and return the value that :meth:`prepare`
+        recorded.
 
-        It is the number of the set of the transaction's tables and statements, or ALWAYS. None: no such transaction is
-        prepared.
+        The result is the number of the set of the transaction's tables and statements, or ALWAYS. None if no
+        transaction with this xid is prepared.
         """
         holds = self._prepared.pop(canonical(xid), None)
         if holds is not None:
