@@ -40,8 +40,8 @@ CODECS = {
     "utf16le": "utf_16_le",
     "utf32": "utf_32_be",
 }
-"""Python's codec for each character set of the servers, by the set's name. Python has no codec for other character
-sets.
+"""Python's codec for each character set of the servers, by the character set's name. A character set that is missing
+here has no codec in Python.
 
 Python's maps differ from the servers' in some characters (:mod:`dumpfilter.binlog.rows.charsets`). The servers' latin1
 is Windows' code page 1252.

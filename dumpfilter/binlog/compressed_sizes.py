@@ -25,12 +25,12 @@ _LAYOUTS: npt.NDArray[np.uint8] = by_number(
         else _ROWS_ONE_IMAGE
     )
 ).astype(np.uint8)
-"""The layout of the bytes before an event's compressed part, by the number of the event type; ``_PLAIN`` for no such
-part.
+"""The layout of the bytes before an event's compressed part, by the number of the event type. ``_PLAIN`` stands for a
+type without a compressed part.
 """
 
 _V2: npt.NDArray[np.bool_] = np.array([number in ROWS_V2 for number in range(256)])
-"""Whether extra data follow the post-header of a rows event, by the type's number."""
+"""For each event type, whether it is a rows event with extra data after the post-header (version 2)."""
 
 _TABLE_ID_AND_FLAGS = 8
 _DATABASE_LENGTH_AT = 8
@@ -38,7 +38,7 @@ _STATUS_LENGTH_AT = 11
 _ONE_BYTE = 250
 """The largest value of the servers' packed integers that takes one byte."""
 _MOST_WIDTH = 4
-"""The largest number of bytes in which an uncompressed length is stored."""
+"""The largest number of bytes in which MariaDB stores an uncompressed length."""
 
 
 def uncompressed_sizes(
@@ -48,7 +48,7 @@ def uncompressed_sizes(
     type: npt.NDArray[np.uint8],
     fd: FormatDescription,
 ) -> npt.NDArray[np.int64]:
-    """Return the size that each event would have without MariaDB's compression, bytes.
+    """Return the size that each event would have without MariaDB's compression, bytes, int64.
 
     Event k has ``size[k]`` bytes from ``data[start[k]]`` on. The result is ``size`` itself without a compressed event.
     Other events keep their size, as do malformed events and MySQL's compressed transactions.

@@ -68,10 +68,11 @@ def uncompress(data: bytes | memoryview) -> bytes:
 
 
 def inflated(data: bytes | memoryview, width: int, what: str, *, wrapped: bool = True) -> bytes:
-    """Return the bytes of a zlib stream behind its uncompressed length of ``width`` bytes, big-endian.
+    """Uncompress a zlib stream that follows its uncompressed length, a big-endian integer of ``width`` bytes.
 
-    Without ``wrapped`` the stream lacks zlib's header. ``what`` names the data, in the plural, for errors. Raises
-    BinlogCorrupt when the data do not have the announced length, or cannot be uncompressed.
+    ``data`` begins with the uncompressed length. Without ``wrapped`` the stream lacks zlib's header. ``what`` names
+    the data, in the plural, for errors. Raises BinlogCorrupt when the data do not have the announced length, or cannot
+    be uncompressed.
     """
     length = int.from_bytes(data[:width], "big")
     if length > MAX_UNCOMPRESSED_EVENT:
@@ -110,7 +111,9 @@ def rows_data(rows: RowsHeader, body: bytes | memoryview) -> bytes | memoryview:
 
 @dataclass(frozen=True, slots=True)
 class TransactionPayload:
-    """A Transaction_payload event (MySQL 8.0.20 and later): all events of a transaction but its Gtid event."""
+    """The content of a Transaction_payload event (MySQL 8.0.20 and later), a compressed transaction. Its payload are
+    all events of the transaction but the Gtid event.
+    """
 
     compression: int
     """The number of the algorithm that compressed the payload: :data:`ZSTD`, or :data:`NONE` for uncompressed events.
@@ -251,7 +254,7 @@ def decode_transaction_payload(body: bytes | memoryview) -> TransactionPayload:
 
 
 _FARTHEST_MATCH = 27
-"""The binary logarithm of the largest distance of a repetition that zstd looks for, bytes.
+"""The binary logarithm of the largest distance, in bytes, at which zstd looks for a repetition.
 
 A decompressor with default settings, as in MySQL, accepts no larger distance.
 """
@@ -263,8 +266,8 @@ def encode_transaction_payload(
     """Return the body of a Transaction_payload event that holds the given events.
 
     ``events`` is one byte string of whole events without checksums. ``level`` is zstd's level, as in
-    ``binlog_transaction_compression_level_zstd`` (default 3). ``compression`` is ZSTD or NONE. With ``far`` zstd also
-    finds repetitions that lie up to 128 MiB apart, at little more cost.
+    ``binlog_transaction_compression_level_zstd`` (default 3). ``compression`` is ZSTD or NONE (uncompressed). With
+    ``far`` zstd also finds repetitions that lie up to 128 MiB apart, at little more cost.
 
     >>> decode_transaction_payload(encode_transaction_payload(b"events")).open()
     b'events'

@@ -48,7 +48,7 @@ class Rotate(NamedTuple):
 
 
 def decode_rotate(body: bytes | memoryview) -> Rotate:
-    """Read the body of a Rotate (4) event: u64 position, then the next file's name to the end."""
+    """Decode the body of a Rotate (4) event: u64 position, then the next file's name. Raises BinlogCorrupt."""
     _need(body, 9, "Rotate")
     return Rotate(decode_name(body[8:]), int.from_bytes(body[:8], "little"))
 
@@ -106,7 +106,7 @@ class Intvar(NamedTuple):
 
 
 def decode_intvar(body: bytes | memoryview) -> Intvar:
-    """Read the body of an Intvar (5) event: u8 type, u64 value."""
+    """Decode the body of an Intvar (5) event: u8 type, u64 value. Raises BinlogCorrupt."""
     _need(body, 9, "Intvar", exactly=True)
     if body[0] not in (LAST_INSERT_ID_EVENT, INSERT_ID_EVENT):
         raise BinlogCorrupt(f"Intvar event: unknown type {body[0]}")
@@ -121,7 +121,7 @@ class Rand(NamedTuple):
 
 
 def decode_rand(body: bytes | memoryview) -> Rand:
-    """Read the body of a Rand (13) event: u64 first seed, u64 second seed."""
+    """Decode the body of a Rand (13) event: u64 first seed, u64 second seed. Raises BinlogCorrupt."""
     _need(body, _RAND.size, "Rand", exactly=True)
     return Rand(*_RAND.unpack(body))
 

@@ -1,6 +1,4 @@
-"""The decoding of events of any type, with the decoder that :class:`~dumpfilter.binlog.events.EventType` names for the
-type.
-"""
+"""The decoding of events of any type. Each type's decoder is named in :class:`~dumpfilter.binlog.events.EventType`."""
 
 from __future__ import annotations
 

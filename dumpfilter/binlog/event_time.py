@@ -12,8 +12,8 @@ MICROSECONDS = 1e6
 """The number of microseconds in a second. GTID events have the commit time in microseconds."""
 
 _MOST_EVENTS = 100
-"""The number of events without a time after which the search for one ends. Events that a master or slave made have no
-time.
+"""The number of events without a time that are searched before the search gives up. Events that a master or slave made
+have no time.
 """
 
 _FRAME_OF_A_FILE = frozenset(
@@ -33,7 +33,7 @@ FIXED_TIME = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID})
 """The GTID events of MySQL in whose body the commit time has a fixed offset."""
 
 WITH_TIME = FIXED_TIME | {EventType.GTID_TAGGED}
-"""The event types that carry the commit time of their transaction."""
+"""The types of MySQL's GTID events, which may carry the commit time of their transaction in the body."""
 
 
 def commit_time(events: bytes | memoryview, *, checksum: bool) -> float | None:
@@ -65,8 +65,8 @@ def _commit_time(header: EventHeader, body: memoryview) -> float | None:
 
 
 def told_time(kind: int, body: bytes | memoryview) -> int | None:
-    """Return the commit time that a GTID event of MySQL carries, microseconds of Unix time; None if it has none or is
-    malformed.
+    """Return the commit time that a GTID event of MySQL carries, microseconds of Unix time. None for an event without
+    a time, and for a malformed event.
 
     ``kind`` is the event's type, one of :data:`WITH_TIME`. ``body`` is the event without header and checksum.
     """
@@ -78,10 +78,12 @@ def told_time(kind: int, body: bytes | memoryview) -> int | None:
 
 
 def first_time(read_up_to: Callable[[int, int], bytes], position: int, end: int) -> int | None:
-    """Return the header timestamp of the first event of a transaction between two byte offsets of a file, Unix seconds.
+    """Return the header timestamp of the first event with a time between two byte offsets of a file, Unix seconds.
+    Events that begin or end a file do not count.
 
-    ``read_up_to`` takes an offset and a length, and returns bytes of the binlog file, fewer at its end. ``position`` is
-    the offset of an event, and ``end`` that after the last one. Return None if no such event has a time.
+    ``read_up_to`` takes an offset and a length, and returns bytes of the binlog file, or fewer at the file's end.
+    ``position`` is the offset of an event, and ``end`` the offset after the last event. None if no event has a time
+    among the first hundred.
     """
     for _ in range(_MOST_EVENTS):
         if position >= end:

@@ -1,4 +1,4 @@
-"""The binlog format v4: the table of event types, the common header and its flags.
+"""The binlog format v4: the table of event types, the common header of events, and its flags.
 
 :class:`EventType` is the only table of events in this project. The compiled scan, the applier's grouping, printing, the
 Spark columns and ``docs/events.md`` are made from it. A new event type needs one row here and, when its content
@@ -45,11 +45,10 @@ _HEADER = struct.Struct("<IBIIIH")
 
 
 class Symbol(enum.IntEnum):
-    """The groups of event types that the scan treats alike, called symbols after the words of a grammar.
+    """The groups of event types that the scan treats alike. A group is called a symbol, like the symbols of a grammar.
 
-    A symbol tells which role (the way in which an event travels in a filtered stream) the scan gives to an event at
-    first. The roles are listed in :mod:`dumpfilter.binlog.roles`. A symbol also tells what the event does to the
-    transaction around it.
+    A symbol determines the role that the scan gives to an event at first, and what the event does to the transaction
+    around it. A role is the way in which an event travels in a filtered stream (:mod:`dumpfilter.binlog.roles`).
     """
 
     role: int
@@ -57,7 +56,7 @@ class Symbol(enum.IntEnum):
     at first. Later the event's content may change the role.
     """
     effect: str
-    """The effect that an event has on the transaction around it, as a text for ``docs/events.md``."""
+    """The effect of an event on the transaction around it, as a text for ``docs/events.md``."""
 
     def __new__(cls, number: int, role: int, effect: str) -> Symbol:
         member = int.__new__(cls, number)
@@ -236,8 +235,8 @@ class EventType(enum.IntEnum):
 
     @property
     def opened(self) -> EventType:
-        """The event type without compression, such as Write_rows for MariaDB's Write_rows_compressed; else the type
-        itself.
+        """The event type of the uncompressed form, such as Write_rows for MariaDB's Write_rows_compressed. For a type
+        without such a form, the type itself.
         """
         if not self.kind.compressed:
             return self
@@ -306,7 +305,7 @@ SYMBOLS: npt.NDArray[np.uint8] = by_number(lambda kind: kind.symbol).astype(np.u
 """The :class:`Symbol` (group of types that the scan treats alike) of each event type by its number, uint8[256]."""
 
 ROWS = types_of(Symbol.ROWS)
-"""The numbers of all types of rows events, of both families and all versions."""
+"""The types of rows events, of MySQL and MariaDB and of all versions."""
 
 ROWS_V2 = frozenset(kind for kind in ROWS if kind.kind.version == 2)
 """The types of rows events of version 2, whose post-header has extra data after the flags."""
@@ -324,14 +323,15 @@ OF_FILES = types_of(Symbol.FORMAT_DESCRIPTION, Symbol.FILE, Symbol.START_ENCRYPT
 """The event types that belong to a binlog file and not to a transaction, such as Rotate."""
 
 STMT_END_F = 0x0001
-"""The flag in a rows event that marks the last rows event of a statement. A slave closes its tables after this event.
+"""The flag in a rows event that marks the last rows event of a statement. A slave closes its tables after such an
+event.
 """
 
 LOG_EVENT_BINLOG_IN_USE_F = 0x0001
 """The flag of a format description event whose file is open for writing. The checksum does not cover the flag."""
 
 FLAGS_OFFSET = len(MAGIC) + 17
-"""The offset in a file of the flags of its format description event, whose lowest byte has the flag above."""
+"""The offset in a file of the flags of its format description event. The lowest byte has LOG_EVENT_BINLOG_IN_USE_F."""
 
 LOG_EVENT_SUPPRESS_USE_F = 0x0008
 """The flag of a Query event whose statement does not depend on the default database."""

@@ -100,8 +100,8 @@ def read_up_to(handle: int, offset: int, length: int, *, file: str) -> bytes:
 
 
 def read_into(handle: int, view: memoryview, offset: int, *, file: str) -> int:
-    """Fill ``view`` with the file's bytes from the byte offset ``offset`` on. Return the number of bytes, fewer at the
-    file's end.
+    """Fill ``view`` with the file's bytes from the byte offset ``offset`` on. Return the number of bytes read, which
+    is less than the length of ``view`` only at the file's end.
 
     ``handle`` is a file descriptor. ``file`` is the file's name for errors. Raises BinlogUnreadable.
     """
@@ -115,10 +115,9 @@ def read_into(handle: int, view: memoryview, offset: int, *, file: str) -> int:
 
 
 def check_whole(got: int, wanted: int, offset: int, *, file: str) -> None:
-    """Raise BinlogTruncated if a read at ``offset`` got fewer bytes than the file had there before (``got`` <
-    ``wanted``).
+    """Raise BinlogTruncated if a read returned fewer bytes than the file must have (``got`` < ``wanted``).
 
-    ``file`` is the file's name for errors.
+    ``offset`` is the byte offset of the read, and ``file`` the file's name for errors.
     """
     if got < wanted:
         raise BinlogTruncated(
@@ -132,7 +131,10 @@ def check_whole(got: int, wanted: int, offset: int, *, file: str) -> None:
 def unreadable(
     error: OSError, *, file: str, position: int | None = None, doing: str = "read"
 ) -> BinlogUnreadable:
-    """Return the typed error for an error that the operating system reports when a file is opened or read."""
+    """Return the BinlogUnreadable error for an error that the operating system reports when a file is opened or read.
+
+    ``doing`` is the participle for the error's text. The error is marked as momentary if a later attempt may succeed.
+    """
     momentary = error.errno in _MOMENTARY
     cure = "try again" if momentary else "check the disk, or copy the file again from the server"
     return BinlogUnreadable(

@@ -1,4 +1,5 @@
-"""The format description event, which tells how the events after it are laid out and which server wrote them.
+"""The format description event, which describes the layout of the events after it and names the version of their
+server.
 
 The server's class is ``Format_description_log_event``.
 """
@@ -38,9 +39,7 @@ class NameCollation(enum.StrEnum):
 
 
 class NameRules(NamedTuple):
-    """The settings of a server that decide whether two names of databases or tables are equal: family, collation,
-    letter case.
-    """
+    """The settings of a server that decide whether it takes two names of databases or tables for equal."""
 
     family: Family = "mysql"
     collation: NameCollation = NameCollation.GENERAL_CI
@@ -61,7 +60,8 @@ _ACCENTS_COUNT = (11, 5)
 
 
 def name_collation_of(family: Family, server_version: str) -> NameCollation:
-    """Return the collation by which a server compares names. An unreadable version counts as an old version.
+    """Return the collation by which a server compares the names of tables. An unreadable version counts as an old
+    version.
 
     >>> name_collation_of("mariadb", "11.8.9-MariaDB-log").value
     'general1400_as_ci'
@@ -106,8 +106,8 @@ def check_magic(head: bytes, *, file: str) -> None:
 
 @dataclass(frozen=True)
 class FormatDescription:
-    """The content of a format description event, which begins a binlog file and tells how the events after it are laid
-    out.
+    """The content of a format description event. This event begins a binlog file and describes the layout of the
+    events after it.
     """
 
     server_version: str

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 SIGNATURE = b"DUMPFLTR"
 GAP_VERSION = 1
-"""The version of the layout."""
+"""The version of the layout of Gap events."""
 KIND_GAP = 1
 """The value of ``kind`` in an event that records dropped transactions or hits (uses of filter rules)."""
 KIND_HEAD = 2
@@ -91,7 +91,7 @@ class Gap:
 
 
 class Head(NamedTuple):
-    """The event after the format description event of a relay log file, which says from which master the events came.
+    """The content of a relay log file's head event, which says from which master the file's events came.
 
     ``members`` is a JSON object.
     """
@@ -100,14 +100,20 @@ class Head(NamedTuple):
 
 
 def source_bytes(key: SourceKey) -> bytes:
-    """Return the bytes that stand for a GTID source in a Gap event."""
+    """Return the bytes that stand for a GTID source in a Gap event. A source is a server UUID with a tag, or MariaDB's
+    domain id and server id.
+
+    The bytes are 16 of the UUID and those of the tag, or 4 of each id.
+    """
     if isinstance(key[0], bytes):
         return key[0] + str(key[1]).encode()
     return struct.pack("<II", *key)
 
 
 def source_key(source: bytes) -> SourceKey:
-    """Return the GTID source that the bytes in a Gap event stand for."""
+    """Return the GTID source for which ``source`` stands in a Gap event. A GTID source is a server UUID with a tag, or
+    MariaDB's domain id and server id.
+    """
     if len(source) == 8:
         domain, server = struct.unpack("<II", source)
         return domain, server
@@ -115,20 +121,27 @@ def source_key(source: bytes) -> SourceKey:
 
 
 def is_gap_event(kind: int, body: bytes | memoryview) -> bool:
-    """Tell whether an event of type ``kind`` is a Gap event or a head, by the signature in its body."""
+    """Tell whether an event is one of this project's relay log events: a Gap event (dropped transactions), or a file's
+    head event.
+
+    ``kind`` is the event's type, and ``body`` the event without header and checksum. A signature in the body tells.
+    """
     return kind == EventType.IGNORABLE and bytes(body[: len(SIGNATURE)]) == SIGNATURE
 
 
 def make_head(members: dict[str, Any], *, server_id: int, checksum: bool) -> bytes:
-    """Return the bytes of the event that records from which master a relay log file's events came. ``members`` is its
-    JSON.
+    """Return the bytes of a relay log file's head event, which records from which master the file's events came.
+
+    ``members`` becomes a JSON object in the event.
     """
     body = _PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_HEAD) + json.dumps(members, sort_keys=True).encode()
     return _event(body, server_id=server_id, end=0, checksum=checksum)
 
 
 def make_gap(gap: Gap, *, server_id: int, checksum: bool) -> bytes:
-    """Return the bytes of a Gap event. :func:`with_gaps` makes many events at once."""
+    """Return the bytes of one Gap event, which records dropped transactions in a relay log. :func:`with_gaps` makes
+    many events at once.
+    """
     parts = [
         _PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_GAP),
         _FIXED.pack(gap.end, len(gap.hits), len(gap.runs)),
@@ -209,7 +222,7 @@ def with_gaps(
     server_id: int,
     checksum: bool,
 ) -> bytes | memoryview:
-    """Return the events of a chunk with one Gap event inserted for each entry of ``gaps``.
+    """Return the events of a chunk (a message of the stream) with one Gap event inserted for each entry of ``gaps``.
 
     ``sources`` are the GTID sources that the gaps name, each in the form of :func:`source_bytes`. ``server_id`` goes
     into the headers of the Gap events, and ``checksum`` tells whether events end in a CRC32. Without gaps the result is

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The compiled loop that writes Gap events between the events of a chunk."""
+"""The compiled loop that inserts Gap events (notes about dropped transactions) between the events of a chunk."""
 
 from __future__ import annotations
 
@@ -17,28 +17,30 @@ _U = np.uintp
 
 
 class GapColumns(NamedTuple):
-    """The gaps (positions with dropped transactions) of one chunk of the stream, in columns with one entry for each
-    gap.
+    """The gaps of one chunk of the stream (notes about transactions that the master dropped), in columns.
 
-    The columns of runs (consecutive GTIDs) and of hits have one entry for each run or count of hits.
+    ``offset``, ``end``, ``runs_until`` and ``hits_until`` have one entry for each gap. The other columns have one entry
+    for each run of consecutive GTIDs, or for each kind of rule with hits (rule uses).
     """
 
     offset: Int64s
-    """The byte offset in the chunk's events at which each gap lies."""
+    """For each gap, the byte offset in the chunk's events at which its Gap event is inserted."""
     end: Int64s
-    """The byte offset in the master's binlog file after each gap; 0 for an entry that only has hits of the transaction
-    here.
+    """The byte offset in the master's binlog file after each gap. 0 for a gap that only has hits of the transaction
+    that continues or follows here.
     """
     runs_until: Int64s
-    """For each gap, the end of its runs in the columns of runs. They begin where those of the previous gap end."""
+    """For each gap, the index after its last run in the columns of runs. Its first run follows the last run of the gap
+    before.
+    """
     run_source: Int64s
-    """The index of each run's GTID source among the chunk's sources."""
+    """For each run of GTIDs, the index of its GTID source in :class:`Sources`."""
     run_first: Int64s
     run_last: Int64s
     hits_until: Int64s
-    """For each gap, the end of its entries in ``hit_kind`` and ``hit_count``."""
+    """For each gap, the index after its last entry in ``hit_kind`` and ``hit_count``."""
     hit_kind: Int64s
-    """The number of the kind of rule in the protocol, for each count of hits."""
+    """For each count of hits, the number of the kind of rule in the protocol."""
     hit_count: Int64s
 
 

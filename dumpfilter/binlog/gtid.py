@@ -1,4 +1,5 @@
-"""GTIDs and GTID sets of MySQL and MariaDB, as text. The sets of both have the same methods (:class:`GtidSet`).
+"""GTIDs and GTID sets of MySQL and MariaDB, with their texts. The sets of both have the same methods
+(:class:`GtidSet`).
 
 MySQL writes a GTID as ``uuid:gno`` and, since 8.3, as ``uuid:tag:gno``. The text follows MySQL 9.7
 (``sql/rpl_gtid_set.cc``, ``libs/mysql/gtids``). MariaDB writes ``domain-server-seq_no``. A MariaDB server only knows
@@ -163,7 +164,8 @@ _UINT64_MAX = np.uint64(2**64 - 1)
 
 
 class Intervals:
-    """A set of transaction numbers (1 to 2**64-1) as closed intervals, which are sorted, disjoint and never adjacent.
+    """A set of transaction numbers (1 to 2**64-1) as closed intervals. The intervals are sorted, disjoint and never
+    adjacent.
 
     Two arrays hold 8 bytes for each interval. Appending a number is O(1), finding a number is a bisection, and numpy
     combines whole sets over the same memory.
@@ -313,7 +315,7 @@ class GtidSet(ABC):
         self.add_range(source, number, number)
 
     def advance(self, gtid: Gtid) -> None:
-        """Add ``gtid`` and all smaller numbers of its UUID and tag, or of its domain.
+        """Add ``gtid`` and all GTIDs with smaller numbers of the same UUID and tag, or of the same domain.
 
         A position of MariaDB has this meaning: it names the last GTID and includes all GTIDs before.
         """
@@ -332,7 +334,9 @@ class GtidSet(ABC):
 
     @abstractmethod
     def _served(self, source: SourceKey, number: int) -> None:
-        """Note which server a GTID of the set came from. MariaDB keeps the server id of each domain's last GTID."""
+        """Record from which server a GTID of the set came. MariaDB's set keeps the server id of the last GTID of each
+        domain.
+        """
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.parse({str(self)!r})"
@@ -392,8 +396,8 @@ class GtidSet(ABC):
     def add_range(self, source: SourceKey, first: int, last: int) -> None:
         """Add the GTIDs of a source with the numbers ``first`` to ``last``, both included.
 
-        MariaDB's source is that of the last GTID. Its server id is 0 when it is unknown. Raises GtidError when a number
-        is out of range.
+        For MariaDB, ``source`` has the server id of the GTID with the number ``last``; 0 if it is unknown. Raises
+        GtidError when a number is out of range.
         """
         key = self._key(source)
         if not 1 <= first <= last <= self.max_number:
@@ -405,7 +409,8 @@ class GtidSet(ABC):
     def add_many(self, source: SourceKey, numbers: npt.NDArray[np.integer[Any]]) -> None:
         """Add the GTIDs of a source with many numbers, in any order, repeated or not.
 
-        MariaDB's source is that of the largest number. Raises GtidError when a number is out of range.
+        For MariaDB, ``source`` has the server id of the GTID with the largest number. Raises GtidError when a
+        number is out of range.
         """
         key = self._key(source)
         given = np.asarray(numbers)
@@ -671,8 +676,8 @@ class MariadbGtidSet(GtidSet):
         return tuple(MariadbGtid(d, self.server_id(d), self._sets[d].ends[-1]) for d in sorted(self._sets))
 
     def is_position(self) -> bool:
-        """Tell whether each domain has all its GTIDs from 1 to the last, so that a server can take the set's text for
-        a position.
+        """Tell whether the set has, for each of its domains, all GTIDs from 1 to the last. A MariaDB server can then
+        read the set's text as a position (``gtid_slave_pos``).
         """
         return all(len(one) == 1 and one.starts[0] == 1 for one in self._sets.values())
 

@@ -1,4 +1,5 @@
-"""Small numbers for GTID sources, which compiled code compares, and their translation to and from GTID sets.
+"""The numbering of GTID sources for compiled code, which compares small numbers, and the test of GTIDs by these
+numbers.
 
 A GTID source is a server UUID with its tag (MySQL), or a domain id with a server id (MariaDB). A segment (consecutive
 events scanned at once) stores a transaction's GTID as two integers: the number of its GTID source, and its gno or
@@ -20,8 +21,8 @@ No server has a UUID that begins with this number.
 
 
 class SourceNumbers:
-    """The register that gives each GTID source (server UUID, or domain and server id) of a binlog set a number, from
-    0.
+    """A register that numbers the GTID sources of a binlog set from 0. A GTID source is a server UUID (with a tag), or
+    a domain id and a server id.
 
     All scans of the binlog set share one object.
     """
@@ -79,9 +80,8 @@ class SourceNumbers:
 
 
 class Membership:
-    """A copy of a GTID set in arrays, which tells quickly which of many transactions are in the set.
-
-    Later changes of the GTID set do not change the copy.
+    """A copy of a GTID set, which tells quickly which of many transactions are in the set. Later changes of the GTID
+    set do not change the copy.
     """
 
     def __init__(self, gtids: GtidSet) -> None:
@@ -89,7 +89,9 @@ class Membership:
         self._gtids = gtids.copy()
 
     def contains(self, key: SourceKey, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Tell for each gno or seq_no of a GTID source whether the GTID set contains it. The result is a bool array."""
+        """Return for each of ``numbers`` (gnos or seq_nos of the GTID source ``key``) whether the GTID set contains
+        it, bool.
+        """
         first, last = self._gtids.ranges(key)
         if not len(first):
             return np.zeros(len(numbers), np.bool_)
@@ -108,7 +110,11 @@ class Membership:
         return int(ends[-1]) if len(ends) else 0
 
     def missing(self, key: SourceKey, first: int, last: int) -> list[tuple[int, int]]:
-        """Return the part of a run of gnos or seq_nos of a GTID source that the GTID set lacks, as runs."""
+        """Return the gnos or seq_nos from ``first`` to ``last`` of a GTID source that the GTID set lacks, as a list of
+        intervals.
+
+        Each interval is a pair of first and last number, both included.
+        """
         begins, ends = self._gtids.ranges(key)
         runs = []
         k = int(np.searchsorted(ends, first))

@@ -63,7 +63,9 @@ _TAGGED = 1
 
 
 def previous_gtids_count(body: bytes | memoryview) -> int:
-    """Return the number of UUIDs, or pairs of UUID and tag, that a GTID set announces in its first bytes."""
+    """Return the number of UUIDs, or of pairs of UUID and tag, that an encoded GTID set of MySQL announces in its
+    first bytes.
+    """
     number = int.from_bytes(body[:7], "little")
     return number >> 8 if body[7:8] == bytes([_TAGGED]) else number
 

@@ -27,8 +27,8 @@ QUERY_HEADER_LENGTH = 13
 """The length of a Query event's post-header, bytes (``QUERY_HEADER_LEN``)."""
 
 EXTENDED_QUERY_HEADER_LENGTH = QUERY_HEADER_LENGTH + 4
-"""The length of a Query event's post-header in WL#40's extended format, which also names the statement's tables,
-bytes.
+"""The length of a Query event's post-header in WL#40's extended format, bytes. In this format the event also names the
+statement's tables.
 
 The format adds four bytes: the u16 length of the statement and the u16 length of the tables info (the list of the
 tables' names).
@@ -61,7 +61,7 @@ class TableName(NamedTuple):
 
 @dataclass(frozen=True)
 class StatusVariables:
-    """The settings of a statement's session that a Query event carries as status variables.
+    """The settings of a statement's session, which a Query event carries as status variables.
 
     A variable that the event lacks is None.
 
@@ -128,7 +128,7 @@ class StatusVariables:
 
 
 class _Fields(Cursor):
-    """A reader of the fields of a statement's event."""
+    """A reader of the fields in the body of an event with a statement."""
 
     def number(self, width: int) -> int:
         return self.integer(width, "a field")
@@ -261,8 +261,8 @@ class QueryEvent:
 
     @property
     def updated_dbs(self) -> tuple[str, ...] | None:
-        """The databases that the event says the statement updates; None if the event does not say, or if there are more
-        than 16.
+        """The databases that the statement updates, by the event's Q_UPDATED_DB_NAMES. None if the event lacks this
+        variable, or if there are more than 16.
         """
         return self.status.updated_dbs
 

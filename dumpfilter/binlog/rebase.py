@@ -1,5 +1,5 @@
-"""The compiled code that rewrites end_log_pos and checksums of events that move to another position of a binlog
-file.
+"""The compiled code for events that are copied to another position of a binlog file: it rewrites their end_log_pos and
+checksums.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ def rebase(data: Bytes, position: int, checksum: bool, fill: bool):
     ``position``.
 
     ``data`` (uint8) is changed in place. ``checksum`` tells whether the events have checksums. Without ``fill``, an
-    end_log_pos of 0 stays 0, because MariaDB 11.8 writes 0 for the events inside a transaction. Returns -1 when all
-    events are whole, or else the offset of an event that is incomplete or too short.
+    end_log_pos of 0 stays 0, because MariaDB 11.8 writes 0 for the events inside a transaction. Return -1 when all
+    events are whole. Otherwise return the offset of the first event that is incomplete or too short, and leave it
+    unchanged.
     """
     base = _U(data.ctypes.data)
     at = np.int64(0)

@@ -55,13 +55,13 @@ prepared transaction.
 """
 
 DUMMY_ROWS = 8
-"""A rows event whose table id is all ones.
+"""A rows event whose table id is all ones, which has no rows and only ends a statement.
 
-It has no rows and only ends a statement, and the master sends it with that statement.
+The master sends such an event with any rows of that statement.
 """
 
 KEEP = 9
-"""An event about which the master cannot decide. The master sends it with the transaction around it.
+"""An event about which no filter can decide. The master sends it with the transaction around it.
 
 Examples are incidents, unknown events, unreadable statements and payloads, and the end of an unknown XA transaction.
 """
@@ -77,7 +77,9 @@ The filter decides about the events inside.
 """
 
 REPLACED = 12
-"""An event that one dump sends in a changed form and size. No segment of an index has this role."""
+"""An event that one dump sends with other content and size, such as a compressed transaction that is sent in part.
+Only the columns of such a dump have this role, and no segment of an index.
+"""
 
 WITHHELD = 13
 """An event that the master cannot decide about and that an imposed filter drops, with the context events before it.
@@ -130,9 +132,10 @@ The master decides about each event of the transaction separately.
 """
 
 KEPT = -3
-"""The value in ``txn_subject`` and ``txn_source`` for events between transactions, which belong to the binlog file.
+"""The value in ``txn_subject`` for a transaction that the master sends whole, whatever the filter says.
 
-The master sends them whatever the filter says.
+In ``txn_subject`` and ``txn_source``, the value also marks events between transactions, which belong to the binlog
+file.
 """
 
 UNMAPPED = -5
@@ -142,10 +145,10 @@ The master cannot decide about the rows event and sends it.
 """
 
 SKIP = -6
-"""The value in the column ``txn_subject`` for a transaction that the slave already has (GTID auto-position).
+"""The value in the column ``txn_subject`` for a transaction that the master does not send, whatever the filter says.
 
-The master neither sends nor reports the transaction. Gap events of a relay log have this value, too. The master does
-not send them, and reports the GTIDs that they name.
+An example is a transaction that the slave already has (GTID auto-position). Gap events of a relay log have this value,
+too. The column ``txn_source`` says whether the master reports the transaction's GTID to the slave.
 """
 
 PENDING = -9

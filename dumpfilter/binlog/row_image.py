@@ -1,4 +1,4 @@
-"""The layout of row images: the columns of each image, and the sizes of the columns' values.
+"""The layout of row images: which columns an image has, and the sizes of the columns' values.
 
 A row image is a null bitmap over the columns that are *present*, and the values of those columns that are not NULL. A
 value either has a fixed number of bytes, or begins with its length in 1 to 4 bytes. The column's type and metadata
@@ -28,11 +28,12 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.rows_events import RowsHeader, TableMap, is_pre_ga
 
 BEFORE, AFTER = 1, 2
-"""The bits that say which images (before or after the change) a row of a layout has."""
+"""The bits that say which images a row has: the values before the change, and the values after it."""
 
 _IMAGES = {"insert": AFTER, "delete": BEFORE, "update": BEFORE | AFTER}
 _MOST_LAYOUTS = 64
-"""The limit of cached layouts of one table. At the limit the cache is cleared, since only a few layouts are frequent.
+"""The limit of cached layouts of row images for one table. At the limit the cache is cleared, since only a few layouts
+are frequent.
 """
 
 # The types of columns, with the names and numbers of enum_field_types (include/field_types.h). Only MariaDB has the
@@ -69,9 +70,9 @@ def _bad(column: int, kind: int, why: str) -> BinlogCorrupt:
 
 
 def metadata_width(kind: int, following: bytes = b"") -> int:
-    """Return the number of bytes that a type has in a table map's metadata.
+    """Return the number of bytes that the metadata of a column type take in a Table_map event.
 
-    ``following`` is the first of these bytes, which matters for typed arrays only.
+    ``following`` is the first of these bytes. It matters only for typed arrays, whose metadata begin with another type.
     """
     if kind == TYPED_ARRAY:
         # The metadata of a typed array (MYSQL_TYPE_TYPED_ARRAY) are the type of its elements and the metadata of that
@@ -125,7 +126,7 @@ def _value_size(column: int, kind: int, metadata: bytes) -> int:
 
 
 class Layouts(NamedTuple):
-    """The layouts of row images (columns and sizes) as arrays for compiled code.
+    """Layouts of row images (which columns they have, and the sizes of the values) as arrays for compiled code.
 
     The columns of all layouts lie in one list. Layout k has its before-image at ``first[k] : second[k]``, and its
     after-image at ``second[k] : first[k + 1]``.
@@ -134,21 +135,25 @@ class Layouts(NamedTuple):
     first: Int64s
     second: Int64s
     size: Int32s
-    """The size of each column's values, bytes. An entry ``-n`` means that each value begins with its length in n bytes.
+    """The size of each column's values, bytes. A size ``-n`` means that each value begins with its length in n bytes.
     """
     document: Int32s
-    """The index in the before-image of the JSON document that a partial update of each column changes; -1 for none."""
+    """For each column, the index in the before-image of the JSON document that a partial update changes; -1 for no
+    document.
+    """
     json: Int32s
-    """The bit of each JSON column of a partial update in ``partial_bits``; -1 for other columns."""
+    """For each column, the number of its bit in the bitmap ``partial_bits`` of a partial update of JSON values; -1 for
+    none.
+    """
     images: Bytes
     """The images that a row of each layout has: the sum of BEFORE and AFTER."""
     partial_bytes: Int32s
-    """The size of ``partial_bits`` in a partial update of JSON values, bytes; -1 for other changes."""
+    """The size of the bitmap ``partial_bits`` in a partial update of JSON values, bytes; -1 for other changes."""
     column: Int64s
-    """The number that the cells of each column get in :attr:`~dumpfilter.binlog.row_walk.FoundRows.column`."""
+    """The number of each column, which its values get in :attr:`~dumpfilter.binlog.row_walk.FoundRows.column`."""
     head: Int64s
-    """Two numbers for each layout: the column number of the NULL that precedes the cells of the before-image and of the
-    after-image, or -1 for no such NULL.
+    """For each layout two column numbers: of the additional NULL before the values of the before-image, and of the
+    additional NULL before the values of the after-image. -1 means no such NULL.
     """
 
 
@@ -168,13 +173,15 @@ class ImageLayout:
     partial_bytes: int
     """The size of the bitmap ``partial_bits`` in a partial update of JSON values, bytes; -1 for other changes."""
     sizes: tuple[int, ...]
-    """The sizes of the columns' values, those of the before-image before those of the after-image, bytes."""
+    """The sizes of the columns' values, bytes: first the columns of the before-image, then the columns of the
+    after-image.
+    """
     json: tuple[int, ...]
-    """The bit of each column of the after-image in ``partial_bits``; -1 for none."""
+    """For each column of the after-image, the number of its bit in the bitmap ``partial_bits``; -1 for no bit."""
 
     @functools.cached_property
     def arrays(self) -> Layouts:
-        """The layout in the form for compiled code, as the only one of an array."""
+        """The layout as arrays for compiled code."""
         return as_arrays([self], range(len(self.sizes)), (-1, -1))
 
 
@@ -185,8 +192,8 @@ def as_arrays(
     *,
     fill_unchanged: bool = True,
 ) -> Layouts:
-    """Return layouts as arrays for compiled code. ``columns`` and ``heads`` become the members :attr:`Layouts.column`
-    and :attr:`Layouts.head`.
+    """Return layouts of row images as arrays for compiled code. ``columns`` and ``heads`` become the fields
+    :attr:`Layouts.column` and :attr:`Layouts.head`.
 
     With ``fill_unchanged``, a JSON value that a partial update leaves unchanged is taken from the before-image.
     Otherwise the value is an empty list of changes.
@@ -214,15 +221,15 @@ def as_arrays(
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """The sizes of the values in a table's columns, with which the ends of its rows are found.
+    """The sizes of the values in a table's columns, by which the rows of a rows event are told apart.
 
-    A caller makes one plan for each table map and keeps the plan, because the plan caches its layouts.
+    A caller makes one plan for each Table_map event and keeps the plan, because the plan caches the layouts of row
+    images.
     """
 
     sizes: tuple[int, ...]
-    """The size of the values of each column, bytes.
-
-    The entry ``-n`` says that each value begins with its length in n bytes.
+    """The size of the values of each column, bytes. A size ``-n`` means that each value begins with its length in n
+    bytes.
     """
     json: tuple[int, ...]
     """The numbers of the table's JSON columns.
@@ -259,7 +266,8 @@ class ColumnPlan:
         return cls(tuple(sizes), tuple(k for k, kind in enumerate(table.column_types) if kind == JSON))
 
     def layout(self, rows: RowsHeader) -> ImageLayout:
-        """Return the layout of a rows event's images, given its decoded header.
+        """Return the layout of the row images in a rows event (which columns they have, and their sizes), given its
+        decoded header.
 
         Raises BinlogCorrupt for a header that does not fit the table map, and BinlogUnsupported for rows events of
         servers before 5.1.18.

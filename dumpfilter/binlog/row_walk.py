@@ -1,8 +1,8 @@
-"""The search for rows in rows events: the byte offsets of rows, of their images and of the values.
+"""The search for the rows in the data of rows events: the byte offsets of rows, of their images and of their values.
 
-A *cell* is one value of one row image: its offset and length in the data, or NULL. The cells of a row's image before
-the change precede those of its image after the change. An image may have a *head*, which is a NULL before its cells.
-One compiled function reads many events of different tables in one pass. Tests compare it with plain Python.
+A *cell* is one value of one row image: its offset and length in the data, or NULL. The cells of a row's
+before-image come before the cells of its after-image. An image may have a *head*, which is an additional NULL before
+its cells. One compiled function reads many events of different tables in one pass. Tests compare it with plain Python.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from dumpfilter.binlog.row_image import AFTER, BEFORE, ColumnPlan, Layouts
 from dumpfilter.binlog.rows_events import RowsHeader
 
 NULL = -1
-"""The length of a cell that is NULL. A length of ``-2 - n`` marks n bytes of changes to a JSON value."""
+"""The length of a cell (a value of a row image) that is NULL. A length of ``-2 - n`` marks n bytes of changes to a
+JSON value.
+"""
 UNKNOWN = -1
 """The number of rows of an event whose rows cannot be counted."""
 
@@ -34,22 +36,22 @@ _LIKELY_ROW = 48
 
 
 class _Mode(enum.IntEnum):
-    """The output of a walk over rows events."""
+    """The output modes of the compiled pass over rows events."""
 
     ENDS = 0
-    """Write the ends of rows and images."""
+    """Write the end offsets of rows and images."""
     COUNT = 1
     """Write the number of rows of each event, and skip events with a problem."""
     CELLS = 2
-    """Write the ends of rows and images, and the cells."""
+    """Write the end offsets of rows and images, and the offset and length of each cell (value)."""
 
 
 class _Stop(enum.IntEnum):
-    """The reasons for which the compiled walk returns."""
+    """The reasons for which the compiled pass over rows events returns."""
 
     DONE = 0
     FULL = 1
-    """The output arrays are full. The caller enlarges them, and the walk continues."""
+    """The output arrays are full. The caller enlarges them, and the pass continues."""
     CUT = 2
     EMPTY_ROW = 3
     BAD_VALUE_OPTIONS = 4
@@ -63,10 +65,11 @@ _PROBLEMS = {
 
 
 class FoundRows(NamedTuple):
-    """The rows of many rows events, and their cells (values). Row r has the cells ``cell[r] : cell[r + 1]``.
+    """The rows in the data of many rows events, and their cells (values). Row r has the cells ``cell[r] : cell[r +
+    1]``.
 
-    ``start`` and ``length`` have the byte offset in the data and the length of each cell; a length below 0 is explained
-    at :data:`NULL`.
+    ``start`` and ``length`` have the byte offset in the data and the length of each cell. :data:`NULL` explains lengths
+    below 0.
     """
 
     event: Int64s
@@ -82,8 +85,10 @@ class FoundRows(NamedTuple):
 
 
 class RowsError(Exception):
-    """An error about one of many rows events. ``event`` is its index, since only the caller knows where the
-    event lies.
+    """An error in the rows of one of many rows events.
+
+    ``event`` is the index of the event, from which the caller finds the event's position. ``row`` is the index of the
+    row in the event, and ``at`` the byte offset in the event's rows.
     """
 
     def __init__(self, event: int, error: BinlogCorrupt, row: int, at: int) -> None:
@@ -95,10 +100,10 @@ class RowsError(Exception):
 def find_rows(
     data: Bytes, start: Int64s, end: Int64s, layout_of: Int64s, layouts: Layouts, *, cells: bool = True
 ) -> FoundRows:
-    """Return all rows of many rows events. The rows of event k lie at ``data[start[k] : end[k]]``.
+    """Find all rows in the data of many rows events. The rows of event k lie at ``data[start[k] : end[k]]``.
 
-    ``layout_of`` has the index of each event's layout in ``layouts``. With ``cells`` the result has the cells (values),
-    too. Raises RowsError when the data do not consist of whole rows.
+    ``layout_of`` has the index of each event's layout in ``layouts``. With ``cells`` the result also has the cells
+    (values) of the rows. Raises RowsError when the data of an event do not consist of whole rows.
     """
     mode = int(_Mode.CELLS if cells else _Mode.ENDS)
     room = _FEWEST_ROWS + int((end - start).sum()) // _LIKELY_ROW
@@ -127,9 +132,10 @@ def find_rows(
 
 
 def count_rows(data: Bytes, start: Int64s, end: Int64s, layout_of: Int64s, layouts: Layouts) -> Int32s:
-    """Return the number of rows of each event, or UNKNOWN for an event whose rows cannot be counted.
+    """Return the number of rows in each rows event, int32, or UNKNOWN for an event whose rows cannot be counted.
 
-    The parameters are those of :func:`find_rows`.
+    The rows of event k lie at ``data[start[k] : end[k]]``. ``layout_of`` has the index of each event's layout in
+    ``layouts``.
     """
     counts = np.empty(start.size, np.int32)
     at = int(start[0]) if start.size else 0
@@ -138,7 +144,7 @@ def count_rows(data: Bytes, start: Int64s, end: Int64s, layout_of: Int64s, layou
 
 
 class RowImages(NamedTuple):
-    """The offsets of the row images in the rows data of one rows event, one int64 for each row.
+    """The offsets of the row images in the rows data of one rows event, int64 of shape (number of rows,).
 
     Inserts have no before-images and deletes have no after-images, so that such images are empty. An image begins with
     its null bitmap. The after-image of a partial update begins with its value_options instead. The images follow one
@@ -156,7 +162,7 @@ def row_images(plan: ColumnPlan, rows: RowsHeader, data: bytes | bytearray | mem
     """Return the offsets of the row images in the rows data of a rows event.
 
     Parameters:
-        plan: the plan of the event's table map.
+        plan: the sizes of the table's columns, from the event's Table_map event.
         rows: the decoded header of the event.
         data: the uncompressed rows data (:func:`dumpfilter.binlog.compression.rows_data`).
 
@@ -187,8 +193,10 @@ def _new_rows(rows: int, cells: int) -> FoundRows:
 
 @inlined
 def _image(data, at, end, layouts, first, last, writes_cells, out, k):
-    """Return the byte offset after the row image that begins at ``at``, or -1 for a cut image. Write its cells from
-    index ``k`` on.
+    """Return the byte offset after the row image that begins at ``at``, or -1 if the data end inside the image.
+
+    With ``writes_cells`` write the image's cells (values) to ``out`` from index ``k`` on. Entries ``first`` to ``last``
+    of ``layouts`` are the image's columns.
     """
     sizes, out_start, out_length, out_column = layouts.size, out.start, out.length, out.column
     nulls = at
@@ -245,10 +253,12 @@ def _walk(
     at: int,
     rows: int,
 ):
-    """Write the rows of all events, from event ``e`` and byte offset ``at`` on, until a problem or a full output array.
+    """Write the rows of all events to ``out``, from event ``e`` and byte offset ``at`` on, until a malformed row or a
+    full output array.
 
-    ``rows`` is the number of rows that ``out`` already has. Returns ``(stop, event, offset, rows)``, in which ``stop``
-    is a :class:`_Stop` and the others say where to continue.
+    ``rows`` is the number of rows that ``out`` already has. In the mode COUNT only ``counts`` is written. Return
+    ``(stop, event, offset, rows)``: a :class:`_Stop`, and the values of ``e``, ``at`` and ``rows`` with which to
+    continue.
     """
     firsts, seconds, images = layouts.first, layouts.second, layouts.images
     row_event, row_middle, row_end, row_cell = out.event, out.middle, out.end, out.cell

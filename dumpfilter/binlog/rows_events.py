@@ -1,7 +1,7 @@
 """Decoders of Table_map events, and of the part of rows events before the rows.
 
-In every function, ``body`` is an event without its common header (19 bytes) and without its checksum. The module
-:mod:`dumpfilter.binlog.row_image` finds the rows.
+In every function, ``body`` is an event without its common header (19 bytes) and without its checksum. The rows
+themselves are found by :mod:`dumpfilter.binlog.row_image` and :mod:`dumpfilter.binlog.row_walk`.
 
 Sources: ``Table_map_event`` and ``Rows_event`` in MySQL's ``libs/mysql/binlog/event/rows_event.cpp``,
 ``Old_rows_log_event`` in ``sql/log_event_old.cc`` (MySQL 5.1 to 5.7, MariaDB), MariaDB's

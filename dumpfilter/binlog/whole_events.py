@@ -10,9 +10,9 @@ _SIZE_AT = 9
 """The offset of the event's length in its header."""
 
 IMPOSSIBLE = -1
-"""The result of :func:`whole_events` when an event's length is impossible."""
+"""The result of :func:`whole_events` for an event with an impossible length."""
 UNLIMITED = 1 << 62
-"""The value of ``end`` when the end of the events is not known."""
+"""The value of the argument ``end`` of :func:`whole_events` when the end of the events is not known."""
 
 
 @kernel

@@ -1,5 +1,5 @@
-"""The compiled search for rows events with equal Table_map events and headers, so that each distinct one is decoded
-once.
+"""The compiled search for equal Table_map events and equal headers of rows events, so that each distinct one is
+decoded only once.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dumpfilter.base.compiler.arrays import Bools, Bytes, Int64s
 from dumpfilter.base.compiler.kernels import kernel
 
 OTHER, MAP, ROWS_UNCOMPARED, ROWS_ONE_BITMAP, ROWS_TWO_BITMAPS = range(5)
-"""The classes of events. Rows events are classed by the number of column bitmaps in their headers, if headers are
-compared.
+"""The classes of events for :func:`find_alike`. Rows events are divided by whether their headers are compared, and by
+the number of column bitmaps in their headers.
 """
 
 FLAGS_LENGTH = 2
@@ -27,11 +27,11 @@ _SHIFT = np.uint64(24)
 
 
 class Alike(NamedTuple):
-    """The result of :func:`find_alike`, with one entry for each event, and the working memory of the search."""
+    """The result of :func:`find_alike`, with one entry for each event, and the search's working memory."""
 
     map_of: Int64s
-    """The index of the Table_map event to which a rows event belongs, or -1 if it is in no event of this piece of the
-    stream.
+    """The index of the Table_map event to which each rows event belongs. -1 if this piece of the stream has no such
+    event, and for other events.
     """
     same_as: Int64s
     """The index of the first event with equal content.
@@ -41,17 +41,19 @@ class Alike(NamedTuple):
     length: Int64s
     """The length of a rows event's header, bytes, or 0 if headers are not compared."""
     before: Int64s
-    """The number of earlier events in this piece that ended the validity of all Table_map events, such as the end of a
-    statement.
+    """For each event, the number of earlier events in this piece of the stream that ended the validity of all
+    Table_map events. The end of a statement is such an event.
     """
     id: Int64s
     number: Int64s
     begin: Int64s
     end: Int64s
-    """The content that is compared for each event: table id, a number, and the first and last byte offset."""
+    """The content of each event that is compared: table id, a number, and the byte offsets of its begin and end."""
     maps: Int64s
     contents: Int64s
-    """Hash tables with open addressing: the latest Table_map event by table id, and the first event by content."""
+    """Two hash tables with open addressing. ``maps`` finds the latest Table_map event by table id, ``contents`` the
+    first event with a content.
+    """
 
     @classmethod
     def of(cls, count: int) -> Alike:
@@ -75,12 +77,12 @@ def find_alike(
     id_length: int,
     found: Alike,
 ):
-    """Find the Table_map events and rows events in a piece of the stream that are equal, and write the result to
-    ``found``.
+    """Find the Table_map events with equal content, and the rows events with equal headers, in a piece of the stream.
+    Write the result to ``found``.
 
     Event k has its body in ``data[first[k]:last[k]]``. ``class_of`` and ``has_extra`` are indexed by event type: the
-    class, and whether the rows header has extra data. Events with ``closes``, and rows events with STMT_END_F, end the
-    validity of all Table_map events before them. Returns the number of such events.
+    class, and whether the rows header has extra data. After an event with ``closes``, or a rows event with STMT_END_F,
+    no earlier Table_map event is valid. Return the number of these events.
     """
     map_of, same_as, length, before = found.map_of, found.same_as, found.length, found.before
     id, number, begin, end = found.id, found.number, found.begin, found.end

@@ -1,7 +1,7 @@
 """The compiled conversion of cells (values of row images) to text.
 
-A cell that these functions cannot convert is *pending*. Python code makes its text first, and :func:`write_texts`
-inserts that text.
+A cell that these functions cannot convert is *pending*. Python code makes the text of such cells first, and
+:func:`write_texts` inserts this text.
 """
 
 from __future__ import annotations
@@ -18,41 +18,45 @@ from dumpfilter.binlog.row_walk import NULL
 
 
 class Form(enum.IntEnum):
-    """The conversion of a column's values to text. Some forms have a parameter, the member ``parameter`` of
-    :class:`Columns`.
+    """The ways in which the values of a column become text. Some need a parameter, which is in the field ``parameter``
+    of :class:`Columns`.
     """
 
     PENDING = 0
-    """Converted by Python code instead."""
+    """Python code converts the value."""
     SIGNED = 1
     UNSIGNED = 2
     BOTH = 3
-    """A number whose sign the binlog does not tell. A negative number is followed by its unsigned reading in
-    parentheses.
+    """A number of which the binlog does not tell whether it is signed. A negative number is followed by its unsigned
+    value in parentheses.
     """
     YEAR = 4
-    """YEAR. The parameter is the number that a stored 0 stands for."""
+    """A YEAR. The parameter is the year that a stored 0 means."""
     DATE = 5
-    """DATE. The parameter is the code of the character between the numbers."""
+    """A DATE. The parameter is the code of the character between year, month and day."""
     OLD_TIME = 6
     OLD_DATETIME = 7
     OLD_TIMESTAMP = 8
     TIME = 9
-    """TIME with fractions of a second. The parameter is the number of decimals, as in the next three forms."""
+    """A TIME with fractions of a second. The parameter is the number of decimals, also for DATETIME, TIMESTAMP and
+    SECONDS.
+    """
     DATETIME = 10
     TIMESTAMP = 11
     SECONDS = 12
-    """TIMESTAMP as the seconds since 1970."""
+    """A TIMESTAMP as seconds since 1970."""
     DECIMAL = 13
     """DECIMAL. The parameter is ``precision << 8 | scale``."""
     BITS = 14
-    """BIT, or a SET as it is stored. The parameter is the number of bits."""
+    """A BIT value, or a SET as it is stored, as binary digits. The parameter is the number of bits."""
     SET_BITS = 15
     """A SET whose members the binlog does not name, as the bits of a little-endian number."""
     ENUM = 16
-    """An ENUM whose values the binlog names. The parameter is ``first label << 16 | number of labels``."""
+    """An ENUM whose values the binlog names. The parameter is ``first << 16 | count``: the index of its first name in
+    ``label_at``, and the number of names.
+    """
     SET = 17
-    """A SET whose members the binlog names, with a parameter like that of ENUM."""
+    """A SET whose members the binlog names. The parameter is as for ENUM."""
     UTF8 = 18
     MAPPED = 19
     """A string in which each byte is replaced by up to four bytes. The parameter is the :class:`ByteMap`."""
@@ -60,7 +64,9 @@ class Form(enum.IntEnum):
     """A binary string. The parameter is its minimum length, since the binlog stores BINARY without trailing zero bytes.
     """
     REAL = 21
-    """FLOAT and DOUBLE, whose texts numpy makes together. The parameter is the size of a value, bytes."""
+    """A FLOAT or DOUBLE. numpy makes the texts of all such values at once. The parameter is the size of a value,
+    bytes.
+    """
     COPY = 22
     """Bytes that are copied as they are."""
     BASE64 = 23
@@ -110,24 +116,24 @@ _BASE64_LINE = 57
 
 
 class Columns(NamedTuple):
-    """The columns of the cells: how their values are converted to text, and the texts before and after each value."""
+    """The columns to which cells (values) belong: how their values become text, and the texts around each value."""
 
     form: Bytes
     parameter: Int64s
     label: Bytes
     """The names of the values of ENUM and SET columns, in UTF-8, one after the other."""
     label_at: Int64s
-    """The offset of each name in ``label``, and the end of the last."""
+    """The offset of each name in ``label``, and the end of the last name."""
     around: Bytes
-    """Three texts for each column: before a value, after a value, and in place of all when the value is NULL."""
+    """Three texts for each column: one before a value, one after a value, and one that stands for NULL."""
     around_at: Int64s
-    """The offset of each text in ``around``, three for each column, and the end of the last."""
+    """The offset of each text in ``around``, three for each column, and the end of the last text."""
     room: Int64s
-    """The maximum length of a text with ``around``, bytes, without the part of :attr:`room_per_byte` and without
-    pending texts.
+    """The largest size of a cell's text with the texts around it, bytes. The part that grows with the value
+    (:attr:`room_per_byte`) and texts from Python code are not included.
     """
     room_per_byte: Int64s
-    """The additional maximum length for each byte of the value."""
+    """The additional size of a cell's text for each byte of the value, at most."""
 
 
 @inlined
@@ -141,7 +147,9 @@ def _number(data, at, width, is_big):
 
 @inner
 def _digits(out, at, value, least):
-    """Write an unsigned number with at least ``least`` digits at ``out[at]``, and return the offset after it."""
+    """Write an unsigned number with at least ``least`` digits to ``out`` at offset ``at``. Return the offset after the
+    number.
+    """
     digits = 1
     rest = value // np.uint64(10)
     while rest:
@@ -156,7 +164,7 @@ def _digits(out, at, value, least):
 
 @inlined
 def _copied(data, at, end, out, o):
-    """Copy the bytes ``data[at:end]`` to ``out[o]``, and return the offset after them."""
+    """Copy the bytes ``data[at:end]`` to ``out`` at offset ``o``. Return the offset after the copied bytes."""
     for k in range(at, end):
         out[o] = data[k]
         o += 1
@@ -165,8 +173,8 @@ def _copied(data, at, end, out, o):
 
 @inner
 def _mapped(data, at, end, table, out, o):
-    """Write ``data[at:end]`` with each byte replaced by ``table`` (a :class:`ByteMap`), and return the offset after the
-    text.
+    """Write ``data[at:end]`` to ``out`` at offset ``o``, with each byte replaced as the :class:`ByteMap` ``table``
+    says. Return the offset after the text.
     """
     for k in range(at, end):
         byte = data[k]
@@ -178,7 +186,11 @@ def _mapped(data, at, end, table, out, o):
 
 @inner
 def _moment(data, at, size, form, parameter, out, o):
-    """Write a date, a time or both, and return the offset after it."""
+    """Write the date or time value at ``data[at]`` as text to ``out`` at offset ``o``. Return the offset after the
+    text.
+
+    ``form`` is the value's :class:`Form`, ``parameter`` its parameter, and ``size`` its size in bytes.
+    """
     years, months, days = np.int64(0), np.int64(0), np.int64(0)
     hour, minute, second = np.int64(0), np.int64(0), np.int64(0)
     has_date, has_clock = form != Form.TIME and form != Form.OLD_TIME, form != Form.DATE
@@ -259,7 +271,9 @@ def _moment(data, at, size, form, parameter, out, o):
 
 @inner
 def _decimal(data, at, precision, scale, out, o):
-    """Write a DECIMAL, and return the offset after it."""
+    """Write the DECIMAL(``precision``, ``scale``) at ``data[at]`` as text to ``out`` at offset ``o``. Return the
+    offset after the text.
+    """
     # bin2decimal: big-endian groups of 9 digits in 4 bytes; the first bit is the sign, inverted, and a negative number
     # has all bits inverted.
     flip = np.int64(0) if data[at] & 0x80 else np.int64(0xFF)
@@ -336,7 +350,11 @@ def _is_utf8(data, at, end):
 
 @inner
 def _named(value, form, parameter, label, label_at, out, o):
-    """Write the name of an ENUM's value, or the names of a SET's members, and return the offset after them."""
+    """Write the name of an ENUM's value, or the names of a SET's members, to ``out`` at offset ``o``. Return the
+    offset after the text.
+
+    A value without a name is written as its number.
+    """
     first, names = parameter >> 16, parameter & 0xFFFF
     if form == Form.ENUM:
         if value > np.uint64(names):
@@ -362,7 +380,9 @@ def _named(value, form, parameter, label, label_at, out, o):
 
 @inner
 def _base64(data, at, end, out, o):
-    """Write the bytes ``data[at:end]`` as lines of base64, and return the offset after the lines."""
+    """Write the bytes ``data[at:end]`` to ``out`` at offset ``o`` as lines of base64. Return the offset after the
+    lines.
+    """
     while at < end:
         line = min(at + _BASE64_LINE, end)
         while at + 3 <= line:
@@ -403,11 +423,12 @@ def write_texts(
     o: int,
     out_at: Int64s,
 ):
-    """Write the texts of the cells, from cell ``k`` on, to ``out`` from offset ``o`` on, until ``out`` may be full.
+    """Write the texts of the cells (values) from index ``k`` on to ``out`` from offset ``o`` on, until ``out`` may be
+    full.
 
-    ``column`` has each cell's column. Text ``n`` of ``more`` is that of the next pending cell. ``out_at``, unless it is
-    empty, gets the offset of each cell's text, and the end. Return the index of the first cell without text, the index
-    of the next text of ``more``, and the offset after the texts.
+    ``column`` has each cell's column. Text ``n`` of ``more`` belongs to the next cell whose text Python code has made.
+    ``out_at``, unless it is empty, gets the offset of each cell's text, and the end. Return the index of the first cell
+    that was not written, the index of the next text of ``more``, and the offset after the texts.
     """
     forms, parameters, label, label_at, around, around_at, rooms, rooms_per_byte = columns
     while k < start.size:

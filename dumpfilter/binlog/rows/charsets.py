@@ -32,21 +32,21 @@ _OTHERS = {
 _THREE_BYTES = 0x8F
 """The byte before the two bytes of a character of JIS X 0212 in EUC."""
 _USER_DEFINED, _USER_DEFINED_0212 = 0xE000, 0xE3AC
-"""The first Unicode characters to which the user-defined rows 85 to 94 are mapped, of JIS X 0208 and of JIS X 0212."""
+"""The first Unicode characters for the user-defined rows 85 to 94 of two character sets: JIS X 0208 and JIS X 0212."""
 _CELLS = 94
 _FIRST_BYTE, _FIRST_USER_DEFINED, _NEC_ROW = 0xA1, 0xF5, 0xAD
 _FIRST_IBM = b"\xf3\xf3"
 """The first of IBM's extensions in EUC, without the byte before characters of JIS X 0212."""
 _NO_TRAIL, _LAST_IBM = 0x7F, b"\xfc\x4b"
-"""The trail byte that Windows' code page 932 leaves out, and the last of IBM's extensions there."""
+"""The trail byte that no character of Windows' code page 932 has, and the last character of IBM's extensions there."""
 _BIG5_LAST = b"\xf9\xd6", b"\xf9\xdc"
 """The first and the last of the seven characters of Windows' Big5 that the servers know and Python does not."""
 
 
 @functools.cache
 def charset_of(collation: int | None, family: Family) -> str | None:
-    """Return the name of a collation's character set; None for an unknown collation. ``collation`` is its number, or
-    None.
+    """Return the name of the character set of a collation, by the collation's number. None for None and for an unknown
+    number.
 
     >>> charset_of(255, "mysql"), charset_of(63, "mysql"), charset_of(13, "mariadb"), charset_of(None, "mysql")
     ('utf8mb4', 'binary', 'sjis', None)
@@ -85,8 +85,9 @@ def _big5(error: UnicodeError) -> tuple[str, int]:
 
 
 def _euc(error: UnicodeError) -> tuple[str, int]:
-    """Return the character that Python's EUC codec could not decode: user-defined, of NEC's row 13, or of IBM's
-    extensions.
+    """Decode the EUC character that Python's codec could not decode, and return it with the offset after it.
+
+    Such characters are user-defined, from NEC's row 13, or from IBM's extensions. Any other error is raised again.
     """
     assert isinstance(error, UnicodeDecodeError)
     at, base = error.start, _USER_DEFINED
@@ -109,8 +110,8 @@ def _euc(error: UnicodeError) -> tuple[str, int]:
 
 @functools.cache
 def _ibm() -> str:
-    """Return the characters of IBM's extensions in Windows' code page 932 that Python's euc_jp lacks, in their
-    order.
+    """Return IBM's extensions of Windows' code page 932 that Python's euc_jp lacks, as a string in the order of their
+    codes.
     """
     pairs = (bytes((lead, trail)) for lead in (0xFA, 0xFB, 0xFC) for trail in range(0x40, 0xFD))
     found = "".join(pair.decode("cp932") for pair in pairs if pair[1] != _NO_TRAIL and pair <= _LAST_IBM)

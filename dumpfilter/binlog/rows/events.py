@@ -1,5 +1,5 @@
-"""The search for rows events in a stream: the byte range of their rows, and the layout (columns and sizes) of their
-images.
+"""The search for rows events in a stream. It finds the byte ranges of their rows and the layouts of their row images:
+which columns an image has, and the sizes of the values.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dumpfilter.binlog.rows_events import (
 
 _MOST_COLUMNS = 1 << 18
 """The number of cached columns, of all tables and layouts, at which the cache is cleared. A column takes some 200
-bytes.
+bytes of memory.
 """
 _IS_MAP: npt.NDArray[np.bool_] = np.arange(256) == EventType.TABLE_MAP
 _IS_ROWS: npt.NDArray[np.bool_] = np.isin(np.arange(256), [*ROWS])
@@ -64,27 +64,28 @@ Bools = npt.NDArray[np.bool_]
 
 
 class RowsEvents(NamedTuple):
-    """The rows events that :meth:`RowsEventsFinder.find` found, in their order, as int64 columns with one entry
-    each.
+    """The rows events that :meth:`RowsEventsFinder.find` found, in stream order, as int64 columns with one entry for
+    each event.
     """
 
     event: Int64
     """The index of the event in the arguments of :meth:`RowsEventsFinder.find`."""
     layout: Int64
-    """The number of the layout of its row images in the :class:`LayoutTable`."""
+    """The number of the layout of the event's row images in the :class:`LayoutTable`."""
     start: Int64
     end: Int64
-    """The byte range of its rows in :attr:`data`, together with ``start``."""
+    """The end of the byte range of the event's rows in :attr:`data`. ``start`` is its begin."""
     map: Int64
-    """The position of its Table_map event."""
+    """The position of the event's Table_map event."""
     data: Bytes
     """The bytes that the caller gave, followed by the uncompressed rows of events that MariaDB compressed."""
 
 
 class RowsEventsFinder:
-    """The search for the rows events of a stream. The first event given must stand at a transaction boundary.
+    """A finder of the rows events in a stream, given piece by piece. The first event must be at a transaction
+    boundary.
 
-    From one call to the next, the search remembers the valid Table_map events (those whose statement has not ended).
+    From one call to the next, the finder remembers the valid Table_map events, whose statement has not ended.
     """
 
     def __init__(self, new_layouts: Callable[[], LayoutTable] = LayoutTable) -> None:
@@ -105,7 +106,7 @@ class RowsEventsFinder:
         wanted: Bools | None = None,
         position: Int64 | None = None,
     ) -> RowsEvents:
-        """Return the rows events among the given events. With ``wanted``, only those for which it is true are returned.
+        """Return the rows events among the given events. With ``wanted``, only those for which ``wanted`` is true.
 
         Event k has ``size[k]`` bytes from ``data[start[k]]`` (uint8) on, with its common header and, if ``fd`` says so,
         its checksum. ``closes`` marks the events that end the validity of all Table_map events, such as the end of a
@@ -137,15 +138,17 @@ class RowsEventsFinder:
 
     @property
     def maps_in_force(self) -> Maps:
-        """A copy of the Table_map events that are valid now, by table id."""
+        """A copy of the Table_map events that are valid after the last event, by table id. :meth:`restore_maps` takes
+        it back.
+        """
         return {**self._maps}
 
     def restore_maps(self, maps: Maps) -> None:
-        """Make the Table_map events of an earlier :attr:`maps_in_force` the valid ones again."""
+        """Make the Table_map events of an earlier :attr:`maps_in_force` valid again, and no others."""
         self._maps = {**maps}
 
     def forget_maps(self) -> None:
-        """Forget all Table_map events, as at a transaction boundary."""
+        """Forget all Table_map events, for a search that continues at another transaction boundary."""
         self._maps.clear()
 
 
@@ -160,8 +163,8 @@ Maps = dict[bytes, _Map]
 
 
 class _Watched:
-    """The events of a piece of the stream that matter to the search, as columns: Table_map events, rows events, and
-    events that end the validity of Table_map events.
+    """The events of a piece of the stream that the search for rows needs, as columns: Table_map events, rows events,
+    and events after which no Table_map event is valid.
     """
 
     def __init__(
@@ -199,10 +202,10 @@ class _Watched:
         return _Map(self.body(event)[self.id_length :], int(self.position[event]))
 
     def earlier_map(self, event: int, maps: Mapping[bytes, _Map]) -> _Map | None:
-        """Return the Table_map event of a rows event from ``maps``, those that were valid before this piece of the
-        stream.
+        """Return the Table_map event of a rows event from ``maps``, the events that were valid before this piece of
+        the stream.
 
-        Return None if there is none, or if an earlier event of this piece has ended the validity of ``maps``.
+        None if ``maps`` has no such event, or if an earlier event of this piece has ended the validity of ``maps``.
         """
         return None if self._before[event] else maps.get(self.table_id(event))
 
@@ -213,20 +216,20 @@ class _Watched:
 
 
 class _Search:
-    """The search for the layouts of the rows events of one piece of the stream."""
+    """A search for the layouts of the row images in the rows events of one piece of the stream."""
 
     def __init__(self, events: _Watched, layouts: LayoutTable, maps: Mapping[bytes, _Map]) -> None:
         self.errors: list[tuple[int, BinlogError]] = []
         """Events that cannot be decoded, by their index among the watched events."""
         self._events, self._layouts, self._maps = events, layouts, maps
         self._tables: dict[int, KnownTable] = {}
-        """The tables by the index of the first of the Table_map events with equal content."""
+        """The tables by the index of the first Table_map event with their content."""
         self._single: list[tuple[int, int, int, int, int]] = []
         self._opened: list[bytes] = []
         self._size = events.data.size
 
     def find(self, rows: Int64) -> RowsEvents:
-        """Return the rows events among those with the indices ``rows`` whose layout can be determined."""
+        """Return the rows events with the indices ``rows``, without the events whose layout cannot be determined."""
         events = self._events
         # One event stands for those whose table and header are equal, so that a comparison takes the place of decoding.
         _, first, of = np.unique(events.same_as[rows], return_index=True, return_inverse=True)
@@ -249,10 +252,11 @@ class _Search:
         return RowsEvents(event, layout, start, end, map, data)
 
     def _layout_or_none(self, event: int) -> int:
-        """Return the layout number that a group of equal rows events shares, or -1 if there is none.
+        """Return the layout number that a group of rows events with equal headers shares; -1 if there is none.
 
-        An event that cannot be decoded gets -1, and its error is added to ``errors``. An event whose header is not
-        compared with others gets -1, too, and is added to the result as a single one.
+        ``event`` is the first of the group. If it cannot be decoded, the error is added to ``errors``. An event whose
+        header was not compared with others is a group of one. Its layout goes to the result directly, and -1 is
+        returned.
         """
         try:
             if self._events.length[event]:
@@ -314,8 +318,9 @@ class _Search:
 
 
 def _has_extra(fd: FormatDescription) -> Bools:
-    """Return, for each of the 256 event types, whether its rows header has extra data. The post-header's length tells
-    it.
+    """Return for each of the 256 event types whether the header of its rows events has extra data, bool.
+
+    The length of the type's post-header in ``fd`` decides. Without a length, the type's version does.
     """
     found = np.zeros(256, np.bool_)
     for kind in ROWS:
@@ -325,7 +330,8 @@ def _has_extra(fd: FormatDescription) -> Bools:
 
 
 class RowCounter:
-    """A counter of the rows in the rows events of a stream. The first event given must stand at a transaction boundary.
+    """A counter of the rows in the rows events of a stream, given piece by piece. The first event must be at a
+    transaction boundary.
 
     From one piece of the stream to the next, the counter remembers the valid Table_map events and the columns of the
     tables.
@@ -339,9 +345,10 @@ class RowCounter:
     ) -> npt.NDArray[np.int32]:
         """Return the number of rows of each event, int32.
 
-        The number is UNKNOWN for events that are not rows events, and for rows that cannot be counted: without a table
-        map, malformed, or of a server before 5.1.18. Event k has ``size[k]`` bytes from ``data[start[k]]`` (uint8) on.
-        The other columns are those of a :class:`~dumpfilter.index.segment.Segment`, all of one length.
+        UNKNOWN stands for events that are not rows events, and for rows that cannot be counted. Rows cannot be
+        counted if they are malformed, lack their table map, or are of a server before 5.1.18. Event k has ``size[k]``
+        bytes from ``data[start[k]]`` (uint8) on. The other columns are the columns of a
+        :class:`~dumpfilter.index.segment.Segment`.
         """
         counts: npt.NDArray[np.int32] = np.full(start.size, UNKNOWN, np.int32)
         is_dummy = role & R.ROLE_MASK == R.DUMMY_ROWS
@@ -360,5 +367,5 @@ def at_position(error: BinlogError, position: int) -> BinlogError:
 
 
 def with_map(error: BinlogError, position: int) -> BinlogError:
-    """Return a copy of the error of a rows event that names the position of its Table_map event."""
+    """Return a copy of the error about a rows event whose text also names the position of its Table_map event."""
     return type(error)(f"{error.what} (its Table_map event is at {position})")

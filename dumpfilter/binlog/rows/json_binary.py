@@ -39,8 +39,8 @@ _REAL = struct.Struct("<d")
 _LITERALS = ("null", "true", "false")
 _SMALL = frozenset({_LITERAL, _INT16, _UINT16})
 _INLINED = {False: _SMALL, True: _SMALL | {_INT32, _UINT32}}
-"""The types whose values stand directly in the entries of an object or array. The keys tell whether the container is
-large.
+"""The types of values that are stored in the entries of an object or array, instead of at an offset. The keys are
+False for a small container, and True for a large one.
 """
 
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"} | {
@@ -63,7 +63,7 @@ class JsonValue(NamedTuple):
 
     kind: JsonKind
     text: str
-    """The text of the value: without quotes for a string, and JSON text for the others."""
+    """The text of the value: a string without quotes, or the JSON text of any other value."""
 
     @property
     def json(self) -> str:
@@ -72,7 +72,9 @@ class JsonValue(NamedTuple):
 
 
 JsonNode: TypeAlias = "JsonValue | list[JsonNode] | dict[str, JsonNode]"
-"""A JSON value as a tree: a list for an array, a dict for an object with its members in MySQL's order, or a scalar."""
+"""A JSON value as a tree. A list is an array, a dict is an object with its members in MySQL's order, and a JsonValue
+is a scalar.
+"""
 
 
 def json_text(node: JsonNode) -> str:

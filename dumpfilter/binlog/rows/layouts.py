@@ -1,5 +1,5 @@
-"""The cache of row image layouts (present columns and their sizes) that a reader has met, as arrays for
-compiled code.
+"""The cache of row image layouts (which columns an image has, and the sizes of its values), as arrays for compiled
+code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TableKey = tuple[Family, bytes]
 
 @dataclass(slots=True)
 class KnownTable:
-    """A described table whose columns are in the arrays, and the layouts of its row images that were met so far."""
+    """A described table, and the layouts of row images that were found for it so far."""
 
     table: Table
     plan: ColumnPlan
@@ -28,11 +28,11 @@ class KnownTable:
     numbers: dict[tuple[ImageLayout, bytes], int] = field(default_factory=dict)
     """The number of each layout, by layout and extra data of the rows events."""
     by_header: dict[tuple[int, bytes], int] = field(default_factory=dict)
-    """The number of the layout, by the rows event's type and the bytes of its header after the flags."""
+    """The layout numbers of the table's rows events, by event type and the bytes of the header after the flags."""
 
 
 class LayoutTable:
-    """The layouts met so far. The number of a layout is its index in the arrays for compiled code.
+    """The layouts of row images found so far. A layout's number is its index in the arrays for compiled code.
 
     Parameters:
         describe: returns the table of a new Table_map event, and may raise a BinlogError.
@@ -54,7 +54,7 @@ class LayoutTable:
         self._describe, self._style, self._heads = describe, style, heads
         self._fill_unchanged = fill_unchanged
         self.described: list[tuple[Column, Family]] = []
-        """The description of each column, by its number, and the family of its server."""
+        """For each column, by its number, its description and the family of its server (MySQL or MariaDB)."""
         self.tables: dict[TableKey, KnownTable] = {}
         self._styles = [*styles]
         self._layouts: list[ImageLayout] = []
@@ -69,8 +69,9 @@ class LayoutTable:
         return len(self.described) + len(self._columns)
 
     def add_table(self, key: TableKey, table: TableMap, family: Family) -> KnownTable:
-        """Describe the table of a Table_map event, and cache it under ``key``. Raises BinlogCorrupt, and the errors of
-        ``describe``.
+        """Describe the table of a Table_map event, cache the description under ``key``, and return it.
+
+        Raises BinlogCorrupt, and the errors of ``describe``.
         """
         described = self._describe(table, family)
         known = KnownTable(described, ColumnPlan.from_table_map(table), len(self._styles))
@@ -81,7 +82,8 @@ class LayoutTable:
         return known
 
     def layout(self, known: KnownTable, rows: RowsHeader) -> int:
-        """Return the layout number for rows events of ``known`` with the decoded header ``rows``.
+        """Return the layout number for rows events of the table ``known`` with the decoded header ``rows``. A new
+        layout gets the next number.
 
         Raises BinlogCorrupt and BinlogUnsupported.
         """
@@ -109,7 +111,7 @@ class LayoutTable:
         return self._arrays
 
     def styled(self) -> StyledColumns:
-        """Return the styles of all columns, in arrays for compiled code."""
+        """Return the text styles of all columns as arrays for compiled code."""
         if self._styled is None:
             self._styled = StyledColumns.of(self._styles)
         return self._styled

@@ -1,4 +1,4 @@
-"""The decoder of row images: it takes rows events and returns the changed rows as Arrow arrays."""
+"""The decoder of row images: it reads rows events and returns the changed rows as Arrow arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dumpfilter.binlog.rows.typed import with_names
 from dumpfilter.binlog.rows_events import TableMap
 
 _ENDS: npt.NDArray[np.bool_] = np.isin(np.arange(256), [*GTIDS, EventType.XID])
-"""The event types that end the validity of all Table_map events before them: GTID events and Xid."""
+"""For each event type, whether no earlier Table_map event is valid after such an event: GTID events and Xid."""
 
 Bytes = npt.NDArray[np.uint8]
 Int64 = npt.NDArray[np.int64]
@@ -47,7 +47,7 @@ class ChangedRows(NamedTuple):
 class RowImageReader:
     """A decoder of the row images in a stream of events. The first event given must stand at a transaction boundary.
 
-    From one call to the next, the reader remembers the valid Table_map events.
+    From one call to the next, the reader remembers the valid Table_map events, whose statement has not ended.
 
     Parameters:
         types: the struct types of the rows before and after the change; None: maps of texts. With struct types, only
@@ -136,8 +136,8 @@ class RowImageReader:
 
 
 def _documents(length: Int64, document: npt.NDArray[np.int32], start: Int64, first: Int64) -> Documents:
-    """Return the byte range of the JSON document that each partial update changes, by the index of the cell with the
-    changes.
+    """Return the byte ranges (offset, size) of the JSON documents that partial updates change, by the index of the
+    cell with the changes.
 
     ``document`` has, for each cell, the index of the document's cell within the row, or -1. ``first`` is the index of
     the row's first cell. Changes whose before-image lacks the column, or has NULL there, are left out.

@@ -1,4 +1,4 @@
-"""Row images as Arrow arrays: structs with a field for each column of one table, or maps of texts."""
+"""Conversion of row images to Arrow arrays: structs with a field for each column of one table, or maps of texts."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ or null for NULL. A column that the row image lacks has no entry.
 
 
 class Images(NamedTuple):
-    """The cells (values) of the before-images or of the after-images of many rows, which become one Arrow array."""
+    """The cells (values) of many rows' before-images, or of their after-images, from which one Arrow array is made."""
 
     data: npt.NDArray[np.uint8]
     styled: StyledColumns
     described: list[tuple[Column, Family]]
     """For each column of ``styled``, its description and the family of its server."""
     has: npt.NDArray[np.bool_]
-    """Whether each row has an image of this side. Inserts have no before-image, and deletes no after-image."""
+    """For each row, whether it has such an image. Inserts have no before-image, and deletes have no after-image."""
     row: Int64
     """The index of the row to which each cell belongs."""
     start: Int64
@@ -47,7 +47,7 @@ class Images(NamedTuple):
     documents: Documents = NO_DOCUMENTS
 
     def structs(self, wanted: pa.StructType, invalid_dates: Counter[str]) -> pa.StructArray:
-        """Return the row images as structs of the type ``wanted``, null for rows without the image.
+        """Return the row images as an array of structs of the type ``wanted``, null for rows that have no such image.
 
         A field is null where the row image lacks the column. A field of a map type collects, as texts, the columns that
         have no field. Without such a field these columns are left out. ``invalid_dates`` counts dates that become null.
@@ -90,7 +90,10 @@ class Images(NamedTuple):
 
     @contextlib.contextmanager
     def _some(self, cells: Int64) -> Iterator[Images]:
-        """Yield the row images with only the given cells. A CellError inside gets the cell's index among all cells."""
+        """Yield a copy of this object with only the given cells (values).
+
+        A CellError in the ``with`` block gets the cell's index among the cells of this object.
+        """
         documents = NO_DOCUMENTS
         if self.documents:
             numbers = enumerate(cells.tolist())
@@ -102,7 +105,9 @@ class Images(NamedTuple):
             raise CellError(int(cells[error.cell]), error.error) from error
 
     def _field(self, wanted: pa.Field, invalid_dates: Counter[str]) -> pa.Array:
-        """Return the field ``wanted`` of all rows. The cells of this object are those of the field alone."""
+        """Return the values of the field ``wanted`` for all rows, null for rows without a cell. All cells of this
+        object must belong to this field.
+        """
         if not self.row.size:
             return pa.nulls(self.has.size, wanted.type)
         # A table that was altered has several columns of one name.

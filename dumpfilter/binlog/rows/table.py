@@ -182,11 +182,11 @@ def _dimensions(reader: Cursor, count: int) -> list[int]:
 
 
 class _Field(NamedTuple):
-    """A field of the optional metadata, which has one attribute of each column of some types."""
+    """A field of a Table_map event's optional metadata. It gives one attribute of each column of certain types."""
 
     name: str
     types: frozenset[int] | None
-    """The types of the columns that the field has an entry for; None: all types."""
+    """The types of the columns for which the field has an entry; None: all types."""
     attribute: str
     read: Callable[[Cursor, int], Sequence[Any]]
 

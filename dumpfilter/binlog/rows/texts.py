@@ -1,4 +1,4 @@
-"""Conversion of cells (values of row images) to text, in the style of each column."""
+"""Conversion of cells (values of row images) to text, with one style for each column."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Bytes = npt.NDArray[np.uint8]
 Int64 = npt.NDArray[np.int64]
 
 _WIDEST = 48
-"""An upper limit for the text of a number, date or time, characters. It also holds for malformed values."""
+"""The largest size of the text of a number, date or time, characters, also for malformed values."""
 _SHORT_LINE = 5
 """The size of the shortest line of base64, bytes."""
 _SET_SPARE = 3 * 64
-"""The maximum size of a SET's commas, and of the numbers of members without a name, bytes."""
+"""The largest size of the commas in a SET's text, and of the numbers of members without a name, bytes."""
 
 
 class CellError(Exception):
-    """An error about one value. ``cell`` is its index, from which the caller finds the event."""
+    """An error about the value of one cell. ``cell`` is the cell's index, from which the caller finds the event."""
 
     def __init__(self, cell: int, error: BinlogError) -> None:
         self.cell = cell
@@ -38,8 +38,8 @@ class CellError(Exception):
 
 
 Documents = Mapping[int, tuple[int, int]]
-"""The byte range (offset, length) in the data of JSON documents, by the index of the cell with the changes to the
-document.
+"""The byte ranges (offset, length) of JSON documents before partial updates, by the index of the cell with the
+changes.
 """
 
 NO_DOCUMENTS: Documents = MappingProxyType({})
@@ -50,7 +50,7 @@ def _no_value(data: bytes) -> str:
 
 
 class Style(NamedTuple):
-    """The conversion of a column's values to text."""
+    """The way in which the values of a column become text."""
 
     form: Form
     parameter: int = 0
@@ -59,16 +59,18 @@ class Style(NamedTuple):
     value: Callable[[bytes], str] = _no_value
     """The function that converts a value of the form PENDING."""
     changes: Callable[[bytes, bytes | None], str] = lambda data, document: _no_value(data)
-    """The function that converts the changes of a partial update. It also gets the JSON document before the update, or
-    None.
+    """The function that converts the changes of a partial update of JSON values to text. It also gets the JSON
+    document before the update, or None if the row image lacks it.
     """
     numbers: Callable[[npt.NDArray[np.floating]], list[str]] = number_texts
     """The function that converts all values of the form REAL at once."""
     around: tuple[bytes, bytes, bytes] = (b"", b"", b"")
-    """The texts before a value, after a value, and in place of all three when the value is NULL."""
+    """Three texts: one before a value, one after a value, and one that stands for NULL."""
 
     def room(self) -> tuple[int, int]:
-        """Return the maximum size of a text, bytes: a constant part, and a part for each byte of the value."""
+        """Return the largest size of a text, bytes, as two numbers: a constant, and an amount for each byte of the
+        value.
+        """
         if self.form == Form.DECIMAL:
             return (self.parameter >> 8) + _WIDEST, 0
         if self.form in (Form.BITS, Form.SET_BITS):
@@ -82,7 +84,9 @@ class Style(NamedTuple):
 
 
 def head_style(text: bytes) -> Style:
-    """Return the style of a head (a NULL cell before the values of a row image), which is always the text ``text``."""
+    """Return a style for the head of a row image (an additional NULL cell before its values), which always has the
+    text ``text``.
+    """
     return Style(Form.COPY, around=(b"", b"", text))
 
 
@@ -115,7 +119,7 @@ class StyledColumns(NamedTuple):
 
 
 class CellTexts:
-    """The texts of cells, converted piece by piece.
+    """The texts of many cells (values of row images), made in pieces or at once.
 
     ``start`` and ``length`` are the byte ranges of the cells in ``data``, and ``column`` has the index of each cell's
     column. NULL becomes the text that its column's style has for NULL. ``documents`` are the JSON documents before
@@ -136,7 +140,7 @@ class CellTexts:
         if styled.pending.any():
             self._more = _joined(self._pending_texts(styled, documents))
         self._next = 0
-        """The index of the next pending cell (one that Python code has converted)."""
+        """The index of the next text that Python code has made, among the texts of all pending cells."""
 
     def _pending_texts(self, styled: StyledColumns, documents: Documents) -> list[bytes]:
         data, start, length, column, columns = self._cells
@@ -182,7 +186,7 @@ class CellTexts:
                 out = np.empty(2 * out.size, np.uint8)
 
     def joined(self) -> tuple[Bytes, Int64]:
-        """Return the texts of all cells in one array, and the offset of each text with the end of the last."""
+        """Return the texts of all cells in one array, and the offsets of the texts with the end of the last text."""
         data, start, length, column, columns = self._cells
         out = np.empty(data.size + _WIDEST * start.size, np.uint8)
         out_at = np.empty(start.size + 1, np.int64)

@@ -123,10 +123,10 @@ def _check_size(size: int) -> None:
 
 
 def joined_values(kind: pa.DataType, values: Bytes, at: Int64, has: npt.NDArray[np.bool_]) -> pa.Array:
-    """Return an Arrow array of strings or binary values, which stand one after the other in ``values``.
+    """Return an Arrow array of type ``kind`` from strings or binary values that lie one after the other in ``values``.
 
-    ``at`` has the offset of each and the end of the last, shape (n + 1,). Entries without ``has``, shape (n,), are
-    null. Raises BinlogUnsupported for more than :data:`MOST_TEXT` bytes.
+    ``at`` has the offset of each value and the end of the last value, shape (n + 1,). Entries for which ``has``,
+    bool of shape (n,), is false are null. Raises BinlogUnsupported for more than :data:`MOST_TEXT` bytes.
     """
     _check_size(values.size)
     offsets = pa.py_buffer(at.astype(np.int32))
@@ -134,7 +134,9 @@ def joined_values(kind: pa.DataType, values: Bytes, at: Int64, has: npt.NDArray[
 
 
 def validity(has: npt.NDArray[np.bool_]) -> pa.Buffer | None:
-    """Return the validity bitmap of an Arrow array whose entries without ``has`` are null; None if all are valid."""
+    """Return the validity bitmap of an Arrow array, in which entries are null where ``has`` is false. None if all are
+    valid.
+    """
     return None if has.all() else pa.py_buffer(np.packbits(has, bitorder="little"))
 
 
@@ -207,7 +209,9 @@ def _array(values: npt.NDArray[np.generic], null: npt.NDArray[np.bool_], kind: p
 
 
 def _bytes(data: Bytes, start: Int64, null: npt.NDArray[np.bool_], width: int) -> Bytes:
-    """Return the bytes of each cell as one row of an array, ``width`` bytes wide, with zeros for NULL."""
+    """Return the bytes of the cells as an array, uint8 of shape (number of cells, ``width``). The bytes of NULL are
+    zeros.
+    """
     found = np.zeros((start.size, width), np.uint8)
     valid = ~null
     found[valid] = data[start[valid][:, None] + np.arange(width)]
@@ -295,8 +299,8 @@ def _binary(data: Bytes, start: Int64, length: Int64, column: Column) -> pa.Arra
 def _padded(
     data: Bytes, start: Int64, size: Int64, null: npt.NDArray[np.bool_], least: int
 ) -> tuple[Bytes, Int64]:
-    """Return the values of a BINARY column of ``least`` bytes one after the other, and the offset of each with the end
-    of the last.
+    """Return the values of a BINARY column of ``least`` bytes in one array, and the offsets of the values with the end
+    of the last value.
 
     The binlog leaves out the last zero bytes of BINARY. Raises BinlogUnsupported for more than :data:`MOST_TEXT` bytes.
     """

@@ -1,4 +1,4 @@
-"""The default style of a column's values as plain text, and the conversion of single values in Python code."""
+"""The default text style of a column's values, and the conversion of single values in Python."""
 
 from __future__ import annotations
 

@@ -65,7 +65,9 @@ def _is_number(text, start, end):
 
 @inner
 def _end_of_number(text, at):
-    """Return the end of a number whose first word ends at ``at``: a fraction or a signed exponent may follow."""
+    """Return the offset after a number whose first word ends at ``at``. A fraction or a signed exponent may follow the
+    word.
+    """
     if text[at] == _DOT:
         end = _end_of_word(text, at + 1)
         if end == at + 1 or _is_number(text, at + 1, end):
@@ -96,9 +98,9 @@ def _before_spaces(out, n):
 
 @inner
 def _put_literal(out, n):
-    """Write a question mark at ``out[n]``, and return the offset after it.
+    """Write a question mark for a literal to ``out`` at offset ``n``. Return the offset after it.
 
-    A literal that follows one in a list is left out. A sign before the literal is removed.
+    A literal after another literal of a list is left out. A sign before the literal is removed.
     """
     m = _before_spaces(out, n)
     if out[m - 1] == _PLUS or out[m - 1] == _MINUS:
@@ -115,8 +117,9 @@ def _put_literal(out, n):
 
 @inner
 def _put_close(out, n):
-    """Write a closing parenthesis, and return the offset after it. A list ``(?)`` after a list ``(?)`` and a comma is
-    removed.
+    """Write a closing parenthesis to ``out`` at offset ``n``. Return the offset after it.
+
+    A list ``(?)`` that follows another list ``(?)`` and a comma is removed.
     """
     m = _before_spaces(out, n)
     if out[m - 1] == _QUESTION and out[m - 2] == _OPEN:
@@ -131,7 +134,9 @@ def _put_close(out, n):
 
 @inner
 def _end_of_quoted(text, at, escape):
-    """Return the offset after a quoted text. ``escape`` is a backslash, or the quote if backslashes escape nothing."""
+    """Return the offset after the quoted text that begins at ``at``. ``escape`` is the escape character: a backslash,
+    or the quote if backslashes escape nothing.
+    """
     quote = text[at]
     size = text.size - PADDING
     at += 1
@@ -151,8 +156,9 @@ def _end_of_quoted(text, at, escape):
 def shape(text: Bytes, out: Bytes, ansi_quotes: bool, backslash_escapes: bool, mariadb: bool):
     """Write the shape of a statement (its text without comments, with question marks for literals) to ``out``.
 
-    Returns the end of the shape, which begins at PADDING. ``text`` and ``out`` are uint8. ``out`` has at least ``2 *
-    text.size + 8`` bytes, since a space is added after each version comment's opening.
+    The shape begins at offset PADDING of ``out``. Return the offset of its end. ``text`` and ``out`` are uint8.
+    ``out`` must have at least ``2 * text.size + 8`` bytes, since a space is added after the opening of each version
+    comment.
     """
     at = 0
     n = PADDING

@@ -1,4 +1,4 @@
-"""The statements about accounts, and the grant tables that such a statement opens, in the server's order.
+"""The parsing of statements about accounts (GRANT, CREATE USER …), and the grant tables that such statements open.
 
 A replica applies its table rules to the grant tables as to any updated table. The order is that of ``enum ACL_TABLES``
 in MySQL (``open_grant_tables``) and of ``Grant_tables::open_and_lock`` in MariaDB, which opens only the tables that
@@ -72,7 +72,7 @@ def read_accounts(reader: TokenReader) -> tuple[TableName, ...]:
 
 
 def read_grant(reader: StatementReader, verb: Verb) -> StatementFacts:
-    """Parse the rest of a GRANT or REVOKE, after its verb."""
+    """Parse a GRANT or REVOKE statement after its verb, and return its facts."""
     conditional = reader.exists()
     is_proxy = reader.sees("PROXY")
     words, creates, columns = [], False, False

@@ -1,4 +1,4 @@
-"""Parsing of a statement: its head (the words up to the objects' names), and the names in the rest of its text."""
+"""Parsing of a statement's head (the words up to the objects' names), and of the names in the rest of its text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ K = StatementKind
 
 CHANGING_ROWS = frozenset({K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.LOAD_DATA})
 CHANGING_DATA = CHANGING_ROWS | {K.SELECT, K.TRUNCATE_TABLE}
-"""The kinds of statement that define no object, and fail if a table or function is missing."""
+"""The kinds of statement that define no object. They fail if a table or function is missing."""
 
 _WITHOUT_BODY = frozenset({Thing.DATABASE, Thing.ACCOUNT, Thing.GRANT})
 
@@ -24,7 +24,7 @@ NO_FOREIGN_KEY_CHECKS = 1 << 26
 
 
 def statement_facts(query: QueryEvent, family: Family) -> StatementFacts:
-    """Parse the statement of a decoded Query event.
+    """Parse the statement of a decoded Query event, with all names in its text.
 
     A statement that failed on its server did only a part of its work. Its result has the kind of statement only.
     """
@@ -42,7 +42,8 @@ def statement_facts(query: QueryEvent, family: Family) -> StatementFacts:
 
 
 def read_facts(text: str, family: Family = "mysql") -> StatementFacts:
-    """Parse a statement that creates, changes or removes objects, with the names in its body.
+    """Parse a statement that creates, changes or removes objects, with all names in its body (query, columns, routine
+    body).
 
     >>> read_facts("CREATE VIEW shop.v AS SELECT * FROM hr.t").body.tables
     (TableName(database='hr', table='t'),)

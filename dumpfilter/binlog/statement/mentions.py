@@ -1,7 +1,7 @@
 """The scanner that finds the tables and functions that a statement names, also in the body of a trigger or a routine.
 
-:class:`BodyReader` reads a text to its end. A table of words says which function takes the tokens after a word. The
-statements in a body are parsed by the same functions as a whole statement
+:class:`BodyReader` reads a text to its end. A table of keywords says which function parses the tokens after a
+keyword. The statements in a body are parsed by the same functions as a whole statement
 (:data:`~dumpfilter.binlog.statement.parse.STATEMENTS`), and FROM clauses by
 :mod:`~dumpfilter.binlog.statement.references`. The time is linear in the text.
 """
@@ -42,17 +42,18 @@ remembered_mentions = functools.lru_cache(4096)(mentions)
 
 
 class BodyReader(StatementReader):
-    """The scanner of a statement, which collects the names in its text."""
+    """A cursor over a statement that collects the names of tables and functions in its text."""
 
     most_nested = 50
-    """A level takes up to nine calls here, and Python's stack has room for a thousand."""
+    """The limit of nesting levels. Each level takes up to nine calls here, and Python's stack has room for a thousand.
+    """
 
     def __init__(self, text: str, family: Family) -> None:
         super().__init__(text, family)
         self.engine = ""
-        """The first engine outside parentheses and before a query, in capitals."""
+        """The storage engine of the first ENGINE option outside parentheses and before a query, in capitals."""
         self.merged: tuple[TableName, ...] = ()
-        """The tables in parentheses after UNION, of which a MERGE table consists."""
+        """The tables in parentheses after the option UNION, of which a MERGE table consists."""
         self.first_list: tuple[TableName, ...] | None = None
         """The tables that stand directly in the FROM clause of the first query, outside parentheses."""
         self._met_query = False
@@ -74,7 +75,7 @@ class BodyReader(StatementReader):
         self._ctes: set[str] = set()
 
     def mentions(self) -> Mentions:
-        """Scan to the end of the text, and return the names in it."""
+        """Parse the text to its end, and return the names in it."""
         if self._last.word in ("TABLE", "WITH", "SELECT", "AS"):
             # The reader of the statement's head has stopped behind the first word of a query.
             _NOTES[self._last.word](self, self._last, "")
@@ -183,11 +184,11 @@ class BodyReader(StatementReader):
         }
 
     def note_duplicates(self) -> None:
-        """Record that ON DUPLICATE KEY UPDATE also updates rows of the table that the INSERT before it names."""
+        """Record that the table of the preceding INSERT is also updated, because of ON DUPLICATE KEY UPDATE."""
         self.note_writes(self._inserted, Change.UPDATE)
 
     def note_list(self) -> None:
-        """Parse the tables of a FROM clause, after the word FROM, and record them."""
+        """Parse the tables of a FROM clause after the word FROM or JOIN, and record them."""
         depth = len(self._levels)
         is_first = depth == 1 and self.first_list is None
         names: list[TableName] = []
@@ -218,7 +219,9 @@ class BodyReader(StatementReader):
             self._parents[parent] = None
 
     def note_option(self, word: str) -> None:
-        """Record the engine of a table, or the tables of a MERGE table. Both stand outside parentheses."""
+        """Record the option ENGINE of a table, or the tables in its option UNION (MERGE table). Options inside
+        parentheses and in queries are ignored.
+        """
         if len(self._levels) > 1 or self._met_query:
             return
         self.accept("=")
@@ -228,7 +231,9 @@ class BodyReader(StatementReader):
             self.merged = self.names() or ()
 
     def note_query(self, word: str) -> None:
-        """Record that a query begins or follows, so that no option of a table comes, and FROM begins a list."""
+        """Record that a query begins here, after which no table options follow and in which FROM begins a list of
+        tables.
+        """
         self._levels[-1] |= word == "SELECT"
         self._met_query |= len(self._levels) == 1
 
@@ -255,7 +260,7 @@ def _statement(reader: BodyReader, begin: Token, before: str) -> None:
 
 
 def _is_other(reader: BodyReader, word: str, before: str) -> bool:
-    """Tell whether a word that can begin a statement is a function, or a part of another statement."""
+    """Tell whether a word that can begin a statement is a function's name here, or a part of another statement."""
     if word == "REPLACE" and reader.sees("AS", *QUERY):
         return True  # CREATE TABLE … REPLACE SELECT
     is_function = word in _ALSO_FUNCTIONS and reader.sees("(")
@@ -288,6 +293,6 @@ _NOTES: dict[str, Callable[[BodyReader, Token, str], None]] = {
     **dict.fromkeys(("ENGINE", "UNION"), lambda reader, begin, _: reader.note_option(begin.word)),
     **dict.fromkeys(("SELECT", "AS"), lambda reader, begin, _: reader.note_query(begin.word)),
 }
-"""The functions that take the tokens after a word, by the word. A function gets the word's token, and the word
-before.
+"""The functions that parse the tokens after a keyword, by the keyword. A function gets the cursor, the keyword's
+token, and the word before the keyword.
 """

@@ -37,8 +37,8 @@ from dumpfilter.binlog.statement.tokens import Token
 K = StatementKind
 
 _About = dict[str, Any]
-"""The fields of :class:`StatementFacts` that follow from the words before the objects' names in a CREATE, ALTER or
-DROP.
+"""The keyword arguments for :class:`StatementFacts` that follow from the words before the objects' names in a CREATE,
+ALTER or DROP statement.
 """
 
 _NOTHING: TableLists = ()
@@ -62,7 +62,10 @@ def parse_statement(text: str, family: Family = "mysql") -> StatementFacts:
 
 
 def read_head(reader: StatementReader) -> StatementFacts:
-    """Parse the head of a statement, and return its facts. The cursor then stands before the body of a trigger."""
+    """Parse the head of a statement, and return its facts. The body of a trigger is left for the cursor's next reads.
+
+    After too many tokens the result has the kind of statement only.
+    """
     parsed = _statement(reader)
     # The parser stops after a number of tokens, and the rest of the statement may name more tables.
     return StatementFacts(parsed.kind) if reader.cut else parsed
@@ -76,7 +79,7 @@ def make_statement(
     table_map_for_update: int | None = None,
     tables_info: tuple[TableName, ...] | None = None,
 ) -> Statement:
-    """Return the kind, databases and tables of a statement, which together are the subject that filters decide about.
+    """Return the kind, databases and tables of a statement: the subject about which filters decide.
 
     Parameters:
         parsed: the parsed text of the statement.
@@ -135,7 +138,9 @@ def _statement(reader: StatementReader) -> StatementFacts:
 
 
 def _on(kind: StatementKind, names: tuple[TableName, ...] | None, **more: Any) -> StatementFacts:
-    """Return the facts of a statement that updates the tables ``names``; None: names that cannot be parsed."""
+    """Return the facts of a statement of the kind ``kind`` that updates the tables ``names``. None means that the
+    names cannot be parsed.
+    """
     return (
         StatementFacts(kind)
         if names is None
@@ -146,8 +151,9 @@ def _on(kind: StatementKind, names: tuple[TableName, ...] | None, **more: Any) -
 def _without_tables(
     kind: StatementKind, names: tuple[TableName, ...] | None = (), **more: Any
 ) -> StatementFacts:
-    """Return the facts of a statement to which a server applies no table rule. ``names`` None: names that cannot be
-    parsed.
+    """Return the facts of a statement of the kind ``kind`` to which a server applies no table rule.
+
+    ``names`` are its objects. None means that the names cannot be parsed.
     """
     return StatementFacts(kind, updated=_NOTHING, objects=names, **({} if names is None else more))
 
@@ -199,9 +205,10 @@ def _delete(reader: StatementReader, begin: Token, ctes: frozenset[str] = frozen
 
 
 def _deleted_from(found: References, targets: tuple[TableName, ...]) -> tuple[TableName, ...] | None:
-    """Return the tables that a DELETE of several tables deletes from; None when the text does not tell them.
+    """Return the tables from which a DELETE with several tables deletes. None when the text does not tell them.
 
-    A target is a table's alias or name. The server's order of the tables is that of the FROM clause.
+    ``targets`` are aliases or names of tables in the FROM clause. The result has the server's order, which is the
+    order of the FROM clause.
     """
     wanted = set(targets)
     updated = []
@@ -306,7 +313,9 @@ _MODIFIERS = (
 
 
 def _skip_modifiers(reader: TokenReader) -> tuple[bool, bool]:
-    """Consume the words before that for the kind of object. Return whether OR REPLACE and TEMPORARY were among them."""
+    """Consume the words before the word for the type of object. Return whether OR REPLACE and TEMPORARY were among
+    them.
+    """
     replaces = temporary = False
     while True:
         if reader.accept("OR"):

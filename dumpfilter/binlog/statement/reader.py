@@ -49,7 +49,7 @@ class TokenReader:
 
     @property
     def cut(self) -> bool:
-        """Whether the cursor has stopped at its limit of tokens, so that the statement may go on."""
+        """Whether the cursor has reached its limit of tokens, so that the rest of the statement was not read."""
         return not self._left
 
     @property
@@ -59,14 +59,12 @@ class TokenReader:
         return kind is _END or kind is _BAD
 
     def sees(self, *words: str) -> bool:
-        """Tell whether the next token of the statement is one of these keywords or symbols, without consuming the
-        token.
-        """
+        """Tell whether the next token is one of the keywords or symbols ``words``, without consuming it."""
         token = self.token
         return token.word in words or (token.kind is _SYMBOL and token.value in words)
 
     def accept(self, *words: str) -> str:
-        """Consume and return the next token if it is one of these keywords or symbols.
+        """Consume the next token and return it as text, if it is one of the keywords or symbols ``words``.
 
         Otherwise consume nothing and return "".
         """
@@ -76,14 +74,14 @@ class TokenReader:
         return token.word or token.value
 
     def accept_all(self, *words: str) -> None:
-        """Consume these keywords and symbols as long as the next token is one of them."""
+        """Consume tokens as long as the next token is one of the keywords or symbols ``words``."""
         while self.accept(*words):
             pass
 
     def skip_to(self, *words: str) -> str:
-        """Consume tokens up to and including the first of these words outside parentheses, and return the word.
+        """Consume tokens up to and including the first of ``words`` outside parentheses, and return this word.
 
-        Returns "" when the statement ends before such a word.
+        Return "" when the statement ends before such a word.
         """
         depth = 0
         while not self.at_end:
@@ -97,7 +95,7 @@ class TokenReader:
         return ""
 
     def skip(self) -> int:
-        """Consume one token, and return by how much it changes the depth of parentheses.
+        """Consume one token, and return the change of the depth of parentheses.
 
         The result is 1 for an opening parenthesis, -1 for a closing one and 0 for any other token.
         """

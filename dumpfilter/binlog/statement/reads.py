@@ -29,13 +29,15 @@ K = StatementKind
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 _QUERY = re.compile(r"\b(?:SELECT|WITH|FROM|JOIN|USING)\b", re.IGNORECASE)
-"""A word without which an INSERT or REPLACE reads no table."""
+"""The pattern of keywords that begin or join tables. An INSERT or REPLACE without any of them reads no table."""
 _TABLE = re.compile(r"\bTABLE\b", re.IGNORECASE)
 """The word TABLE, which begins a query that the SQL parser does not understand (``INSERT INTO a TABLE b``)."""
 _INSERTS = frozenset({K.INSERT, K.REPLACE})
 _CHANGES = _INSERTS | {K.UPDATE, K.DELETE}
 _LITERAL = "?"
-"""The sign for a literal in a statement's shape. A literal in place of a name is a name in another SQL mode."""
+"""The sign for a literal in a statement's shape. In place of a name it means that the name is a literal in this SQL
+mode.
+"""
 
 _QUERYING = frozenset(
     {K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.LOAD_DATA, K.CREATE_TABLE_SELECT, K.VIEW, K.SELECT}
@@ -59,7 +61,7 @@ _LONGEST = 1 << 16
 
 
 def tables_read(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> tuple[TableName, ...] | None:
-    """Return the tables that a statement reads, each once: all that it names except those that it updates.
+    """Return the tables that a statement reads but does not update, each once.
 
     The result is None when the tables cannot be determined.
 
@@ -127,7 +129,7 @@ def _parse(text: str) -> exp.Expr | None:
 
 
 def _is_cte(table: exp.Table, family: Family) -> bool:
-    """Tell whether a table's name means a common table expression that is visible where the name stands."""
+    """Tell whether a table's name in a parsed query means a common table expression that is visible there."""
     from sqlglot import exp
 
     if table.db:
@@ -169,10 +171,10 @@ class NamedTables:
 
 
 def tables_named(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> NamedTables | None:
-    """Return all tables that an INSERT, REPLACE, UPDATE or DELETE names; None when they cannot be determined with
+    """Return all tables that an INSERT, REPLACE, UPDATE or DELETE names. None when they cannot be determined with
     certainty.
 
-    Other statements, such as LOAD DATA or a call of a stored function, have the result None.
+    The result is also None for other statements, such as LOAD DATA or a call of a stored function.
 
     >>> tables_named("INSERT INTO shop.t SELECT pay FROM hr.salaries").all
     (TableName(database='shop', table='t'), TableName(database='hr', table='salaries'))

@@ -1,8 +1,8 @@
 """The tables of a FROM or UPDATE clause, in the order in which the server checks filters (its global table list).
 
-The server's parser adds tables in the order of the text, and a derived table after the tables inside it. Then the
-statement's own first table moves to the front (``LEX::first_lists_tables_same``). The bits of Q_TABLE_MAP_FOR_UPDATE
-are numbers in this list (``mysql_execute_command`` of the replica).
+The server's parser adds tables in the order of the text, and a derived table (subquery) after the tables inside it.
+Then the first table that stands directly in the statement moves to the front (``LEX::first_lists_tables_same``). The
+bits of Q_TABLE_MAP_FOR_UPDATE are numbers in this list (``mysql_execute_command`` of the replica).
 """
 
 from __future__ import annotations
@@ -39,22 +39,23 @@ QUERY = ("SELECT", "WITH", "VALUES", "TABLE")
 
 @dataclass
 class References:
-    """The tables that a FROM or UPDATE clause of a statement names, as the parser has read them."""
+    """The tables that a FROM or UPDATE clause of a statement names, as far as the parser has read the clause."""
 
     top: list[tuple[TableName, str]] = field(default_factory=list)
     """The tables that stand directly in the clause and not in a subquery, each with its alias.
 
-    The name DERIVED stands for a subquery. The tables inside the subquery are left out.
+    The name DERIVED stands for a subquery, whose tables are left out.
     """
     listed: list[TableName] = field(default_factory=list)
     """All tables of the clause in the order of the text, including the tables inside derived tables (subqueries)."""
     first: int | None = None
-    """The index in ``listed`` of the first table that stands directly in the clause; None when there is no such table.
-    """
+    """The index in ``listed`` of the first table that stands directly in the clause. None without such a table."""
     whole: bool = True
-    """Whether ``listed`` has all tables of the clause. If false, it has only the first of them, in the right order."""
+    """Whether ``listed`` has all tables of the clause. If False, it has only the first few of them, in the right
+    order.
+    """
     is_read: bool = False
-    """Whether the parser has understood the clause to its end. If false, the lists have the tables before its stop."""
+    """Whether the parser has understood the clause to its end. If False, the lists end where the parser stopped."""
 
     @property
     def in_order(self) -> tuple[TableName, ...]:

@@ -1,5 +1,5 @@
-"""The shape of a statement: its text without the parts that no filter looks at, as the key of a cache of parsed
-statements.
+"""The shape of a statement: its text without comments, with question marks for literals. It is the key of a cache of
+parsed statements.
 
 Each literal becomes a question mark, and a list of literals becomes a single question mark. Comments are removed, and
 white space becomes one space. Names, keywords and version comments stay. Statements of the same shape name the same

@@ -1,4 +1,4 @@
-"""The parsed data of a statement, and the part by which a filter decides: its kind, databases and tables."""
+"""The data of a parsed statement. A filter decides by a part of them: kind, databases and tables."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class StatementKind(enum.Enum):
     SELECT = "SELECT"
     SET = "SET"
     OTHER = "OTHER"
-    """A statement that the parser understands but that has no kind in this list, such as CREATE SERVER or DROP
+    """A statement that the parser understands but that has no other kind here, such as CREATE SERVER or DROP
     TABLESPACE.
     """
     UNKNOWN = "UNKNOWN"
@@ -62,7 +62,9 @@ _DATABASE_KINDS = frozenset(
 
 
 class SchemaAndTable(NamedTuple):
-    """The schema and the table under which reports count events. None means none, or more than one."""
+    """The schema and the table under which reports count events. A field is None if there is no name, or more than
+    one.
+    """
 
     schema: str | None
     table: str | None
@@ -73,7 +75,7 @@ class Thing(enum.Enum):
 
     DATABASE = "database"
     TABLE = "table"
-    """A table, view or sequence, which share their names."""
+    """A table, view or sequence. These three share one namespace."""
     TRIGGER = "trigger"
     PROCEDURE = "procedure"
     FUNCTION = "function"
@@ -81,7 +83,7 @@ class Thing(enum.Enum):
     LIBRARY = "library"
     EVENT = "event"
     ACCOUNT = "account"
-    """A user or role. In a TableName, the host is the database."""
+    """A user or role. As a TableName, an account has its host in ``database`` and its name in ``table``."""
     GRANT = "grant"
     OTHER = "object"
 
@@ -137,7 +139,7 @@ class Mentions:
     parents: tuple[TableName, ...] = ()
     """The tables after REFERENCES, to which foreign keys refer."""
     changed: tuple[tuple[TableName, Change], ...] = ()
-    """``writes`` without the tables of an UPDATE that its SET clause certainly does not change.
+    """The tables of ``writes``, without tables of an UPDATE whose columns its SET clause certainly does not change.
 
     For such a table a server opens the triggers for UPDATE, too, but changes no row.
     """
@@ -213,7 +215,7 @@ class Statement:
         return tuple(sorted({name for name in named if name}))
 
     def schema_and_table(self) -> SchemaAndTable:
-        """Return the schema and table under which reports count the statement. A member is None if there is none or
+        """Return the schema and table under which reports count the statement. A field is None for no name, or for
         several.
         """
         schemas, tables = self.schemas(), self.tables()
@@ -251,7 +253,7 @@ class StatementFacts:
     incomplete (``listed_whole``).
     """
     listed_whole: bool = True
-    """Whether ``listed`` holds all tables of the UPDATE. If False, it holds only the first of them."""
+    """Whether ``listed`` holds all tables of the UPDATE. If False, it holds only the first few of them."""
     objects: tuple[TableName, ...] | None = None
     """The tables, views, routines and other objects that the statement creates, changes or drops; None when they are
     unknown.
@@ -269,9 +271,9 @@ class StatementFacts:
     replaces: bool = False
     """Whether the statement has OR REPLACE."""
     after_verb: int = 0
-    """The offset in the text after the verb, where OR REPLACE may be inserted."""
+    """The offset in the text after the verb, where OR REPLACE may be inserted, characters."""
     after_thing: int = 0
-    """The offset in the text after the word for the object, where IF EXISTS may be inserted."""
+    """The offset in the text after the word for the type of object, where IF EXISTS may be inserted, characters."""
     needs: tuple[tuple[Thing, TableName], ...] = ()
     """The tables and routines that must exist besides ``objects``: a trigger's table, the object of a GRANT."""
     fired_by: tuple[Change, ...] = ()
@@ -290,7 +292,9 @@ class StatementFacts:
 
     @property
     def names(self) -> tuple[TableName, ...]:
-        """The objects that the statement creates, changes or removes. Those that it renames come first."""
+        """The objects that the statement creates, changes or removes. RENAME TABLE and ALTER EVENT … RENAME also list
+        the new names.
+        """
         if self.thing is Thing.DATABASE:
             return (TableName(None, self.database),) if self.database else ()
         if self.thing is Thing.ACCOUNT:
@@ -302,7 +306,7 @@ class StatementFacts:
 
     @property
     def also_makes(self) -> tuple[TableName, ...]:
-        """Further tables that an ALTER TABLE creates."""
+        """The second table of MariaDB's ALTER TABLE … CONVERT PARTITION … TO TABLE or CONVERT TABLE … TO PARTITION."""
         if self.thing is not Thing.TABLE or self.verb is not Verb.ALTER:
             return ()
         known = {*self._updated, *(new for _, new in self.renames)}
@@ -310,7 +314,7 @@ class StatementFacts:
 
     @property
     def makes(self) -> tuple[TableName, ...]:
-        """The tables, views and sequences that the statement creates, also by renaming."""
+        """The tables, views and sequences that the statement creates, or to which it gives a new name."""
         if self.thing is not Thing.TABLE:
             return ()
         made = self.names if self.verb is Verb.CREATE else ()

@@ -15,9 +15,9 @@ _CREATE_TABLE = frozenset(
 
 @dataclass(frozen=True)
 class RowFormat:
-    """The part of a session with ``binlog_format=ROW`` that matters for a statement that is not binlogged yet.
+    """The settings of a session with ``binlog_format=ROW`` that matter for a statement that is not binlogged yet.
 
-    A statement from a binlog has no RowFormat, because it already has the form in which it was binlogged.
+    A statement from a binlog needs no RowFormat, because it already has the form in which it was binlogged.
     """
 
     is_temporary: Callable[[TableName], bool]
@@ -47,8 +47,7 @@ def form_tables_info(
 
     Parameters:
         parsed: the result of :func:`~dumpfilter.binlog.statement.read_text`, with ``updated`` completed from the
-            event's
-            Q_TABLE_MAP_FOR_UPDATE if there is one.
+            event's Q_TABLE_MAP_FOR_UPDATE if there is one.
         read: the result of :func:`~dumpfilter.binlog.statement.reads.tables_read`.
         current_database: the event's default database; None for none.
         row_format: the session, for a statement that ran under ``binlog_format=ROW`` and is not binlogged yet; else
@@ -81,7 +80,7 @@ def relative(name: TableName, current_database: str | None) -> TableName:
 
 
 def qualified(name: TableName, current_database: str | None) -> TableName:
-    """Return a table's name with a database: the default one, if the name has none. Reverses :func:`relative`."""
+    """Return a table's name with a database: its own, or else ``current_database``. This reverses :func:`relative`."""
     return TableName(current_database, name.table) if name.database is None else name
 
 

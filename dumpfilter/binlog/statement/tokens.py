@@ -69,7 +69,7 @@ class Token(NamedTuple):
 
 
 _make_token = tuple.__new__
-"""A function that makes a Token from the class Token and a tuple of all fields, in half the time of ``Token(…)``."""
+"""A function that makes a Token from the class and a tuple of all fields. It takes half the time of ``Token(…)``."""
 
 
 class Dialect(NamedTuple):
@@ -144,7 +144,7 @@ _IN_QUOTES = {
 
 
 class Lexer:
-    """A lexer, which returns the tokens of a text one by one, from the offset ``start`` on."""
+    """A lexer that returns the tokens of a text one by one, from the offset ``start`` on."""
 
     def __init__(self, text: str, start: int = 0, *, dialect: Dialect = CLIENT) -> None:
         self.text = text
@@ -157,7 +157,7 @@ class Lexer:
         A point at this offset separates two names, as in ``db.table``, and begins no number.
         """
         self._behind_point = -1
-        """The offset after the last point that separates two names.
+        """The offset after the last point that separates two names, as in ``db.table``.
 
         A word at this offset is a name, never a keyword.
         """
@@ -198,10 +198,10 @@ class Lexer:
                 return token
 
     def take(self, pattern: re.Pattern[str], start: int) -> Token | None:
-        """Return the text that ``pattern`` matches at ``start`` as one WORD token, and continue after it. None without
-        a match.
+        """Return the text that ``pattern`` matches at offset ``start`` as one WORD token, and continue after it. None
+        without a match.
 
-        The console reads values that are no token of the server in this way, such as ``db1.%->db2.%``.
+        The console reads values in this way that are no token of the server, such as ``db1.%->db2.%``.
         """
         match = pattern.match(self.text, start)
         if match is None:

@@ -62,9 +62,9 @@ _QUIET_AT = _DAY / 6
 _STEP = 60.0
 """The interval at which the traffic of a span is computed, seconds. In between it is interpolated."""
 _ENDS_EARLY = 1.02
-"""The factor by which the traffic of a span is faster than on average necessary.
+"""The factor by which commits advance faster than the span requires on average.
 
-The pauses are random. Without the factor, many transactions could pile up at the end of the span.
+The pauses between commits are random. Without the factor, many transactions could pile up at the end of the span.
 """
 _PAUSE = (20, 420)
 """The range of the random pauses between two commits if no span is given, microseconds."""
@@ -94,7 +94,9 @@ class Span:
     """Whether the traffic rises and falls with the time of day."""
 
     def times(self, done: npt.NDArray[np.float64]) -> Ints:
-        """Return the Unix times at which given fractions (0 to 1) of the traffic have been written, microseconds."""
+        """Return the commit times in microseconds of Unix time, given the fractions (0 to 1) of the traffic that are
+        written by then.
+        """
         seconds = np.append(np.arange(0, self.seconds, _STEP), self.seconds)
         traffic = seconds
         if self.daily:
@@ -108,7 +110,7 @@ class Span:
 
 @dataclass
 class GeneratedSet:
-    """A generated binlog set: its files, and the bytes of each schema."""
+    """The description of a generated binlog set: its files, and the number of bytes of each schema."""
 
     index: Path
     files: list[Path] = field(default_factory=list)
@@ -194,7 +196,7 @@ def generate(
 
 
 def _supply(transactions: Transactions, seed: int) -> Iterator[Transaction]:
-    """Yield 8 MiB of new transactions, and then without end random ones of these."""
+    """Yield 8 MiB of new transactions, and then transactions drawn at random from these, without end."""
     pool: list[Transaction] = []
     size = 0
     while size < _BLOCK:
@@ -215,8 +217,8 @@ def _block(supply: Iterator[Transaction], size: int) -> Iterator[Transaction]:
 
 
 class _Clock:
-    """The commit times of a generated set of ``size`` bytes, which never decrease. ``span`` None means pauses of about
-    0.2 ms.
+    """The clock of a generated set of ``size`` bytes: its commit times never decrease. Without ``span`` the pauses
+    between commits are about 0.2 ms.
     """
 
     def __init__(self, size: int, span: Span | None, seed: int) -> None:
@@ -233,8 +235,8 @@ class _Clock:
         return self._now // 1_000_000
 
     def advance(self, sizes: Ints) -> Ints:
-        """Return the commit times of the next transactions, Unix microseconds. ``sizes`` are the transactions'
-        bytes.
+        """Return the commit times of the next transactions, microseconds of Unix time. ``sizes`` are the transactions'
+        sizes in bytes.
         """
         if self._span is None:
             times = self._now + np.cumsum(self._random.integers(*_PAUSE, size=sizes.size))

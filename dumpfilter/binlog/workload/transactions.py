@@ -1,4 +1,6 @@
-"""The transactions of a generated binlog set, encoded once and written many times with other GTIDs and times."""
+"""The random transactions of a generated binlog set. Each is encoded once and written many times with other GTIDs and
+times.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ _INSERTS, _UPDATES, _DELETES = 0.55, 0.35, 0.1
 _LARGE = 8100
 """The size of the rows events of a large statement, bytes."""
 _SMALLEST, _MEDIAN, _LARGEST, _SPREAD = 60, 250, 8192, 0.9
-"""The log-normal distribution of the sizes of rows events, bytes; the spread is that of the logarithm."""
+"""The parameters of the log-normal distribution of the sizes of rows events, bytes. The spread is the standard
+deviation of the logarithm.
+"""
 
 _BEGIN_STATUS = bytes.fromhex("0000000000010000000000000000060373746404ff00ff00ff0012ff00")
 _SUPPRESS_USE = 8
@@ -184,7 +188,9 @@ class Transactions:
         return _Table(table_id, schema, kind, encode_table_map(table_map))
 
     def _statement(self, schema: int) -> Iterator[bytes]:
-        """Yield the events of a statement: for MariaDB its text, then table maps and rows events."""
+        """Yield the events of one random statement that changes tables of a schema. They are table maps and rows
+        events, for MariaDB preceded by an Annotate_rows event.
+        """
         draw = self._random
         tables = self._tables[schema]
         number = draw.choices(range(len(tables)), cum_weights=self._table_weights)[0]
@@ -211,8 +217,8 @@ class Transactions:
         return int(min(max(size, _SMALLEST), _LARGEST))
 
     def _rows_event(self, table: _Table, change: EventType, size: int, *, ends: bool) -> bytes:
-        """Return a rows event of about ``size`` bytes. Its rows have about the usual size of the table. ``ends`` sets
-        STMT_END_F.
+        """Return a rows event of about ``size`` bytes. Its rows have the table's usual size. ``ends`` sets the flag
+        STMT_END_F that marks the last rows event of a statement.
         """
         kind = table.kind
         head = table.number.to_bytes(6, "little") + int(ends).to_bytes(2, "little")
@@ -242,8 +248,8 @@ class Transactions:
         return self._event(self._rows_type(change), b"".join(pieces))
 
     def _rows_type(self, change: EventType) -> int:
-        """Return the event type of a change in the version that the server writes: version 1 for MariaDB, version 2 for
-        MySQL.
+        """Return the number of the rows event type for ``change`` that the server writes: version 1 for MariaDB,
+        version 2 for MySQL.
         """
         if not self._is_mariadb:
             return change
@@ -291,8 +297,8 @@ def written(
 ) -> bytearray:
     """Return the bytes of consecutive transactions, for a file in which they begin at byte offset ``position``.
 
-    ``times`` are the commit times, Unix microseconds. The transactions are numbered from ``first_gno`` in the set, and
-    from ``first_sequence`` in the file.
+    The transactions get the GTID numbers from ``first_gno`` on, and the sequence numbers in the file from
+    ``first_sequence`` on. ``times`` are the commit times, microseconds of Unix time.
     """
     events = bytearray().join(one.events for one in transactions)
     data = np.frombuffer(events, np.uint8)
