@@ -85,6 +85,9 @@ async def serve(caller: Connection) -> None:
             found = links.answer(*request)
         except LinkError as error:
             found = error
+        except Exception as error:
+            # Without an answer the caller would wait for a minute, and then kill this process with all its links.
+            found = LinkError(f"{request!r}: {error!r}")
         caller.send(found)
 
     watch = loop.create_task(_follow_parent(os.getppid()))

@@ -5,6 +5,7 @@ them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import socket
 import struct
@@ -214,16 +215,7 @@ class Connection:
         await asyncio.sleep(shape.delay)
         if self.target.is_gone:
             return
-        infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        family, kind, protocol, _, address = infos[0]
-        sock = socket.socket(family, kind, protocol)
-        try:
-            sock.setblocking(False)
-            prepare(sock, shape)
-            await loop.sock_connect(sock, address)
-        except BaseException:
-            sock.close()
-            raise
+        sock = await _connected(host, port, shape)
         self.source.is_reading_allowed = True
         await loop.create_connection(lambda: self.source, sock=sock)
 
@@ -251,6 +243,28 @@ class Connection:
             self._accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
             self._accepted.close()
         self.end_is_gone()
+
+
+async def _connected(host: str, port: int, shape: LinkShape) -> socket.socket:
+    """Return a socket that is connected to the first of a host's addresses that accepts it. Raises OSError.
+
+    The name ``localhost`` often has an IPv6 address first, at which many servers do not listen.
+    """
+    loop = asyncio.get_running_loop()
+    failed = OSError("the host has no address")
+    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        with contextlib.ExitStack() as unused:
+            try:
+                sock = unused.enter_context(socket.socket(family, kind, protocol))
+                sock.setblocking(False)
+                prepare(sock, shape)
+                await loop.sock_connect(sock, address)
+            except OSError as error:
+                failed = error
+            else:
+                unused.pop_all()
+                return sock
+    raise failed
 
 
 def receive_buffer(shape: LinkShape) -> int | None:

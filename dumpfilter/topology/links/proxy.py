@@ -109,6 +109,14 @@ class _Direction:
         if times:
             self.timer.set(min(times), self.pump)
 
+    def clear(self) -> int:
+        """Discard everything in the line, so that it has room for the bytes of new connections. Return the number of
+        discarded bytes.
+        """
+        self.timer.stop()
+        self._is_full = False
+        return self.line.clear(self._link.loop.time())
+
     def _room_time(self, now: float) -> float | None:
         at = self.line.room_time()
         return at if self._is_full and at > now else None
@@ -203,9 +211,10 @@ class Link:
 
     def cut(self, seconds: float | None = None) -> None:
         """Reset all connections and refuse new ones, for ``seconds``; None: until :meth:`heal`."""
+        length = _length_of(seconds)
         self._forget_plans()
         self._is_cut = True
-        self._go_down("cut", "" if seconds is None else f"for {seconds:g} s")
+        self._go_down("cut", length)
         self._heal_after(seconds)
 
     def cut_after(self, count: int, seconds: float | None = None) -> None:
@@ -216,6 +225,7 @@ class Link:
         """
         if count < 0:
             raise LinkError(f"cut after {count} bytes: the number must be 0 or more")
+        _length_of(seconds)
         self._down.limit = count
         self._cut_seconds = seconds
         self._down.pump()
@@ -234,10 +244,11 @@ class Link:
 
     def silence(self, seconds: float | None = None) -> None:
         """Hold back all bytes but keep the connections open, for ``seconds``; None: until :meth:`heal`."""
+        length = _length_of(seconds)
         self._forget_plans()
         if self._silent_since is None:
             self._silent_since = self.loop.time()
-        self._note("silenced", "" if seconds is None else f"for {seconds:g} s")
+        self._note("silenced", length)
         self.update_reading()
         self._heal_after(seconds)
 
@@ -332,8 +343,7 @@ class Link:
         for connection in tuple(self._connections):
             connection.reset()
         for direction in (self._down, self._up):
-            direction.timer.stop()
-            self.lost += direction.line.clear(self.loop.time())
+            self.lost += direction.clear()
 
     def _listen(self) -> None:
         if self._listener is None:
@@ -375,6 +385,18 @@ class Link:
         if connection in self._connections:
             self._connections.discard(connection)
             self._note("ended")
+
+
+def _length_of(seconds: float | None) -> str:
+    """Return the length of a fault as text for the history. It is empty for a fault without an end.
+
+    Raises LinkError, before the fault begins, for a length that is no number of seconds.
+    """
+    if seconds is None:
+        return ""
+    if not isinstance(seconds, int | float) or not seconds >= 0:
+        raise LinkError(f"{seconds!r} is no length of a fault: give seconds, as a number of 0 or more")
+    return f"for {seconds:g} s"
 
 
 def _bind(port: int) -> socket.socket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -18,7 +19,8 @@ import pytest
 
 from dumpfilter.base.errors import LinkError
 from dumpfilter.topology.links.client import LinkProcess
-from dumpfilter.topology.links.shape import LinkShape, Outage
+from dumpfilter.topology.links.proxy import Link
+from dumpfilter.topology.links.shape import PLAIN, LinkShape, Outage
 
 PATIENCE = 240.0
 """The longest time for a state to come, seconds."""
@@ -234,6 +236,17 @@ def test_a_reset_accepts_new_connections_at_once(links: LinkProcess, source: Sou
         assert echoed(connection, b"b") == b"b"
 
 
+def test_a_reset_of_a_full_line_leaves_room_for_new_connections(links: LinkProcess) -> None:
+    source = Source(bytes(1 << 20))
+    port = links.open("full", source.port, LinkShape(rate=2_000_000))
+    with connect(port) as connection:
+        received(connection, 50_000)
+        links["full"].drop_connections()
+    with connect(port) as connection:
+        assert len(received(connection, 50_000)) == 50_000
+    source.close()
+
+
 def test_in_silence_no_byte_passes_and_nothing_is_reset(links: LinkProcess, source: Source) -> None:
     port = links.open("silence", source.port)
     with connect(port) as connection:
@@ -329,6 +342,38 @@ def test_errors_name_the_link_and_the_cure(links: LinkProcess, source: Source) -
     taken = links.open("other", source.port)
     with pytest.raises(LinkError, match="there is a link other already"):
         links.open("other", source.port, port=taken)
+
+
+def test_a_callers_mistake_of_any_kind_is_an_answer(links: LinkProcess, source: Source) -> None:
+    # Without an answer the caller would wait for a minute, and then kill the process with all its links.
+    links.open("mistaken", source.port)
+    for fault in (links["mistaken"].cut, links["mistaken"].silence):
+        with pytest.raises(LinkError, match="'2s' is no length of a fault: give seconds"):
+            fault("2s")  # type: ignore[arg-type]
+    with pytest.raises(LinkError, match="TypeError"):
+        links["mistaken"].cut_after("64K")  # type: ignore[arg-type]
+    assert links.counters()["mistaken"].state == "up"
+
+
+def test_a_source_is_reached_at_any_of_its_addresses(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        refusing: int = closed.getsockname()[1]
+
+    async def addresses(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        kind = socket.AF_INET, socket.SOCK_STREAM, 0, ""
+        return [(*kind, ("127.0.0.1", one)) for one in (refusing, port)]
+
+    async def run() -> bytes:
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", addresses)
+        link = Link("any", ("source", source.port), PLAIN)
+        reader, writer = await asyncio.open_connection("127.0.0.1", link.port)
+        writer.write(b"a")
+        answer = await asyncio.wait_for(reader.read(1), PATIENCE)
+        writer.close()
+        link.close()
+        return answer
+
+    assert asyncio.run(run()) == b"a"
 
 
 def test_a_taken_port_is_told(links: LinkProcess, source: Source) -> None:
