@@ -55,6 +55,9 @@ _D_START, _D_RESTART, _D_MESSAGE = 0, 1, 2
 _SMALL = 1 << 31
 """The limit below which the product of two integers fits into 64 bits."""
 
+_LARGEST = float(1 << 62)
+"""The limit below which a product of integers surely fits into 64 bits."""
+
 
 @inlined
 def time_of(size, numerator, denominator):
@@ -228,8 +231,17 @@ def _sent_until(sizes, i, start, stop, hop, arrived):
         at = max(at, arrived[i])
         needed = time_of(sizes[i], hop.numerator, hop.denominator)
         if at + needed > stop:
-            return total + sizes[i] * (stop - at) // needed
+            return total + _part_of(sizes[i], stop - at, needed)
         total += sizes[i]
         at += needed
         i += 1
     return total
+
+
+@inner
+def _part_of(size, time, needed):
+    """Return the bytes that were sent after ``time``, if all bytes of the size need the time ``needed``."""
+    if float(size) * float(time) < _LARGEST:
+        return size * time // needed
+    # A few bytes more or less do not count among gigabytes.
+    return min(np.int64(float(size) * (float(time) / float(needed))), size)

@@ -188,7 +188,11 @@ class Schedule:
         times = self.traffic.time
         if not len(times) or self._load is None:
             return np.zeros(len(times), np.int64)
-        committed: Ints = (times - times[0]) * self._load.denominator // self._load.numerator
+        # The product of months and a large denominator would not fit into 64 bits.
+        whole, rest = np.divmod(times - times[0], self._load.numerator)
+        committed: Ints = (
+            whole * self._load.denominator + rest * self._load.denominator // self._load.numerator
+        )
         return committed
 
     def _crossing(

@@ -155,7 +155,8 @@ def _downs(arrived: Ints, sizes: Ints, hop: Hop) -> Ints:
     """
     rows, begin = [], 0
     for down in hop.downs:
-        offered = sizes[slice(*np.searchsorted(arrived, (begin, down.start)))].sum()
+        # The product of 10 GB and a second's nanoseconds does not fit into 64 bits.
+        offered = int(sizes[slice(*np.searchsorted(arrived, (begin, down.start)))].sum())
         rate = offered * NANOSECONDS / max(down.start - begin, 1)
         if hop.rate is not None:
             rate = min(rate, hop.rate / BITS)

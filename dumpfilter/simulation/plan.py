@@ -14,7 +14,7 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.simulation.results import NodeDescription
-from dumpfilter.simulation.retries import Retries, all_down, option_of, retries_of
+from dumpfilter.simulation.retries import Retries, all_down, number_of, retries_of
 from dumpfilter.topology.links.shape import LinkShape
 from dumpfilter.topology.model import Node, Topology, filter_of
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -188,7 +188,7 @@ def plan_topology(topology: Topology) -> Plan:
                         FilterKey(sent),
                         FilterKey(content.logged),
                         retries_of(node),
-                        int(option_of(node, "--chunk-size") or 0),
+                        int(number_of(node, "--chunk-size") or 0),
                         idle.get(reading.source, ()),
                     )
                     legs = (*legs, leg)

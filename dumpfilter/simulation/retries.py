@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
 from dumpfilter.topology.model import Node
 
@@ -47,7 +49,7 @@ class Retries:
             while at < end and wait < self.longest:
                 at += wait
                 wait = min(2 * wait, self.longest)
-            if at < end:
+            if at < end and self.longest:
                 at += -(-(end - at) // self.longest) * self.longest
             connected = max(at, end)
         on_line = 0.0 if shape.rate is None else self.nbytes * _BITS / shape.rate
@@ -85,21 +87,31 @@ def retries_of(node: Node) -> Retries:
 
     Waits of dumpfilter are random, from half of the nominal wait to all of it. The simulation uses the mean.
     """
-    found = option_of(node, _OPTION)
+    found = number_of(node, _OPTION)
     if found is not None:
-        longest = _MEAN * float(found)
+        longest = _MEAN * found
         return Retries(min(Retries.first, longest), longest)
     if node.server:
         return REPLICA_RETRIES
     return RECEIVER_RETRIES if node.kind == "master" else SLAVE_RETRIES
 
 
-def option_of(node: Node, name: str) -> str | None:
-    """Return the value of the option ``name`` (with dashes) among a node's own options, or None if the node does not
-    have it.
+def number_of(node: Node, name: str) -> float | None:
+    """Return the value of an option (``name`` with dashes) among a node's own options. None: the node does not have
+    the option.
+
+    Raises OptionError for a missing value, and for one that is no number of 0 or more.
     """
-    for at, option in enumerate(node.options):
-        found, equals, value = option.partition("=")
-        if f"--{found.lstrip('-')}".replace("_", "-") == name:
-            return value if equals else node.options[at + 1]
-    return None
+    found = None
+    options = iter(node.options)
+    for option in options:
+        spelled, equals, value = option.partition("=")
+        if f"--{spelled.lstrip('-')}".replace("_", "-") == name:
+            found = value if equals else next(options, "")
+    if found is None:
+        return None
+    with contextlib.suppress(ValueError):
+        number = float(found)
+        if 0 <= number < math.inf:
+            return number
+    raise OptionError(f"node {node.name}: options: {name}={found}: give a number of 0 or more")

@@ -79,6 +79,17 @@ def test_what_never_arrives_is_missing_at_all_nodes_behind() -> None:
     assert outcome.links[0].bytes == 1000
 
 
+def test_the_times_of_a_year_are_exact_at_a_load_with_many_digits() -> None:
+    year = 365 * 86_400 * SECOND
+    given = traffic([0, year // 2, year], [1, 1, 1])
+    committed = Schedule(given, scaled(1.234567)).committed.tolist()
+    assert committed == [time * 1_000_000 // 1_234_567 for time in (0, year // 2, year)]
+
+
+def test_the_smallest_load_is_no_standstill() -> None:
+    assert Schedule(traffic([0, SECOND], [1, 1]), scaled(1e-7)).committed.tolist() == [0, 1_000_000 * SECOND]
+
+
 def test_two_ways_to_an_origin_bring_a_transaction_once_as_soon_as_the_first_brings_it() -> None:
     given = traffic([0, 0], [1000, 1000], [[0], [0, 1]])
     fast = Route("m", (Passage(Form.EVENTS, 0, Hop(delay=MILLISECOND)),))

@@ -119,6 +119,26 @@ def test_an_outage_loses_one_message_of_a_large_transaction() -> None:
     assert crossed.resent == 500
 
 
+def test_a_large_transaction_that_an_outage_cuts_is_counted_without_overflow() -> None:
+    # 100 MB need 800 s, and the outage comes after half of them.
+    hop = Hop(rate=1_000_000, downs=(Down(400 * 10**9, 401 * 10**9, 402 * 10**9),))
+    crossed = cross(np.array([0]), np.array([100_000_000]), hop)
+    assert crossed.received.tolist() == [1202 * 10**9]
+    assert crossed.resent == 50_000_000
+
+
+def test_more_than_nine_gigabytes_before_an_outage_let_messages_grow() -> None:
+    # 10 GB in 100 s are 100 MB a second, of which a quarter of a second fills a message of 1 MiB.
+    def messages(sizes: list[int]) -> int:
+        downs = (Down(100 * 10**9, 101 * 10**9, 102 * 10**9),)
+        hop = Hop(downs=downs, message=2048, most_message=1 << 20)
+        arrived = [0, *[110 * 10**9] * 100]
+        return cross(np.array(arrived), np.array([*sizes, *[10_000] * 100]), hop).messages
+
+    large, small = messages([10_000_000_000]), messages([9_000_000_000])
+    assert large - 10_000_000_000 // 2048 == small - 9_000_000_000 // 2048 == 1
+
+
 def test_a_large_transaction_does_not_hold_up_a_small_one() -> None:
     hop = Hop(rate=8_000_000, message=4000)
     assert _received([0, 0, 0], [1000, 10_000, 1000], hop) == [1_000_000, 11_000_000, 12_000_000]

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.simulation.retries import Retries, all_down, retries_of
 from dumpfilter.topology import master, server, slave
 from dumpfilter.topology.links.shape import LinkShape, Outage
@@ -35,6 +37,20 @@ def test_the_option_of_a_node_sets_its_longest_wait() -> None:
     assert retries_of(slave("a", "m", options=["--connect_retry", "0.04"])) == Retries(0.03, 0.03)
     assert retries_of(server("a")).longest == 1
     assert retries_of(master("a", "db")).longest > 10
+
+
+def test_a_wait_of_nothing_ends_with_the_outage() -> None:
+    assert Retries(0, 0, 0.0, 0).restart(1, 5) == 5
+
+
+def test_the_last_of_equal_options_counts_and_a_wrong_value_is_an_error_of_the_node() -> None:
+    assert retries_of(slave("a", "m", options=["--connect-retry=8", "--connect-retry", "4"])).longest == 3
+    for value in ("=soon", "=nan", "=-1", "=", ""):
+        node = slave("a", "m", options=["--log-level=info", f"--connect-retry{value}"])
+        with pytest.raises(
+            OptionError, match=r"node a: options: --connect-retry=.*: give a number of 0 or more"
+        ):
+            retries_of(node)
 
 
 def test_a_node_has_no_reader_while_all_are_down() -> None:
