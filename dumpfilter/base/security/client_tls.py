@@ -102,7 +102,7 @@ def trust(context: ssl.SSLContext, ca: Path, option: str) -> bytes:
     if b"-----BEGIN CERTIFICATE-----" not in data:
         raise TlsFileError(option, ca, NO_CERTIFICATE)
     try:
-        context.load_verify_locations(cadata=data.decode("ascii", "replace"))
+        context.load_verify_locations(cadata=data.decode("ascii", "backslashreplace"))
     except ssl.SSLError as error:
         raise TlsFileError(option, ca, f"OpenSSL: {ssl_reason(error)}") from None
     return data

@@ -31,6 +31,14 @@ def test_what_a_mode_verifies(tmp_path: Path, mode: TlsMode, verifies: ssl.Verif
     assert ClientTls(TlsMode.DISABLED).context() is None
 
 
+def test_a_file_of_cas_may_have_comments_in_any_language(tmp_path: Path) -> None:
+    made = make_key_pair("localhost").certificate
+    (tmp_path / "ca.pem").write_bytes("# Főtanúsítvány\n".encode() + made)
+    context = ClientTls(ca=tmp_path / "ca.pem").context()
+    assert context is not None
+    assert context.cert_store_stats()["x509"] == 1
+
+
 @pytest.mark.parametrize("name", ["ca", "cert"])
 @pytest.mark.parametrize("text", [None, "no certificate"])
 def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, name: str, text: str | None) -> None:
