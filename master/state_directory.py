@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -17,7 +18,7 @@ from pydantic import Field
 
 from dumpfilter.base.errors import OptionError, OutputError
 from dumpfilter.base.files import DirectoryLock
-from dumpfilter.base.printable import printable
+from dumpfilter.base.printable import printable, replace_invalid_utf8
 from dumpfilter.base.state_file import Format, State, StateFile
 from dumpfilter.master.counters import MOST_REMEMBERED, CounterBook, SlaveCounts
 from dumpfilter.master.drain import MOST_DRAINS, Drain, Drains
@@ -119,7 +120,9 @@ class StateDirectory:
         def save_counters() -> None:
             nonlocal saved
             generation = counters.generation
-            if generation != saved and self._try(lambda: self.counters.save(counters.records())):
+            if generation != saved and self._try(
+                lambda: self.counters.save(list(map(_storable, counters.records())))
+            ):
                 saved = generation
 
         def save_drains() -> None:
@@ -175,3 +178,8 @@ class StateDirectory:
                 self._failing = False
                 log.info("state saved again", directory=str(self.path))
             return True
+
+
+def _storable(record: SlaveCounts) -> SlaveCounts:
+    """Return the counts as a state file can hold them: the name of a binlog file may have bytes that are not UTF-8."""
+    return replace(record, file=replace_invalid_utf8(record.file))

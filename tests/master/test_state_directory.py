@@ -207,6 +207,15 @@ def test_a_keeper_saves_changes_and_at_the_end(
     assert (tmp_path / COUNTERS).stat().st_mtime_ns == before
 
 
+def test_the_name_of_a_binlog_file_that_is_not_utf8_stops_no_save(tmp_path: Path) -> None:
+    directory, book = StateDirectory(tmp_path), CounterBook()
+    directory.keep(book, Drains(), seconds=3600)
+    book.add(book.record(SlaveKey("", "", "a")), "caf\udce9.000001", 4, Counts(events_read=1, events_sent=1))
+    directory.close()
+    (found,) = StateDirectory(tmp_path).counters.load()
+    assert (found.file, found.position) == ("caf?.000001", 4)
+
+
 def test_a_full_disk_is_told_once_and_stops_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait_for: Callable[[Callable[[], object]], None]
 ) -> None:
