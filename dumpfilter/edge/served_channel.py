@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 import structlog
 
-from dumpfilter.base.errors import BinlogUnreadable
+from dumpfilter.base.errors import BinlogUnreadable, OptionError
 from dumpfilter.base.options.defaults import FIRST_EVENT
+from dumpfilter.base.printable import printable
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
 from dumpfilter.master.config import MasterConfig
@@ -112,8 +113,17 @@ class ServedChannel(DumpFilterService):
         is_complete = info.auto_position or not info.log_file or info.log_pos <= FIRST_EVENT
         binlogs = BinlogSet.from_index(channel.directory / f"{BASENAME}.index", self._end)
         store = BinlogStore(binlogs, is_complete=is_complete, subjects=self.subjects)
-        # How names are compared is known only now.
-        config = self._load_config(store.names)
+        try:
+            # How names are compared is known only now. The file may have changed since the start.
+            config = self._load_config(store.names)
+            self.check_reconfigurable(config)
+        except OptionError as error:
+            store.close()
+            log.error("the configuration cannot be used", channel=self.name, reason=printable(str(error)))
+            raise BinlogUnreadable(
+                "the slave's configuration file cannot be used, as its log says; try again later",
+                momentary=True,
+            ) from None
         self.reconfigure(config)
         self.on_open(config)
         self._grown = store.watcher.follow_writer()

@@ -10,8 +10,11 @@ from typing import cast
 
 import pytest
 
+from dumpfilter.base.errors import BinlogUnreadable
+from dumpfilter.base.security.passwords import PlainPassword
 from dumpfilter.edge.served_channel import ServedChannel
 from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
+from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.relay_log import RelayPosition
@@ -78,5 +81,24 @@ def test_who_publishes_wakes_who_waits(relay_dir: Path, monkeypatch: pytest.Monk
     watcher.watch(True)
     served.note(RelayPosition("relay-bin.000002", 300))
     assert woken.wait(30)
+    served.close()
+    loop.close()
+
+
+def test_a_configuration_that_has_lost_its_users_opens_nothing(relay_dir: Path) -> None:
+    info = SimpleNamespace(auto_position=True)
+    slave = SimpleNamespace(uuid="u", channels_now=[SimpleNamespace(name="", info=info, directory=relay_dir)])
+    configs = [MasterConfig({"repl": PlainPassword("secret")})]
+    loop = asyncio.new_event_loop()
+    served = ServedChannel("", loop, load_config=lambda names: configs[-1])
+    served.note(RelayPosition("relay-bin.000001", 700))
+    served.serve(cast("Slave", slave))
+    configs.append(MasterConfig())
+    with pytest.raises(BinlogUnreadable, match="configuration file cannot be used") as error:
+        _ = served.reader
+    assert error.value.momentary
+    assert not served.access.is_open
+    configs.pop()
+    assert served.store.binlogs.names == ["relay-bin.000001"]
     served.close()
     loop.close()
