@@ -32,6 +32,7 @@ from dumpfilter.console.sql.result import Result, Table
 from dumpfilter.console.wire import PacketStream
 from dumpfilter.dump.packets.framing import frame
 from dumpfilter.master.limits import Places
+from dumpfilter.master.register import Register
 from dumpfilter.master.replicas.connection import ReplicaConnection, ReplicaPort
 from dumpfilter.master.replicas.failures import failure
 from dumpfilter.master.replicas.filters import ReplicaFilters
@@ -65,18 +66,24 @@ _OF_THE_OPERATOR = ("drains", "imposed_filters")
 class OwnRows:
     """An executor of console statements that shows to a user of the replication port only the rows about this user."""
 
-    def __init__(self, executor: Executor, user: str) -> None:
+    def __init__(self, executor: Executor, user: str, register: Register) -> None:
         self._executor = executor
+        self._user = user
         self._names = (user, printable(user))
+        self._register = register
 
     def execute(self, command: Command) -> Result:
         """Execute a console statement. SHOW REPLICAS lists only the user's own replicas."""
         result = self._executor.execute(command)
-        slaves = self.table("dumpfilter", "slaves")
-        if not isinstance(command, ShowReplicas) or slaves is None:
+        if not isinstance(command, ShowReplicas):
             return result
-        server_ids = {row[0] for row in slaves.rows}
-        return replace(result, rows=[row for row in result.rows if row[0] in server_ids])
+        # Replicas of different users may have the same server id. MariaDB's rows have no UUID, which comes last.
+        own: set[tuple[object, ...]] = set()
+        for slave in self._register.all():
+            if slave.peer.user == self._user:
+                server_id, host, port, _, uuid = slave.peer.row(0)
+                own |= {(server_id, host, port), (server_id, host, port, uuid)}
+        return replace(result, rows=[row for row in result.rows if (*row[:3], *row[4:]) in own])
 
     def table(self, schema: str, name: str) -> Table | None:
         """Return a table of the console with the rows about the user, or None when there is no such table.
@@ -198,4 +205,5 @@ class ReplicaServer:
         )
 
     def _open_session(self, share: Share, connection_id: int, user: str, host: str) -> Session:
-        return Session(OwnRows(self._executor, user), self._session_port, share, connection_id, user, host)
+        own = OwnRows(self._executor, user, self._service.register)
+        return Session(own, self._session_port, share, connection_id, user, host)
