@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -21,6 +22,10 @@ _COLUMN_NAMES = 4
 
 _NO_GTID = -1
 """The value in the column ``txn_source`` of segments for a transaction without a GTID."""
+
+
+_MOST_FILES = 16
+"""The largest number of binlog files in which Table_map events are searched for the answer to one query."""
 
 
 class Source:
@@ -68,7 +73,7 @@ class Source:
         FULL means that Table_map events have column names. Programs query the variable to know this. Without a
         Table_map event the answer is MINIMAL.
         """
-        for segment in self._first_segments():
+        for segment in islice(self._first_segments(), _MOST_FILES):
             (maps,) = np.nonzero(segment.type == EventType.TABLE_MAP)
             if maps.size:
                 file = self.store.open_file(segment.file).file

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
 from dumpfilter.master.replicas.source import Source, gtid_position
@@ -38,6 +41,18 @@ def test_the_newest_transactions_tell_the_servers_options(
 ) -> None:
     source = Source(BinlogStore(DATA / "recordings" / recording), "")
     assert (source.gtid_mode(), source.row_metadata()) == (gtid_mode, row_metadata)
+
+
+def test_a_set_of_statements_is_not_read_to_its_beginning_for_one_query(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = BinlogStore(MYSQL)
+    without_rows = SimpleNamespace(type=np.zeros(1, np.uint8))
+    files = iter([without_rows] * 1000)
+    source = Source(store, "")
+    monkeypatch.setattr(source, "_first_segments", lambda: files)
+    assert source.row_metadata() == "MINIMAL"
+    assert sum(1 for _ in files) > 900
 
 
 def test_mariadbs_gtid_position() -> None:
