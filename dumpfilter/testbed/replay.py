@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.binlog.events import OF_FILES
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
@@ -162,7 +161,8 @@ class Replay:
             for table in self._tables:
                 if not self._write(table):
                     return
-        except (DumpfilterError, OSError) as error:
+        except Exception as error:
+            # A thread that ended without an error would count as done.
             self.error = error
         finally:
             self._ready.set()

@@ -159,3 +159,17 @@ def test_a_closed_replay_leaves_the_rest_unwritten(tmp_path: Path) -> None:
     replay.close()
     assert not replay.is_done
     assert BinlogSet.open(replay.index).size(source.names[0]) < source.size(source.names[0])
+
+
+def test_an_error_of_any_kind_ends_a_replay_with_this_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: Replay, table: Timetable) -> bool:
+        raise ValueError("of any kind")
+
+    monkeypatch.setattr(Replay, "_write", fails)
+    table = Timetable(tmp_path / "bin.000001", 4, np.zeros(0, np.int64), np.zeros(0, np.int64))
+    replay = Replay([table], tmp_path, "bin.index")
+    with pytest.raises(ValueError, match="of any kind"):
+        replay.start()
+    assert isinstance(replay.error, ValueError)
