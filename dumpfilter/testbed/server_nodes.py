@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from dumpfilter.base.errors import ConnectionLost, DumpfilterError, ReplicaBehind, ServerError, ServerMissing
 from dumpfilter.binlog.gtid import parse_gtid_set
@@ -399,7 +399,9 @@ class RunningServerNode(SqlNode):
     def address_for_master(self, port: int) -> str:
         parts = urlsplit(f"mysql://{self._url.partition('://')[2]}")
         options = urlencode([(name, value) for name, value in parse_qsl(parts.query)])
-        return f"mysql://{self._account.user}@{HOST}:{port}/{f'?{options}' if options else ''}"
+        return (
+            f"mysql://{quote(self._account.user, safe='')}@{HOST}:{port}/{f'?{options}' if options else ''}"
+        )
 
     def _begin(self) -> None:
         try:
