@@ -276,30 +276,33 @@ class Register:
         """
         # A digest with a random key makes look-ups by it safe: their time tells nothing about the secret.
         owner = hmac.digest(self._key, secret, "sha256") if secret else secrets.token_bytes(32)
-        # The verdicts of many rules take a while, so that they are made without the lock, and found again with it.
-        prepared = self._flags(rule_filter, imposed_on(self.imposed, peer))
-        with self._lock:
-            imposed = imposed_on(self.imposed, peer)
+        # All dumps wait for the lock, and a look-up by thousands of rules takes a while. Meanwhile an operator
+        # may impose other filters.
+        while True:
+            every, write_filter = self.imposed, self._write_filter
+            imposed = imposed_on(every, peer)
             flags = self._flags(rule_filter, imposed)
-            del prepared
-            slave = RegisteredSlave(
-                slave_id=secrets.token_urlsafe(_ID_BYTES),
-                peer=peer,
-                change=FilterChange(flags, 1, origin),
-                password=password,
-                owner=owner,
-                imposed=imposed,
-                record=self.counters.record(SlaveKey(peer.user, peer.channel, peer.uuid)),
-            )
-            self._check_free(slave)
-            old = self._owned.get(slave.owned_key)
-            if old is not None:
-                self._forget(old)
-                slave.other_filter_until = old.place if old.flags is not flags else old.other_filter_until
-            self._slaves[slave.slave_id] = slave
-            self._owned[slave.owned_key] = slave
-            self._become_idle(slave)
-            return slave
+            with self._lock:
+                if every != self.imposed or write_filter is not self._write_filter:
+                    continue
+                slave = RegisteredSlave(
+                    slave_id=secrets.token_urlsafe(_ID_BYTES),
+                    peer=peer,
+                    change=FilterChange(flags, 1, origin),
+                    password=password,
+                    owner=owner,
+                    imposed=imposed,
+                    record=self.counters.record(SlaveKey(peer.user, peer.channel, peer.uuid)),
+                )
+                self._check_free(slave)
+                old = self._owned.get(slave.owned_key)
+                if old is not None:
+                    self._forget(old)
+                    slave.other_filter_until = old.place if old.flags is not flags else old.other_filter_until
+                self._slaves[slave.slave_id] = slave
+                self._owned[slave.owned_key] = slave
+                self._become_idle(slave)
+                return slave
 
     def _check_free(self, slave: RegisteredSlave) -> None:
         """Raise AlreadyRegistered when the slave's UUID or server id is in use by another slave that is dumping."""
@@ -399,19 +402,23 @@ class Register:
         The slave's running dump uses the new filter from its next transaction on. ``origin`` says from which servers
         and domains the slave wants transactions; None: from all.
         """
-        with self._lock:
-            slave = self._known(slave_id)
-            flags = self._flags(rule_filter, slave.imposed)
-            change = FilterChange(flags, slave.filter_version + 1, origin)
-            if slave.dump:
-                self._check_weight(slave, change)
-                self._dumping.weigh(slave.slave_id, change.weight)
-            slave.change = change
-            slave.other_filter_until = slave.place
-            slave.notify()
-            if slave_id in self._idle:
-                self._become_idle(slave)
-            return slave
+        while True:
+            write_filter = self._write_filter
+            flags = self._flags(rule_filter, self.get(slave_id).imposed)
+            with self._lock:
+                slave = self._known(slave_id)
+                if write_filter is not self._write_filter:
+                    continue
+                change = FilterChange(flags, slave.filter_version + 1, origin)
+                if slave.dump:
+                    self._check_weight(slave, change)
+                    self._dumping.weigh(slave.slave_id, change.weight)
+                slave.change = change
+                slave.other_filter_until = slave.place
+                slave.notify()
+                if slave_id in self._idle:
+                    self._become_idle(slave)
+                return slave
 
     @property
     def write_filter(self) -> ReplicationFilter | None:
