@@ -482,7 +482,8 @@ def _write_rows(write_filter: ReplicationFilter | None) -> list[tuple[str, str]]
 
 def _entries(control: ReplicaControl) -> list[facts.EntryView]:
     changed = {one.who: one.changed_at for one in control.filters.changes}
+    replicas = control.replicas()
     return [
-        facts.EntryView(entry, changed.get(entry.who), control.replicas_of(entry))
+        facts.EntryView(entry, changed.get(entry.who), replicas.get(entry.who, []))
         for entry in control.filters.entries
     ]

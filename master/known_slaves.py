@@ -189,23 +189,35 @@ class KnownSlaves:
         A table without server ids stands for one slave, with any server id. A slave that a table names is listed even
         after the time of ``--keep-slaves``.
         """
+        # A table may name thousands of server ids, so that slaves are looked up by theirs.
+        present, remembered = _by_server_id(known), _by_server_id(records)
         for entry in self.entries():
             for who in _named_by(entry.who):
-                if any(who.fits(slave.as_peer) for slave in known):
+                server_id = next(iter(who.server_ids), None)
+                if any(who.fits(peer) for peer, _ in present.get(server_id, ())):
                     continue
                 # The record that was seen last comes last.
-                found = [record for record in records if who.fits(record.as_peer)]
+                found = [record for peer, record in remembered.get(server_id, ()) if who.fits(peer)]
                 if not found:
                     key = SlaveKey(entry.user, who.channel or "", "")
                     yield KnownSlave(
                         key,
-                        next(iter(who.server_ids), 0),
+                        server_id or 0,
                         last_seen_at=0.0,
                         presence=Presence.NEVER_SEEN,
                         entry=entry.key,
                     )
                 elif not found[-1].is_done:
                     yield _of_record(found[-1])
+
+
+def _by_server_id(slaves: Iterable[SlaveCounts]) -> dict[int | None, list[tuple[Peer, SlaveCounts]]]:
+    """Return the slaves with each server id, and under None all slaves. The order stays."""
+    pairs = [(slave.as_peer, slave) for slave in slaves]
+    found: dict[int | None, list[tuple[Peer, SlaveCounts]]] = {None: pairs}
+    for peer, slave in pairs:
+        found.setdefault(peer.server_id, []).append((peer, slave))
+    return found
 
 
 def _named_by(who: Who) -> list[Who]:

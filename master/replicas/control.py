@@ -17,7 +17,7 @@ from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave, Unregistered
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.filters import ReplicaFilters, same_filters
-from dumpfilter.master.who import audit_slave
+from dumpfilter.master.who import Who, audit_slave
 
 log = structlog.get_logger("dumpfilter.master")
 
@@ -141,13 +141,18 @@ class ReplicaControl:
             failed = error
             self._register.remove_all(lambda one: failed if one.slave_id == slave.slave_id else None)
 
+    def replicas(self) -> dict[Who, list[RegisteredSlave]]:
+        """Return the registered replicas by the condition of the ``[[replica]]`` table that their filter comes from."""
+        found: dict[Who, list[RegisteredSlave]] = {}
+        for slave in self._register.all():
+            entry = self.entry_of(slave)
+            if entry is not None:
+                found.setdefault(entry.who, []).append(slave)
+        return found
+
     def replicas_of(self, entry: ReplicaEntry) -> list[RegisteredSlave]:
         """Return the registered replicas whose filter comes from this ``[[replica]]`` table."""
-        return [
-            slave
-            for slave in self._register.all()
-            if (found := self.entry_of(slave)) is not None and found.who == entry.who
-        ]
+        return self.replicas().get(entry.who, [])
 
     def entry_of(self, slave: RegisteredSlave) -> ReplicaEntry | None:
         """Return the ``[[replica]]`` table that a replica's filter comes from. Return None for a dumpfilter slave, and
