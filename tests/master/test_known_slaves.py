@@ -180,3 +180,22 @@ def test_a_drain_of_its_user_concerns_a_slave_that_was_never_seen() -> None:
     assert not only(fleet.slaves.all()).is_drained
     fleet.drains.drain(Who.of("user", "repl"))
     assert only(fleet.slaves.all()).is_drained
+
+
+def test_the_list_costs_a_look_at_each_slave_and_each_server_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = range(1, 201)
+    fleet = Fleet(entries=[entry("repl", [], server_ids=list(numbers))])
+    for number in numbers[::2]:
+        fleet.connect(number)
+    asked = 0
+    fits = Who.fits
+
+    def counted(self: Who, peer: Peer, **more: bool) -> bool:
+        nonlocal asked
+        asked += 1
+        return fits(self, peer, **more)
+
+    monkeypatch.setattr(Who, "fits", counted)
+    presences = [presence for _, presence in fleet.seen()]
+    assert presences == [Presence.CONNECTED] * 100 + [Presence.NEVER_SEEN] * 100
+    assert asked <= 200
