@@ -19,6 +19,9 @@ from dumpfilter.topology.links.shape import LinkShape
 from dumpfilter.topology.model import Node, Topology, filter_of
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
+MOST_WAYS = 10_000
+"""The limit of the ways from origins to one node. Their number may double with each node on the way."""
+
 Layers = tuple[tuple[str, ...], ...]
 """The filter rules of several nodes on one path, one tuple per node that has rules. An event must pass all of them."""
 
@@ -166,6 +169,12 @@ def plan_topology(topology: Topology) -> Plan:
             origins.append(node.name)
             contents[node.name] = [_Content(node.name, (), (), ())]
             continue
+        ways = sum(len(contents[reading.source]) for reading in node.reads)
+        if ways > MOST_WAYS:
+            raise OptionError(
+                f"{topology.name}: {ways:,} ways lead from origins to {node.name}, and the limit is {MOST_WAYS:,}; let "
+                "nodes read from fewer others"
+            )
         found: list[_Content] = []
         channels = []
         for reading in node.reads:

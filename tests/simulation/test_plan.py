@@ -96,3 +96,11 @@ def test_the_slaves_of_a_slaves_file_read_one_master(tmp_path_factory: pytest.Te
     assert len(plan.filters) == 2, "equal filters are one, and the own server id is one"
     us = _channels(plan, "us")[0].legs[0]
     assert us.sent.origin == OriginFilter(own_server_id=7)
+
+
+def test_a_topology_with_too_many_ways_to_a_node_is_refused() -> None:
+    text = "s[server=mariadb] >> a0[server=mariadb], b0[server=mariadb]"
+    for number in range(1, 30):
+        text += f"; a{number - 1}, b{number - 1} >> a{number}[server=mariadb], b{number}[server=mariadb]"
+    with pytest.raises(OptionError, match="16,384 ways lead from origins to a14, and the limit is 10,000"):
+        _plan(text)
