@@ -13,6 +13,11 @@ import numpy.typing as npt
 
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet, SourceKey
 
+HASH_FACTORS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)
+"""The factors of the hash by which GTID sources are looked up. Compiled code and Python compute the same one."""
+
+_64_BITS = (1 << 64) - 1
+
 _TAGGED = np.iinfo(np.uint64).max
 """The number that stands for the first half of the UUID when a GTID source has a tag, in an array of UUIDs.
 
@@ -32,6 +37,8 @@ class SourceNumbers:
         """The GTID sources as the compiled scan compares them, two uint64 for each source: a UUID, or domain id and
         server id.
         """
+        self.slots: npt.NDArray[np.int64] = np.full(2 * len(self.raw), -1, np.int64)
+        """A hash table with the numbers of the GTID sources without a tag, by ``raw``. -1 is a free entry."""
         self.count = 0
         """The number of GTID sources that have a number so far."""
         self._tagged: dict[tuple[bytes, str], int] = {}
@@ -57,18 +64,33 @@ class SourceNumbers:
         if isinstance(first, bytes) and second:
             return self.tagged(first, str(second))
         raw = np.frombuffer(first, np.uint64) if isinstance(first, bytes) else np.array(key, np.uint64)
-        found = np.flatnonzero((self.raw[: self.count] == raw).all(axis=1))
-        if len(found):
-            return int(found[0])
-        if self.count >= len(self.raw):
-            self.grow()
-        self.raw[self.count] = raw
-        self.count += 1
-        return self.count - 1
+        slot = self._slot(raw)
+        if self.slots[slot] < 0:
+            if self.count >= len(self.raw):
+                self.grow()
+                slot = self._slot(raw)
+            self.raw[self.count] = raw
+            self.slots[slot] = self.count
+            self.count += 1
+        return int(self.slots[slot])
+
+    def _slot(self, raw: npt.NDArray[np.uint64]) -> int:
+        """Return the index in ``slots`` at which a GTID source is, or at which it belongs."""
+        high, low = raw.tolist()
+        value = high ^ low * HASH_FACTORS[0] & _64_BITS
+        value = (value ^ value >> 32) * HASH_FACTORS[1] & _64_BITS
+        slot = (value ^ value >> 29) & len(self.slots) - 1
+        while (number := int(self.slots[slot])) >= 0 and self.raw[number].tolist() != [high, low]:
+            slot = slot + 1 & len(self.slots) - 1
+        return int(slot)
 
     def grow(self) -> None:
-        """Double the array of GTID sources, which the compiled scan cannot enlarge itself."""
+        """Double the array of GTID sources and its hash table, which the compiled scan cannot enlarge itself."""
         self.raw = np.concatenate([self.raw, np.zeros_like(self.raw)])
+        self.slots = np.full(2 * len(self.raw), -1, np.int64)
+        for number in range(self.count):
+            if number not in self._tagged_keys:
+                self.slots[self._slot(self.raw[number])] = number
 
     def key(self, number: int, family: str) -> SourceKey:
         """Return the GTID source to which a number belongs. ``family`` is ``"mysql"`` or ``"mariadb"``."""

@@ -76,6 +76,7 @@ from dumpfilter.binlog.gap_events import (
     SIGNATURE,
 )
 from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE
+from dumpfilter.binlog.gtid_sources import HASH_FACTORS
 from dumpfilter.binlog.native import load_u8, load_u16, load_u32, load_u64
 
 
@@ -773,11 +774,17 @@ def _add_subject(key, length, slot, now, names):
 
 @kernel
 def group_transactions(
-    buffer: Buffer, events: EventColumns, source_keys: UInt64s2, source_count: int, out: TransactionColumns
+    buffer: Buffer,
+    events: EventColumns,
+    source_keys: UInt64s2,
+    source_slots: Int64s,
+    source_count: int,
+    out: TransactionColumns,
 ):
     """Group scanned events into transactions, and write each transaction's first event, subject and GTID to ``out``.
 
-    ``source_keys`` has two uint64 for each GTID source (the bytes of a UUID, or domain id and server id).
+    ``source_keys`` has two uint64 for each GTID source (the bytes of a UUID, or domain id and server id), and
+    ``source_slots`` is its hash table (:class:`dumpfilter.binlog.gtid_sources.SourceNumbers`).
 
     Returns the number of transactions, the number of known GTID sources, and -1. If ``source_keys`` is full when a
     new GTID source appears, the third number is the number of the event with this source.
@@ -810,7 +817,7 @@ def group_transactions(
             else:
                 high, low = np.uint64(load_u32(body + _U(8))), np.uint64(load_u32(event + _U(5)))
                 number = load_u64(body)
-            source, source_count = _source_number(source_keys, source_count, high, low, source)
+            source, source_count = _source_number(source_keys, source_slots, source_count, high, low, source)
             if source < 0:
                 return n, source_count, np.int64(i)
             sources[t] = source
@@ -824,16 +831,23 @@ def group_transactions(
 
 
 @inner
-def _source_number(keys, count, high, low, last):
+def _source_number(keys, slots, count, high, low, last):
     if last >= 0 and keys[last, 0] == high and keys[last, 1] == low:
         return last, count
-    for k in range(count):
+    # The hash of dumpfilter.binlog.gtid_sources.
+    h = high ^ low * np.uint64(HASH_FACTORS[0])
+    h = (h ^ h >> np.uint64(32)) * np.uint64(HASH_FACTORS[1])
+    slot = (h ^ h >> np.uint64(29)) & np.uint64(slots.size - 1)
+    while slots[slot] >= 0:
+        k = slots[slot]
         if keys[k, 0] == high and keys[k, 1] == low:
-            return np.int64(k), count
+            return k, count
+        slot = (slot + np.uint64(1)) & np.uint64(slots.size - 1)
     if count >= keys.shape[0]:
         return np.int64(-1), count
     keys[count, 0] = high
     keys[count, 1] = low
+    slots[slot] = count
     return np.int64(count), count + 1
 
 
@@ -846,6 +860,7 @@ def gap_runs(
     checksum: int,
     key_length: int,
     source_keys: UInt64s2,
+    source_slots: Int64s,
     source_count: int,
     until: Int64s,
     out: Int64s2,
@@ -886,7 +901,9 @@ def gap_runs(
                     high, low = np.uint64(load_u32(key)), np.uint64(load_u32(key + _U(4)))
                 else:
                     high, low = load_u64(key), load_u64(key + _U(8))
-                source, source_count = _source_number(source_keys, source_count, high, low, source)
+                source, source_count = _source_number(
+                    source_keys, source_slots, source_count, high, low, source
+                )
                 numbers = body + _U(at + 1 + key_length)
                 first, last = np.int64(load_u64(numbers)), np.int64(load_u64(numbers + _U(8)))
                 if source < 0 or first < 1 or last < first:

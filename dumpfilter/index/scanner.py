@@ -376,6 +376,7 @@ class FileScanner:
                 fd.checksum_length,
                 key_length,
                 self._sources.raw,
+                self._sources.slots,
                 self._sources.count,
                 until,
                 runs,
@@ -421,7 +422,7 @@ class FileScanner:
         transactions = self._columns.transactions
         while True:
             n, self._sources.count, stuck = K.group_transactions(
-                buffer, events, self._sources.raw, self._sources.count, transactions
+                buffer, events, self._sources.raw, self._sources.slots, self._sources.count, transactions
             )
             if stuck < 0:
                 break

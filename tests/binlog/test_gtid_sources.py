@@ -1,0 +1,26 @@
+"""The numbers of GTID sources: in the order in which they came, and the same at each later look."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.gtid import SourceKey
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+
+_UUIDS = st.one_of(
+    st.binary(min_size=16, max_size=16), st.integers(0, 300).map(lambda n: n.to_bytes(16, "big"))
+)
+_MYSQL = st.tuples(_UUIDS, st.sampled_from(["", "", "a", "b"]))
+_MARIADB = st.tuples(st.integers(0, 300), st.integers(0, 0xFFFFFFFF))
+
+
+@given(st.one_of(st.lists(_MYSQL, max_size=300), st.lists(_MARIADB, max_size=300)))
+def test_each_source_has_one_number(keys: list[SourceKey]) -> None:
+    sources, numbers = SourceNumbers(), dict[SourceKey, int]()
+    for key in keys:
+        assert sources.number(key) == numbers.setdefault(key, len(numbers))
+    assert sources.count == len(numbers)
+    for key, number in numbers.items():
+        assert sources.number(key) == number
+        assert sources.key(number, "mariadb" if isinstance(key[0], int) else "mysql") == key
