@@ -180,7 +180,9 @@ class MasterServer:
         still run. :meth:`stop` ends these inside a transaction.
         """
         deadline = time.monotonic() + seconds
-        self.service.drains.drain(Who(), SHUTTING_DOWN)
+        if not self.service.drains.is_all:
+            # An operator's drain of all slaves must stay as it is, since the next run of the master restores it.
+            self.service.drains.drain(Who(), SHUTTING_DOWN)
         while (left := self._dumps) and time.monotonic() < deadline and not interrupted():
             time.sleep(_DRAIN_POLL)
         return left

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import grpc
 import pytest
@@ -15,9 +16,11 @@ from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.master import drain as drain_module
 from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.counters import CounterBook
 from dumpfilter.master.drain import SHUTTING_DOWN, Drained, Drains
 from dumpfilter.master.health import PROCESS
 from dumpfilter.master.server import MasterServer
+from dumpfilter.master.state_directory import StateDirectory
 from dumpfilter.master.who import Peer, Who
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
@@ -217,6 +220,21 @@ def test_a_drain_waits_for_the_dumps(server: MasterServer, client: Client) -> No
     _, error = rest_of(stream)
     assert error.code() is grpc.StatusCode.UNAVAILABLE
     assert "drained: the master is shutting down" in error.details()
+
+
+def test_an_operators_drain_of_all_slaves_outlives_the_master(
+    server: MasterServer, client: Client, tmp_path: Path
+) -> None:
+    drains, directory = server.service.drains, StateDirectory(tmp_path)
+    directory.keep(CounterBook(), drains)
+    stream, _ = follow(client, server_id=101)
+    drains.drain(Who(), "maintenance")
+    assert server.drain(30) == 0
+    assert rest_of(stream)[1].code() is grpc.StatusCode.UNAVAILABLE
+    directory.close()
+    assert [(drain.who, drain.reason) for drain in StateDirectory(tmp_path).drains.load()] == [
+        (Who(), "maintenance")
+    ]
 
 
 def test_a_drain_ends_early(server: MasterServer, client: Client) -> None:
