@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dumpfilter.base.compiler.notice import TEXT, on_compilation_by_default
 from dumpfilter.testbed.keeping import shared_keeper
-from dumpfilter.testbed.leftovers import kept_directory, remove_files, take
+from dumpfilter.testbed.leftovers import KEPT, LOCK, kept_directory, remove_files, take
 from dumpfilter.topology.links.client import LinkProcess
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def up(
             started.callback(keeper.keep, state.directory)
             started.callback(shutil.rmtree, state.directory, ignore_errors=True)
         else:
-            started.callback(remove_files, state.directory)
+            # The logs and the report of an earlier run stay when the new one fails.
+            started.callback(remove_files, state.directory, keep=(LOCK, *KEPT))
         links = LinkProcess(state.directory / "links.log")
         started.callback(links.close)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.testbed import starting, up
 from dumpfilter.testbed.errors import TestbedError, TopologyBusy
 from dumpfilter.testbed.leftovers import LOCK, clean, clean_temporary, take
 
@@ -49,3 +52,17 @@ def test_temporary_directories_of_dead_processes_are_removed(tmp_path: Path, mon
     clean_temporary()
     assert sorted(tmp_path.iterdir()) == sorted([ours.directory, other])
     ours.close()
+
+
+def test_a_topology_that_does_not_start_leaves_the_logs_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "web.log").write_text("what happened")
+    (tmp_path / "report.json").write_text("{}")
+    for name in ("shared_keeper", "LinkProcess"):
+        monkeypatch.setattr(starting, name, Mock())
+    with pytest.raises(OptionError, match="a node is missing at the end"):
+        up("m >>", tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lock", "logs", "report.json"]
+    assert (tmp_path / "logs" / "web.log").read_text() == "what happened"
