@@ -32,6 +32,8 @@ SOCKET = "control.sock"
 
 _MOST_REQUEST = 1 << 20
 _BACKLOG = 16
+_RETRY = 0.1
+"""The time after which the server accepts again when the system had no resources for a connection, seconds."""
 _LONGEST_END = 10
 """The time limit for the end of a topology that is still starting, seconds."""
 
@@ -88,7 +90,10 @@ class ControlServer:
             try:
                 connection, _ = self._listener.accept()
             except OSError:
-                return
+                # Without a free file descriptor the next command has to wait. Nobody accepts it after a return.
+                if self._gone.wait(_RETRY):
+                    return
+                continue
             caller = Connection(connection.detach())
             threading.Thread(target=self._serve, args=(caller,), name="control", daemon=True).start()
 

@@ -1,0 +1,37 @@
+"""The control socket of a running topology."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from dumpfilter.testbed.control import Control, ControlServer
+
+if TYPE_CHECKING:
+    from dumpfilter.testbed.bed import Testbed
+
+
+def test_a_lack_of_descriptors_ends_no_control_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept, failures = socket.socket.accept, [errno.EMFILE, errno.ECONNABORTED]
+
+    def fails_first(self: socket.socket) -> tuple[socket.socket, Any]:
+        if failures:
+            raise OSError(failures.pop(), "failed")
+        return accept(self)
+
+    monkeypatch.setattr(socket.socket, "accept", fails_first)
+    answers: list[int] = []
+    with ControlServer(cast("Testbed", SimpleNamespace(directory=tmp_path))):
+        asking = threading.Thread(target=lambda: answers.append(Control(tmp_path).ask("pid")), daemon=True)
+        asking.start()
+        asking.join(10)
+        assert answers == [os.getpid()]
