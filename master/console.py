@@ -389,12 +389,7 @@ class MasterConsole:
         source_id = self._store.format_description.header.server_id
         # SHOW SLAVE HOSTS of MariaDB has no column for the slaves' UUIDs.
         width = 5 if self._mysql else 4
-        rows = [
-            slave.peer.row(source_id)[:width]
-            for slave in self._register.all()
-            # Like a server, the master forgets a real replica that has left.
-            if slave.dump or not slave.peer.is_real_replica
-        ]
+        rows = [slave.peer.row(source_id)[:width] for slave in self._register.listed()]
         return Result(columns[:width], rows)
 
     @execute.register

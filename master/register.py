@@ -531,6 +531,10 @@ class Register:
         with self._lock:
             return list(self._slaves.values())
 
+    def listed(self) -> list[RegisteredSlave]:
+        """Return the slaves that SHOW REPLICAS lists. Like a server, it forgets a real replica that has left."""
+        return [slave for slave in self.all() if slave.dump or not slave.peer.is_real_replica]
+
     @property
     def idle(self) -> tuple[int, int]:
         """The number of slaves without a running dump, and the memory that their registrations take, bytes."""

@@ -164,7 +164,7 @@ class Edge:
             slave.peer.row(reader.store.format_description.header.server_id)
             for served in self._channels.values()
             if (reader := served.opened) is not None
-            for slave in served.register.all()
+            for slave in served.register.listed()
         ]
 
     @contextmanager

@@ -248,6 +248,7 @@ def test_the_console_shows_the_replicas(master: Master, tmp_path: Path) -> None:
             assert edge.directory.kill(number, query_only=False)
             with pytest.raises(pymysql.err.MySQLError):
                 list(replica.events())
+        wait_until(lambda: not edge.driven.sql("SHOW REPLICAS").rows)
 
 
 def test_relay_logs_expire_when_nobody_reads_them(master: Master, tmp_path: Path) -> None:
