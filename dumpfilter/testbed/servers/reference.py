@@ -153,7 +153,7 @@ class References:
                 continue
             found, expected = read_data(replica), reference.read()
             told = differences(replica.name, replica, found, reference.server, expected)
-            # What was applied meanwhile may be in one of the two alone, and is no difference.
+            # A transaction that only one of the two applied meanwhile is no difference.
             if replica.applied_gtids() == ours and reference.gtids() == theirs:
                 return told
             if is_late:
