@@ -202,6 +202,8 @@ class Doorkeeper:
         guesser = (self.peer, login.user)
         async with self.turns.turn(guesser):
             proved = await self._prove(login.user, password, plugin, response)
+            # The client chose how long the login took. The user may have another password by now.
+            proved = proved and self.accounts.users.get(login.user) == password
             if not proved:
                 self.turns.failed(guesser)
         if not proved:

@@ -188,6 +188,16 @@ def test_a_password_is_not_asked_for_without_tls_and_needed_once_only(hashed: Co
         assert client.query("SELECT 1") == "rows"
 
 
+def test_a_password_that_changes_during_the_login(hashed: ConsoleServer) -> None:
+    """The client that knows the old password waits with its answer until the user is gone."""
+    with Raw(hashed) as client:
+        client.greet()
+        assert client.respond("native", "secret", auth.CACHING_SHA2).startswith(b"\xfe")
+        hashed.change_users({"native": ConsolePassword.plain("new")})
+        client.send(native_scramble("secret", client.nonce))
+        assert client.receive()[:3] == b"\xff" + struct.pack("<H", 1045)
+
+
 @pytest.mark.parametrize("plugin", [auth.NATIVE, auth.CACHING_SHA2])
 def test_an_unknown_user_sees_what_a_known_one_sees(executor: SmallExecutor, plugin: str) -> None:
     for kind in HASHES:
