@@ -193,6 +193,11 @@ class MasterConsole:
         ours = [("dumpfilter", name) for name in sorted(self._tables)]
         return ours + [("performance_schema", name) for name in PERFORMANCE_SCHEMA]
 
+    @property
+    def version(self) -> str:
+        """The version of the server that wrote the binlog."""
+        return self._store.format_description.server_version
+
     def variables(self) -> Mapping[str, str | int]:
         """Return the system variables that clients of the console see, by name.
 
@@ -211,7 +216,7 @@ class MasterConsole:
             "read_only": "ON",
             "server_id": fd.header.server_id,
             "server_uuid": self._service.master_uuid,
-            "version": fd.server_version,
+            "version": self.version,
             "version_comment": f"dumpfilter {dumpfilter.__version__}, master",
         }
 

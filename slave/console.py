@@ -9,9 +9,9 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import singledispatchmethod
-from importlib.metadata import version
 from typing import Any
 
+from dumpfilter import __version__
 from dumpfilter.analyse.printing.show_events import COLUMNS as EVENT_COLUMNS
 from dumpfilter.analyse.printing.show_events import no_events, show_events
 from dumpfilter.base.errors import DumpfilterError, GtidError, OptionError
@@ -112,15 +112,22 @@ class SlaveConsole:
         """Return the schema and the name of every table that a client can SELECT from."""
         return list(facts.TABLES)
 
+    @property
+    def version(self) -> str:
+        """The version of MySQL whose statements the console knows, and that of dumpfilter."""
+        return f"8.4.0-dumpfilter-{__version__}"
+
     def variables(self) -> Mapping[str, str | int]:
-        """Return the values of the system variables that the console shows, by the server's names."""
+        """Return the current values of the system variables that the console knows, by the server's names.
+
+        The method does not wait for a statement that changes the channels.
+        """
         options = self._slave.options
-        ours = version("dumpfilter")
         return {
             "server_id": options.server_id,
             "server_uuid": self._slave.uuid,
-            "version": f"8.4.0-dumpfilter-{ours}",
-            "version_comment": f"dumpfilter {ours}, slave",
+            "version": self.version,
+            "version_comment": f"dumpfilter {__version__}, slave",
             "hostname": socket.gethostname(),
             "port": self.port,
             "report_host": options.report_host,
@@ -132,7 +139,7 @@ class SlaveConsole:
             "replica_net_timeout": int(options.net_timeout),
             "replicate_same_server_id": "ON" if options.replicate_same_server_id else "OFF",
             "sync_relay_log": options.sync_relay_log,
-            "gtid_executed": facts.executed_gtids(facts.views(self._slave.channels)),
+            "gtid_executed": facts.executed_gtids(facts.views(self._slave.channels_now)),
         }
 
     def wait(self, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:

@@ -391,8 +391,10 @@ class Connection:
         await self._send_ok()
 
     async def _field_list(self, data: bytes) -> None:
-        table = Fields(data).until_nul().decode("utf-8", "replace")
-        for column in self._client.table(None, table).columns:
+        name = Fields(data).until_nul().decode("utf-8", "replace")
+        # Some tables wait for a running statement, or have many rows, which must delay no other client.
+        table = await self._in_thread(name, lambda _: self._client.table(None, name))
+        for column in table.columns:
             # In the answer to COM_FIELD_LIST, each column's definition ends with its default value. Byte 0xFB is NULL.
             self._stream.put(answers.column_definition(column, self._charset()) + b"\xfb")
         await self._stream.send(answers.end_of_rows(self._capabilities, self._status(), Result()))

@@ -17,6 +17,14 @@ class Executor(Protocol):
     Several worker threads of the console call these methods at the same time.
     """
 
+    @property
+    def version(self) -> str:
+        """The version of the server for which the process stands, as in the greeting and in ``@@version``.
+
+        Reading it must not wait, since the console reads it before each login.
+        """
+        ...
+
     def execute(self, command: Command) -> Result:
         """Carry out a replication command such as START REPLICA, and return its result when it is done.
 

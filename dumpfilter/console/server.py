@@ -143,7 +143,7 @@ class ConsoleServer:
         return Role.ALL if self._roles is None else self._roles.get(user, Role.READ)
 
     def _greeting(self) -> Greeting:
-        return Greeting(str(self._executor.variables().get("version", "8.0.0-dumpfilter")))
+        return Greeting(self._executor.version)
 
     def _connect(self, stream: PacketStream, door: Doorkeeper) -> Connection:
         return Connection(

@@ -105,6 +105,11 @@ class OwnRows:
         """Return the schema and the name of every table of the console."""
         return self._executor.table_names()
 
+    @property
+    def version(self) -> str:
+        """The version of the server that wrote the binlog."""
+        return self._executor.version
+
     def variables(self) -> Mapping[str, str | int]:
         """Return the system variables that the console shows."""
         return self._executor.variables()

@@ -98,5 +98,7 @@ class SmallExecutor:
     def table_names(self) -> list[tuple[str, str]]:
         return list(TABLES)
 
+    version = "8.0.0-dumpfilter-0.1.0"
+
     def variables(self) -> Mapping[str, str | int]:
-        return {"version": "8.0.0-dumpfilter-0.1.0", "server_id": 7, "server_uuid": "6b8e"}
+        return {"version": self.version, "server_id": 7, "server_uuid": "6b8e"}

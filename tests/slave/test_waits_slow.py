@@ -11,6 +11,7 @@ from typing import Any
 
 import pymysql
 import pytest
+from pymysql.constants import COMMAND
 
 from dumpfilter.console.server import ConsoleServer
 from tests.slave.driven import UUID, Driven, Master, driven, serving, wait_until
@@ -234,3 +235,22 @@ def test_warnings(tmp_path: Path) -> None:
         cursor.execute("DO WAIT_FOR_EXECUTED_GTID_SET('', 1)")
         cursor.execute("SELECT @done")
         assert cursor.fetchall() == ((0,),)
+
+
+def test_a_statement_that_holds_the_channels_keeps_nobody_from_the_console(tmp_path: Path) -> None:
+    """STOP REPLICA holds the lock until the threads have ended. Its client must be able to be killed."""
+    with asked(tmp_path) as here, here.connect() as early:
+        early.select_db("dumpfilter")
+        with here.slave.slave.lock:
+            early._execute_command(COMMAND.COM_FIELD_LIST, "channels\0")
+            with pymysql.connect(
+                host="127.0.0.1", port=here.port, user="root", password="secret", read_timeout=20
+            ) as late:
+                assert here.ask("@@gtid_executed", late) == ""
+                with late.cursor() as cursor:
+                    cursor.execute("SHOW PROCESSLIST")
+                    assert [row[7] for row in cursor.fetchall()] == ["channels", "SHOW PROCESSLIST"]
+        names = []
+        while not (packet := early._read_packet()).is_eof_packet():
+            names.append(packet.get_all_data())
+        assert b"CHANNEL_NAME" in names[0]
