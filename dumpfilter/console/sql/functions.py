@@ -9,10 +9,12 @@ from __future__ import annotations
 import datetime
 import math
 import re
+import sys
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+from dumpfilter.console.sql.interruption import turns
 from dumpfilter.console.sql.result import text_of
 from dumpfilter.filter.collation import weight
 
@@ -21,6 +23,10 @@ MAX_TEXT = 1 << 16
 
 A call holds the interpreter's lock, for which the master's other threads must wait.
 """
+
+MAX_GROUPS = 16 << 20
+"""The limit of the memory of the groups that the calls of GROUP_CONCAT in one statement collect at a time, bytes."""
+_ROW_SIZE = 96
 
 _MAX_PLACES = 30
 _MAX_FRACTION_DIGITS = 6
@@ -237,13 +243,23 @@ def clock(name: str, now: datetime.datetime, digits: int) -> str:
     return cut[len(date) + 1 :] if name in ("curtime", "current_time") else cut
 
 
+class Room:
+    """The memory that the groups of all calls of GROUP_CONCAT in one statement may still take, bytes."""
+
+    def __init__(self) -> None:
+        self.left = MAX_GROUPS
+
+
 class GroupConcat:
     """MySQL's GROUP_CONCAT in the form of an aggregate that Python adds to SQLite.
 
     SQLite makes one object for each group, calls ``step`` for each row of the group, and ``finalize`` at its end.
+    ``room`` is the memory that all groups of a statement share.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._held = 0
         self._found: list[tuple[str, tuple[Value, ...]]] = []
         self._separator = ","
         self._distinct = False
@@ -255,18 +271,23 @@ class GroupConcat:
 
         ``keys`` has the row's values of the expressions in ORDER BY inside GROUP_CONCAT. ``directions`` has one letter
         for each expression, "a" (ascending) or "d" (descending). Raises MemoryError when the joined text of the group
-        becomes longer than :data:`MAX_TEXT` characters.
+        becomes longer than :data:`MAX_TEXT` characters, and when the groups take more than :data:`MAX_GROUPS` bytes.
         """
+        turns.pause()
         self._separator, self._distinct, self._directions = separator, bool(distinct), directions
         if value is not None:
             text = text_of(value)
             self._size += len(text) + len(separator)
-            if self._size > MAX_TEXT:
+            held = _ROW_SIZE + sum(map(sys.getsizeof, (text, keys, *keys)))
+            self._held += held
+            self._room.left -= held
+            if self._size > MAX_TEXT or self._room.left < 0:
                 raise MemoryError
             self._found.append((text, keys))
 
     def finalize(self) -> str | None:
         """Return the joined text of the group, or None (NULL) if all values of the group are NULL."""
+        self._room.left += self._held
         if not self._found:
             return None
         # Python's sort is stable, so sorting by the last key first gives the order by all keys.

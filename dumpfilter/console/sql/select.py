@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dumpfilter.console.sql import server_errors
-from dumpfilter.console.sql.functions import FUNCTIONS, GroupConcat, called, fold
+from dumpfilter.console.sql.functions import FUNCTIONS, GroupConcat, Room, called, fold
 from dumpfilter.console.sql.interruption import turns
 from dumpfilter.console.sql.result import Column, ColumnType, Result, Table, as_shown
 from dumpfilter.console.sql.rewriting import FUNCTION_PREFIX, TEXT_COLLATION, Environment, Rewriting
@@ -124,7 +124,8 @@ class _Run:
     def _prepare(self, connection: sqlite3.Connection) -> None:
         for name, folded in ((TEXT_COLLATION, fold), (_TIME_COLLATION, _full)):
             connection.create_collation(name, functools.partial(self._compare, folded))
-        connection.create_aggregate(f"{FUNCTION_PREFIX}group_concat", -1, GroupConcat)  # type: ignore[arg-type]
+        grouping: Any = functools.partial(GroupConcat, Room())
+        connection.create_aggregate(f"{FUNCTION_PREFIX}group_concat", -1, grouping)
         for name in FUNCTIONS:
             connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(self._call, name))
         connection.create_function(f"{FUNCTION_PREFIX}sleep", -1, self._sleep)

@@ -61,6 +61,8 @@ def test_an_interrupted_sort_compares_no_more_texts(monkeypatch: pytest.MonkeyPa
         ("SELECT " + "NOT " * 900 + "1", 1436),
         (NUMBERS + "SELECT REPEAT('x', 60000) FROM x", 1041),
         (NUMBERS + "SELECT n, REPEAT('x', 1000) AS r FROM x ORDER BY r DESC", 1041),
+        (NUMBERS + "SELECT GROUP_CONCAT('' SEPARATOR '') FROM x", 1041),
+        (NUMBERS + "SELECT GROUP_CONCAT('a' ORDER BY REPEAT('x', 1000 + n % 2) SEPARATOR '') FROM x", 1041),
         (NUMBERS + "SELECT LENGTH(GROUP_CONCAT(n % 10 SEPARATOR '')) FROM x", 1041),
         (NUMBERS + "SELECT " + ", ".join(f"n + {number}" for number in range(60)) + " FROM x", 1041),
         ("SELECT REPEAT('a', 3000) GLOB CONCAT(REPEAT('*a', 30), 'b')", 1235),
