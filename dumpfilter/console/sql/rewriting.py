@@ -11,7 +11,7 @@ import datetime
 import inspect
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ from sqlglot.dialects.sqlite import SQLite
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.parsers.mysql import MySQLParser
 
-from dumpfilter.binlog.statement.tokens import TokenKind, tokens
+from dumpfilter.binlog.statement.tokens import Token, TokenKind, tokens
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.functions import CLOCKS, FUNCTIONS, clock
 from dumpfilter.console.sql.result import ColumnType, Table
@@ -136,7 +136,7 @@ def parse(text: str) -> exp.Expr:
         raise server_errors.syntax_error(text, bad)
     if "/*!" in text:
         # sqlglot would skip the SQL in version comments (/*!50000 … */), which a server executes.
-        text = " ".join(text[token.start : token.end] for token in words)
+        text = _spelled_out(text, words)
     try:
         with _parsing:
             trees = [tree for tree in _Reader().parse(text) if tree is not None]
@@ -147,6 +147,20 @@ def parse(text: str) -> exp.Expr:
     if len(trees) != 1:
         raise server_errors.syntax_error(text, text.find(";") + 1)
     return trees[0]
+
+
+def _spelled_out(text: str, words: Sequence[Token]) -> str:
+    """Return a statement without comments. ``words`` are its tokens."""
+    parts: list[str] = []
+    end = -1
+    for token in words:
+        part = text[token.start : token.end]
+        # The signs of <=> and @@ are several tokens, which must stay together.
+        if token.start != end:
+            parts.append(" ")
+        parts.append(part)
+        end = token.end
+    return "".join(parts)
 
 
 class Rewriting:

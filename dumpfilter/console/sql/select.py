@@ -231,7 +231,7 @@ def _column(name: str, at: int, rows: Sequence[Sequence[Any]], types: dict[str, 
     values = [row[at] for row in rows if row[at] is not None]
     if not values:
         return Column(name, types.get(name.lower(), ColumnType.TEXT))
-    if isinstance(values[0], datetime.datetime) or values[0] == ZERO_TIMESTAMP:
+    if all(isinstance(value, datetime.datetime) or value == ZERO_TIMESTAMP for value in values):
         return Column(name, ColumnType.TIMESTAMP)
     kinds = {type(value) for value in values}
     if kinds == {int}:

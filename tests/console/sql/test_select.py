@@ -154,6 +154,7 @@ def failure(text: str, **options: Any) -> SqlError:
         ),
         ("SELECT 1 FROM DUAL WHERE 1 = 1 FOR UPDATE", [1]),
         ("SELECT /*! 1 + */ 1 /* + 1 */ -- + 1", [2]),
+        ("SELECT /*! @@server_id, */ NULL<=>NULL, 1<=>NULL", [(7, 1, 0)]),
         ("TABLE status", [("", "ON"), ("ch1", "OFF")]),
     ],
 )
@@ -241,6 +242,11 @@ def test_zero_timestamp() -> None:
     table = Table([Column("T", ColumnType.TIMESTAMP)], [(ZERO_TIMESTAMP,), (None,)])
     result = select("SELECT * FROM a.t", Environment(lambda *_: table, ["a"]))
     assert result == Result([Column("T", ColumnType.TIMESTAMP)], [(ZERO_TIMESTAMP,), (None,)])
+
+
+def test_a_zero_timestamp_beside_another_value_is_a_text() -> None:
+    result = run(f"SELECT '{ZERO_TIMESTAMP}' AS x UNION ALL SELECT 1")
+    assert result == Result([Column("x")], [(ZERO_TIMESTAMP,), (1,)])
 
 
 @pytest.mark.parametrize(
