@@ -32,7 +32,7 @@ class Memory:
         self.most = most
         self._refusal = f"{what} may have {most >> 20} MiB; {advice}"
         self._held = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def held(self) -> int:
@@ -59,21 +59,31 @@ class Share(Memory):
         self._memory = memory
 
     def take(self, size: int) -> None:
-        """Reserve ``size`` bytes. Raises SqlError 1041 if this client or all clients would exceed their limit."""
-        super().take(size)
-        try:
-            self._memory.take(size)
-        except SqlError:
-            super().give_back(size)
-            raise
+        """Reserve ``size`` bytes. Raises SqlError 1041 if this client or all clients would exceed their limit, and
+        after :meth:`close`.
+        """
+        with self._lock:
+            super().take(size)
+            try:
+                self._memory.take(size)
+            except SqlError:
+                super().give_back(size)
+                raise
 
     def give_back(self, size: int) -> None:
-        super().give_back(size)
-        self._memory.give_back(size)
+        with self._lock:
+            size = min(size, self.held)
+            super().give_back(size)
+            self._memory.give_back(size)
 
     def close(self) -> None:
-        """Release all bytes of the client, who has left."""
-        self.give_back(self.held)
+        """Release all bytes of the client, who has left.
+
+        A statement that the client left behind may still run, and reserves nothing any more.
+        """
+        with self._lock:
+            self.most = 0
+            self.give_back(self.held)
 
 
 def size_of(result: Result) -> int:

@@ -267,13 +267,19 @@ def test_kill_ends_a_client_that_does_not_read(console: ConsoleServer) -> None:
 def test_sizes() -> None:
     result = Result([Column("a")], [("x" * 1000,), (None,), (5,), ("é" * 1000,)])
     assert 5000 < size_of(result) < 5000 + 4 * 200
-    share = Share(Memory(100, "all"), 60)
+    everything = Memory(100, "all")
+    share = Share(everything, 60)
     share.take(50)
     with pytest.raises(SqlError):
         share.take(11)
     share.give_back(50)
     share.take(60)
     share.close()
+    # A statement that the client left behind has set a variable again.
+    with pytest.raises(SqlError):
+        share.take(1)
+    share.give_back(10)
+    assert everything.held == 0
 
 
 # Time
