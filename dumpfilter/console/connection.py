@@ -24,7 +24,7 @@ from dumpfilter.console import answers
 from dumpfilter.console.costs import Costs
 from dumpfilter.console.login import Doorkeeper, Refused
 from dumpfilter.console.masking import without_passwords
-from dumpfilter.console.memory import CONSOLE_MEMORY, RESULT_MEMORY, Memory, Share, size_of
+from dumpfilter.console.memory import CONSOLE_MEMORY, RESULT_MEMORY, RESULT_SHARE, Memory, Share, size_of
 from dumpfilter.console.prepared import MAX_PREPARED_STATEMENTS, Prepared, read_execute
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql import server_errors
@@ -77,6 +77,7 @@ class Limits:
         self.costs = Costs()
         self._threads_of_user = threads_of_user
         self._places: dict[str, asyncio.Semaphore] = {}
+        self._results: dict[str, Share] = {}
 
     def place(self, user: str) -> contextlib.AbstractAsyncContextManager[None]:
         """Return a context manager in which a statement of the user runs.
@@ -86,6 +87,18 @@ class Limits:
         if not self._threads_of_user:
             return contextlib.nullcontext()
         return self._places.setdefault(user, asyncio.Semaphore(self._threads_of_user))
+
+    def results_of(self, user: str) -> Memory:
+        """Return the limit of the memory of a user's results."""
+        return self._results.setdefault(
+            user,
+            Share(
+                self.results,
+                int(self.results.most * RESULT_SHARE),
+                "results of a user that clients have not read yet",
+                advice="read them, or try with less",
+            ),
+        )
 
 
 class Doing(NamedTuple):
@@ -485,7 +498,8 @@ class Connection:
             await self._stream.send(answers.ok(self._capabilities, status, result))
             return
         size = size_of(result)
-        self._limits.results.take(size)
+        results = self._limits.results_of(self._client.user)
+        results.take(size)
         try:
             for packet in answers.result_set(
                 self._capabilities, status, result, self._charset(), binary=binary
@@ -494,7 +508,7 @@ class Connection:
                 await self._stream.relieve()
             await self._stream.drain()
         finally:
-            self._limits.results.give_back(size)
+            results.give_back(size)
 
     async def _send_ok(self, _: bytes = b"") -> None:
         await self._stream.send(answers.ok(self._capabilities, self._status(), Result()))

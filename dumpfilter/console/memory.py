@@ -16,6 +16,8 @@ CONSOLE_MEMORY = 64 * MIB
 """The limit of the memory between statements of all clients together, bytes. Statements being received count, too."""
 RESULT_MEMORY = 128 * MIB
 """The limit of the memory of all results that clients have not read completely yet, bytes."""
+RESULT_SHARE = 0.75
+"""The part of this limit that the results of one user may take, so that nobody keeps other users from results."""
 
 _ROW_SIZE = 64
 _VALUE_SIZE = 40
@@ -51,11 +53,17 @@ class Memory:
 
 
 class Share(Memory):
-    """The memory that one client has reserved from a shared :class:`Memory`, limited to ``most`` bytes."""
+    """The memory that one client or user has reserved from a shared :class:`Memory`, limited to ``most`` bytes."""
 
-    def __init__(self, memory: Memory, most: int = CLIENT_MEMORY) -> None:
-        what = "prepared statements and variables of a connection"
-        super().__init__(most, what, advice="close statements, or reconnect")
+    def __init__(
+        self,
+        memory: Memory,
+        most: int = CLIENT_MEMORY,
+        what: str = "prepared statements and variables of a connection",
+        *,
+        advice: str = "close statements, or reconnect",
+    ) -> None:
+        super().__init__(most, what, advice=advice)
         self._memory = memory
 
     def take(self, size: int) -> None:

@@ -219,25 +219,30 @@ def test_all_clients_together(console: ConsoleServer) -> None:
 BIG_RESULT = "SELECT " + ", ".join([LONG] * 140)
 
 
-def ask_and_do_not_read(console: ConsoleServer) -> Raw:
+def ask_and_do_not_read(console: ConsoleServer, user: str = "root") -> Raw:
     client = Raw(console)
     client._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    client.login("root", "secret")
+    client.login(user, USERS[user])
     client.command(b"\x03" + BIG_RESULT.encode())
     return client
 
 
 def test_results_that_nobody_reads(console: ConsoleServer) -> None:
-    console._limits.results = Memory(18 << 20, "results")
+    console._limits.results = Memory(28 << 20, "results")
     with ask_and_do_not_read(console), ask_and_do_not_read(console):
         wait_until(lambda: console._limits.results.held > 16_700_000)
         with connect(console) as third:
             number, text = failure(third, BIG_RESULT)
             assert (number, text) == (
                 1041,
-                "Out of memory; results may have 18 MiB; try again later, or with less",
+                "Out of memory; results of a user that clients have not read yet may have 21 MiB; read them, or try "
+                "with less",
             )
             assert answer(third, "SELECT 1") == ((1,),)
+        with connect(console, "reader") as other, ask_and_do_not_read(console, "reader"):
+            # One user leaves room for the results of others.
+            wait_until(lambda: console._limits.results.held > 25_000_000)
+            assert "results may have 28 MiB" in failure(other, BIG_RESULT)[1]
     wait_until(lambda: console._limits.results.held == 0)
     with connect(console) as third:
         assert len(answer(third, BIG_RESULT)) == 1  # type: ignore[arg-type]
