@@ -438,8 +438,9 @@ class Connection:
         # The columns of the result are announced when the statement is executed, as a server does for SHOW.
         self._stream.put(struct.pack("<BIHHBH", 0, self._last_prepared, 0, statement.parameters, 0, 0))
         if statement.parameters:
+            parameter = answers.column_definition(Column("?"), self._charset())
             for _ in range(statement.parameters):
-                self._stream.put(answers.column_definition(Column("?"), self._charset()))
+                self._stream.put(parameter)
                 await self._stream.relieve()
             if Capabilities.CLIENT_DEPRECATE_EOF not in self._capabilities:
                 self._stream.put(answers.end_of_rows(self._capabilities, self._status(), Result()))
