@@ -12,7 +12,7 @@ from pymysql.constants import FIELD_TYPE
 from dumpfilter.base.errors import ConnectionLost
 from dumpfilter.base.security.client_tls import CA_OPTION, ClientTls, TlsMode
 from dumpfilter.base.security.exposure import is_loopback
-from dumpfilter.base.security.guarded_client import GuardedConnection, Login, speaks_no_mysql
+from dumpfilter.base.security.guarded_client import MALFORMED, GuardedConnection, Login, speaks_no_mysql
 from dumpfilter.console.script import ScriptStatement
 
 _CONNECT_SECONDS = 10
@@ -58,8 +58,12 @@ class StatementFailed(Exception):
     """An error about a statement that the console refused, with the text that the ``mysql`` client would print."""
 
 
-def run_statements(login: Login, statements: Sequence[ScriptStatement]) -> Iterator[ResultSet]:
+def run_statements(
+    login: Login, statements: Sequence[ScriptStatement], *, seconds: float | None = None
+) -> Iterator[ResultSet]:
     """Log in to a console, run the statements in order, and yield the result of each statement that returns rows.
+
+    ``seconds`` is the time after which a console that does not answer a statement counts as lost; None: no limit.
 
     Raises StatementFailed at the first statement that the console refuses. Raises ConnectionLost if the console cannot
     be reached or closes the connection.
@@ -69,7 +73,7 @@ def run_statements(login: Login, statements: Sequence[ScriptStatement]) -> Itera
         # Only numbers are converted to Python's types. Times and texts stay as the server wrote them.
         types = {**dict.fromkeys(_INTEGERS, int), **dict.fromkeys(_FLOATS, float)}
         with GuardedConnection(
-            login, most_bytes=_MOST_BYTES, seconds=_CONNECT_SECONDS, read_timeout=None, conv=types
+            login, most_bytes=_MOST_BYTES, seconds=_CONNECT_SECONDS, read_timeout=seconds, conv=types
         ) as connection:
             connection.connect()
             for statement in statements:
@@ -89,6 +93,10 @@ def run_statements(login: Login, statements: Sequence[ScriptStatement]) -> Itera
             raise ConnectionLost(f"{login.host}:{login.port}: {message or error}") from error
         where = f" at line {line}" if line else ""
         raise StatementFailed(f"ERROR {number} ({error.sqlstate or 'HY000'}){where}: {message}") from None
+    except MALFORMED as error:
+        raise ConnectionLost(
+            f"{login.host}:{login.port}: the server's packets are malformed; name the port of --console-port"
+        ) from error
 
 
 def _result(statement: ScriptStatement, cursor: Any) -> ResultSet:

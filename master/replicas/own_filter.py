@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,7 @@ from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.options.small_file import read_small_file
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.client_tls import TlsFileError
-from dumpfilter.base.security.guarded_client import GuardedConnection, Login, PasswordKept
+from dumpfilter.base.security.guarded_client import MALFORMED, GuardedConnection, Login, PasswordKept
 from dumpfilter.binlog.format import Family, NameRules, name_collation_of
 from dumpfilter.filter import Filter, Rule, RuleKind, make_rule
 from dumpfilter.master.limits import MAX_NAME, MAX_RULES, MAX_RULES_TEXT
@@ -90,7 +89,7 @@ def read_own_filter(connect: ConnectBack, peer: Peer) -> OwnFilter:
     try:
         with _connection(connect, host, port) as connection, connection.cursor(DictCursor) as cursor:
             return _read(cursor, connect, peer, where)
-    except (pymysql.err.Error, *_MOMENTARY, *_MALFORMED) as error:
+    except (pymysql.err.Error, *_MOMENTARY, *MALFORMED) as error:
         raise FilterUnreadable(
             f"cannot read the filter of {where}: {_reason(error)}: {_cure(error, connect)}",
             momentary=isinstance(error, _MOMENTARY)
@@ -102,8 +101,6 @@ def read_own_filter(connect: ConnectBack, peer: Peer) -> OwnFilter:
 
 
 _MOMENTARY = (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError, TlsFileError)
-_MALFORMED = (ValueError, LookupError, AssertionError, TypeError, AttributeError, struct.error)
-"""The errors that PyMySQL raises when a server's packets are malformed."""
 
 
 def _connection(connect: ConnectBack, host: str, port: int) -> GuardedConnection:

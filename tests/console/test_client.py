@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,11 @@ from dumpfilter.console.client import console_login, run_statements
 from dumpfilter.console.script import ScriptStatement
 from dumpfilter.console.server import ConsoleServer
 from tests.console.small_executor import SmallExecutor
-from tests.receiver.fake_source import FakeSource, result, small_set
+from tests.receiver.fake_source import FakeSource, greeting, packet, result, small_set
 from tests.receiver.test_impostors import Impostor
 
 PASSWORD = "Xq7secret"
+ONE = ScriptStatement("SELECT 1", 1)
 
 
 def test_an_impostor_with_a_key_gets_the_password_of_no_other_machine(
@@ -69,5 +71,50 @@ def test_a_statement_may_take_longer_than_the_login(monkeypatch: pytest.MonkeyPa
         login = console_login("127.0.0.1", source.port, "root", PASSWORD)
         (found,) = run_statements(login, [ScriptStatement("SELECT WAIT", 1)])
         assert [tuple(map(str, row)) for row in found.rows] == [("0",)]
+    finally:
+        source.close()
+
+
+def silence(connection: socket.socket) -> None:
+    connection.recv(1)
+
+
+def silence_after_greeting(connection: socket.socket) -> None:
+    connection.sendall(packet(greeting("8.0.0"), 0))
+    while connection.recv(4096):
+        pass
+
+
+@pytest.mark.parametrize("login", [silence, silence_after_greeting])
+def test_a_console_that_does_not_answer_the_login_is_lost(
+    login: Callable[[socket.socket], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dumpfilter.console.client._CONNECT_SECONDS", 0.3)
+    source = FakeSource(small_set())
+    source.login = login
+    try:
+        with pytest.raises(ConnectionLost, match="timed out"):
+            list(run_statements(console_login("127.0.0.1", source.port, "root", ""), [ONE]))
+    finally:
+        source.close()
+
+
+def test_a_console_that_does_not_answer_a_statement_in_time_is_lost() -> None:
+    executor = SmallExecutor()
+    with ConsoleServer(executor, users={"root": PASSWORD}) as server:
+        login = console_login("127.0.0.1", server.port, "root", PASSWORD)
+        with pytest.raises(ConnectionLost, match="timed out"):
+            list(run_statements(login, [ScriptStatement("STOP REPLICA", 1)], seconds=1))
+        executor.release.set()
+        assert list(run_statements(login, [ONE], seconds=30))
+
+
+@pytest.mark.parametrize("payload", [b"", b"\x0a", b"\x0asome\0", b"\x0a8.0.0\0" + bytes(9)])
+def test_malformed_packets_are_no_console(payload: bytes) -> None:
+    source = FakeSource(small_set())
+    source.login = lambda connection: connection.sendall(packet(payload, 0))
+    try:
+        with pytest.raises(ConnectionLost):
+            list(run_statements(console_login("127.0.0.1", source.port, "root", ""), [ONE]))
     finally:
         source.close()

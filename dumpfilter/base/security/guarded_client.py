@@ -10,6 +10,7 @@ impostor at the address would get the password. The client uses a server's key o
 from __future__ import annotations
 
 import math
+import struct
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,12 +97,13 @@ class GuardedConnection(Connection):  # type: ignore[misc]
         most_bytes: the limit of the bytes that the server may send.
         seconds: the timeout of the connection, and of each pause in an answer. The whole login, and each whole answer,
             may take twice as long, and longer only for many bytes.
-        options: further keyword arguments of PyMySQL, which replace those that this class sets.
+        options: further keyword arguments of PyMySQL, which replace those that this class sets. ``read_timeout`` is the
+            timeout of a pause in an answer after the login. None: answers after the login have no time limit.
     """
 
     def __init__(self, login: Login, *, most_bytes: int, seconds: float, **options: Any) -> None:
         self._limit = self._left = most_bytes
-        self._seconds = seconds
+        self._pause_of_answers = options.pop("read_timeout", seconds)
         self._due = 0.0
         """The time (``time.monotonic``) after which no further bytes of the present answer are awaited."""
         self._trusted_key = login.public_key
@@ -155,14 +157,18 @@ class GuardedConnection(Connection):  # type: ignore[misc]
         self._begin_answer()
         super()._get_server_information()
 
+    def _request_authentication(self) -> None:
+        super()._request_authentication()
+        self._read_timeout = self._pause_of_answers
+
     def _execute_command(self, command: int, sql: str | bytes) -> None:
         self._begin_answer()
         super()._execute_command(command, sql)
 
     def _begin_answer(self) -> None:
         """Set the time limit of the next answer. A connection whose reads have no timeout has no such limit."""
-        is_limited = self._read_timeout is not None
-        self._due = time.monotonic() + 2 * self._seconds if is_limited else math.inf
+        pause = math.inf if self._read_timeout is None else self._read_timeout
+        self._due = time.monotonic() + 2 * pause
 
     def _read_bytes(self, num_bytes: int) -> bytes:
         self._left -= num_bytes
@@ -198,6 +204,9 @@ class GuardedConnection(Connection):  # type: ignore[misc]
 
 _LOST = "Lost connection to MySQL server during query"
 """PyMySQL's text for a connection that ends in an answer."""
+
+MALFORMED = (ValueError, LookupError, AssertionError, TypeError, AttributeError, struct.error)
+"""The errors that PyMySQL raises when a server's packets are malformed."""
 
 _WRONG_NUMBER = "Packet sequence number wrong"
 """The beginning of PyMySQL's error for a first packet that is not MySQL's. The first bytes of HTTP/2 cause it."""

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 Rows = list[dict[str, Any]]
 
+_SECONDS = 60.0
+"""The time after which a console that does not answer counts as lost, seconds.
+
+A console lets a user wait up to 16 seconds for the next statement.
+"""
+
 _VERSION = re.compile(r"dumpfilter (\d\S*), ")
 """The pattern of the beginning of a console's version_comment, such as ``dumpfilter 0.2.0, master``."""
 
@@ -176,5 +182,5 @@ def _run(login: Login, statements: Sequence[str]) -> list[Rows]:
     asked = [ScriptStatement(text, number) for number, text in enumerate(statements, 1)]
     return [
         [dict(zip(found.names, row, strict=True)) for row in found.rows]
-        for found in run_statements(login, asked)
+        for found in run_statements(login, asked, seconds=_SECONDS)
     ]
