@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from dumpfilter.base.security.listening import listening_error, reason_not_to_listen
+from dumpfilter.base.security.listening import CANNOT_LISTEN, listening_error, reason_not_to_listen
 from dumpfilter.base.security.passwords import ConsolePassword
 from dumpfilter.console import answers
 from dumpfilter.console.auth import Accounts
@@ -218,7 +218,7 @@ def listening_socket(what: str, host: str, port: int) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
+    except CANNOT_LISTEN as error:
         reason = reason_not_to_listen(error)
         raise listening_error(
             f"{what} cannot listen on {host}:{port}: {reason}; choose another port or address", reason

@@ -275,6 +275,8 @@ def test_too_many_connections(console: ConsoleServer) -> None:
 def test_address_in_use(console: ConsoleServer, executor: SmallExecutor) -> None:
     with pytest.raises(OptionError, match=f"cannot listen on 127.0.0.1:{console.port}"):
         ConsoleServer(executor, port=console.port).start()
+    with pytest.raises(OptionError, match="cannot listen on xxx"):
+        ConsoleServer(executor, host="x" * 70).start()
 
 
 # Answers

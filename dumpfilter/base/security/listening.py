@@ -23,10 +23,16 @@ _LACKING = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 """The errors for an address that this machine does not have."""
 
 
-def reason_not_to_listen(error: OSError) -> str:
-    """Return the reason why the operating system refuses to listen on an address, as a text for users. ``error`` is its
-    error.
+CANNOT_LISTEN = (OSError, OverflowError, UnicodeError)
+"""The errors that the attempt to listen on an address raises, also for a wrong port or a wrong name of a host."""
+
+
+def reason_not_to_listen(error: Exception) -> str:
+    """Return why the operating system refuses to listen on an address, as a text without names of functions and
+    files.
     """
+    if not isinstance(error, OSError):
+        return str(error)
     known = _REASONS.get(error.errno or 0)
     if known is not None:
         return known
@@ -52,8 +58,8 @@ def why_not(host: str, port: int) -> str | None:
     bare = host.removeprefix("[").removesuffix("]")
     try:
         found = socket.getaddrinfo(bare or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (OSError, OverflowError, UnicodeError) as error:
-        return reason_not_to_listen(error) if isinstance(error, OSError) else str(error)
+    except CANNOT_LISTEN as error:
+        return reason_not_to_listen(error)
     lacking: list[OSError] = []
     for family, kind, protocol, _, address in found:
         try:

@@ -26,7 +26,7 @@ from prometheus_client.registry import Collector
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.security.endpoint import Endpoint
 from dumpfilter.base.security.exposure import Lack, check_listener, host_and_port, is_loopback
-from dumpfilter.base.security.listening import listening_error, reason_not_to_listen
+from dumpfilter.base.security.listening import CANNOT_LISTEN, listening_error, reason_not_to_listen
 
 # At run time this import would load a large package that an endpoint without TLS does not need.
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ def serving_metrics(
     collected.register(OneAtATime(collectors()))
     try:
         server = _Server(endpoint, collected)
-    except (OSError, OverflowError) as error:
-        reason = reason_not_to_listen(error) if isinstance(error, OSError) else str(error)
+    except CANNOT_LISTEN as error:
+        reason = reason_not_to_listen(error)
         raise listening_error(
             f"cannot serve metrics on {endpoint.host}:{endpoint.port}: {reason}; choose others with "
             "--metrics-address and --metrics-port",

@@ -94,6 +94,11 @@ def test_an_address_of_another_machine() -> None:
         serving_metrics(MetricsEndpoint("192.0.2.1", insecure=True), list),
     ):
         pass
+    with (
+        pytest.raises(OptionError, match=r"cannot serve metrics on xxx.*:0"),
+        serving_metrics(MetricsEndpoint("x" * 70, insecure=True), list),
+    ):
+        pytest.fail("nothing can listen on this name")
 
 
 def test_ipv6() -> None:
