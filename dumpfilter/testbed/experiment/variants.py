@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.simulation.results import Variant
+from dumpfilter.simulation.retries import number_of
 from dumpfilter.testbed.experiment.definition import Phase
 from dumpfilter.topology.checks import check_topology
 from dumpfilter.topology.links.shape import Outage
@@ -174,7 +175,7 @@ def _keeping(node: Node) -> Node:
 
     Other nodes are returned unchanged.
     """
-    if node.kind == "slave" and not any(one.startswith(CONNECT_RETRY) for one in node.options):
+    if node.kind == "slave" and number_of(node, CONNECT_RETRY) is None:
         return node.with_options(SHORT_RETRY)
     if node.server and node.reads:
         return node.with_options(KEEP_RELAY_LOGS)

@@ -78,10 +78,13 @@ def test_a_real_replica_cannot_apply_a_generated_workload() -> None:
         topology_for(GENERATED, Variant.REPLICA)
 
 
-def test_a_users_own_wait_between_attempts_stays() -> None:
-    patient = slave("web", "m", options=["--connect-retry=60"])
+@pytest.mark.parametrize(
+    "options", [("--connect-retry=60",), ("connect_retry=60",), ("--connect-retry", "60")]
+)
+def test_a_users_own_wait_between_attempts_stays(options: tuple[str, ...]) -> None:
+    patient = slave("web", "m", options=options)
     found = topology_for(Topology((*GENERATED.nodes[:2], patient)), Variant.MASTER)
-    assert found["web"].options == ("--connect-retry=60",)
+    assert found["web"].options == options
 
 
 def test_a_simulation_has_the_outages_of_the_run() -> None:
