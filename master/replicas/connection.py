@@ -10,7 +10,7 @@ import secrets
 import uuid as uuids
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 from mysql_mimic import packets
@@ -71,6 +71,9 @@ _CHUNK_SIZE = 1 << 20
 
 _CHANNEL_ATTRIBUTE = "_client_replication_channel_name"
 _VERSION_ATTRIBUTE = "_client_version"
+
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -373,8 +376,20 @@ class ReplicaConnection(Connection):
         filters = self._shared.filters
         if not filters.asks(peer):
             return await self._service.reader.serve(lambda: filters.filter_for(peer))
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._shared.askers, lambda: filters.filter_for(peer))
+        # Replicas that do not answer make others wait for a thread. One that leaves meanwhile gives its place up.
+        asking = self._shared.askers.submit(filters.filter_for, peer)
+        return await self._unless_client_leaves(asyncio.wrap_future(asking))
+
+    async def _unless_client_leaves(self, work: asyncio.Future[_T]) -> _T:
+        """Return the result of ``work``. Cancel ``work`` and raise ClientGone when the client leaves before."""
+        try:
+            await asyncio.wait((work, self._next_command()), return_when=asyncio.FIRST_COMPLETED)
+            # A replica says nothing meanwhile, except that it leaves. Another command waits for the end.
+            if not work.done() and self._next_command().result().number == Com.QUIT:
+                raise ClientGone("closed")
+            return await work
+        finally:
+            work.cancel()
 
     def _applicant(self, request: DumpRequest) -> Peer:
         """Return the replica's identity, by which its filter is chosen, from its login, its registration and its
@@ -419,21 +434,12 @@ class ReplicaConnection(Connection):
         """
         sending = self._sending = asyncio.create_task(stream.run())
         try:
-            await asyncio.wait((sending, self._next_command()), return_when=asyncio.FIRST_COMPLETED)
-            if not sending.done():
-                # A replica says nothing during a dump, except that it leaves. Another command waits for the end.
-                if self._next_command().result().number == Com.QUIT:
-                    raise ClientGone("closed")
-                await asyncio.wait((sending,))
-            with (
-                contextlib.suppress(asyncio.CancelledError)
-                if self._is_interrupted
-                else contextlib.nullcontext()
-            ):
-                await sending
+            await self._unless_client_leaves(sending)
+        except asyncio.CancelledError:
+            if not self._is_interrupted:
+                raise
         finally:
             self._sending = None
-            sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
 
     def _log_end(self, stream: ReplicaStream, dump: Dump) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,7 +19,10 @@ from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.dump.packets.framing import last_events
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.who import Who
+from dumpfilter.master.replica_entry import ConnectBack
+from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter
+from dumpfilter.master.replicas.server import _MOST_ASKED
+from dumpfilter.master.who import Peer, Who
 from tests.master.replicas.serving import (
     MARIADB,
     MYSQL,
@@ -470,3 +475,33 @@ def test_a_filtered_dump_can_begin_inside_a_transaction(mariadb: Serving) -> Non
         later = list(replica.events())
     assert int.from_bytes(later[0][19:27], "little") == position
     assert later[2:] == events[first + 1 :]
+
+
+def test_a_replica_that_leaves_is_not_asked_for_its_filter(wait_for: WaitFor) -> None:
+    """Replicas behind a firewall hold all threads that ask. Others come again and again, and their places wait."""
+    connect = ConnectBack(user="master", password_env="SECRET", port=3306)
+    asked: list[int] = []
+    over = threading.Event()
+
+    def read(_: ConnectBack, peer: Peer) -> OwnFilter:
+        asked.append(peer.server_id)
+        over.wait(60)
+        raise FilterUnreadable("no answer", momentary=True)
+
+    with serving(MYSQL, [entry("all", [], connect=connect)]) as served:
+        served.filters._read = read
+        replicas = []
+        for number in range(1, _MOST_ASKED + 2):
+            replicas.append(served.connect().greet(uuid=UUID[:-2] + f"{number:02}"))
+            replicas[-1].register(number)
+            replicas[-1].dump_gtid(NOTHING, flags=0, server_id=number)
+            if number <= _MOST_ASKED:
+                wait_for(partial(asked.__contains__, number))
+        replicas.pop().__exit__()
+        wait_for(lambda: len(served.replicas.port.clients) == _MOST_ASKED)
+        over.set()
+        for replica in replicas:
+            with pytest.raises(pymysql.err.MySQLError, match="no answer"):
+                replica.event()
+            replica.__exit__()
+    assert sorted(asked) == list(range(1, _MOST_ASKED + 1))
