@@ -23,6 +23,9 @@ from dumpfilter.index.index_file import INDEX_CHANGES, take_out
 from dumpfilter.master.identity import keep_uuid
 from dumpfilter.master.writers import writer_of
 
+_EPOCH = 1970
+"""The year before which no file was written."""
+
 
 def purge(
     binlogs: BinlogSet,
@@ -96,7 +99,8 @@ def _wanted(binlogs: BinlogSet, to: str | None, before: datetime | None) -> tupl
     if to is not None:
         return names[: names.index(to)], []
     assert before is not None
-    end = before.timestamp()
+    # Python has no timestamp for a local time of the year 1.
+    end = before.timestamp() if before.year >= _EPOCH else 0.0
     found: list[str] = []
     for name in names:
         if binlogs.path(name).stat().st_mtime >= end:

@@ -81,6 +81,7 @@ def test_before_a_time(directory: Path) -> None:
     for n, name in enumerate(NAMES):
         os.utime(directory / name, (1_700_000_000 + 1000 * n,) * 2)
     at = datetime.datetime.fromtimestamp
+    assert purge(binlogs, before=datetime.datetime(1, 1, 1)) == ([], [])
     assert purge(binlogs, before=at(1_700_000_000)) == ([], [])
     assert purge(binlogs, before=at(1_700_000_001)) == (NAMES[:1], [])
     gone, (note,) = purge(binlogs, before=at(1_800_000_000))

@@ -49,6 +49,8 @@ TEXT_COLLATION = "MYSQL"
 
 _INFORMATION_SCHEMA = "information_schema"
 _INT64 = 1 << 63
+_MOST_DIGITS = len(str(_INT64)) - 1
+"""The number of digits with which every number is a signed integer of 64 bits."""
 _NATIVE = frozenset(
     {
         *("COUNT", "SUM", "AVG", "MIN", "MAX", "ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD"),
@@ -212,6 +214,9 @@ class Rewriting:
         for limit in self._tree.find_all(exp.Limit, exp.Offset):
             if not isinstance(limit.expression, exp.Literal) or limit.expression.is_string:
                 raise server_errors.syntax_error(text, len(text))
+            if limit.expression.name.isdigit() and len(limit.expression.name) > _MOST_DIGITS:
+                # The largest number of rows in MySQL, 2**64 - 1, stands for no limit. SQLite refuses such a number.
+                limit.set("expression", exp.Literal.number(_INT64 - 1))
         for node in self._tree.find_all(exp.Select):
             if not node.expressions:
                 raise server_errors.syntax_error(text, len(text))

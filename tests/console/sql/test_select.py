@@ -83,6 +83,8 @@ def failure(text: str, **options: Any) -> SqlError:
         ("SELECT counter FROM filters WHERE '2026-11-21 10:00' < active_since AND counter", [7]),
         ("SELECT counter FROM filters WHERE active_since < NOW(6) OR active_since >= NOW(6)", [5, 7, 0]),
         ("SELECT counter FROM filters ORDER BY counter LIMIT 1, 1", [5]),
+        ("SELECT counter FROM filters ORDER BY counter LIMIT 1, 18446744073709551615", [5, 7]),
+        ("SELECT counter FROM filters LIMIT 1 OFFSET 18446744073709551615", []),
         (
             "SELECT DISTINCT filter_name FROM filters ORDER BY 1",
             ["REPLICATE_DO_DB", "REPLICATE_WILD_DO_TABLE"],
