@@ -27,7 +27,7 @@ class StatusSettings(Settings):
     """The largest lag that is no problem: a time (30s, 5min, 1h) or bytes (64M, 500). Without it no lag is one."""
     as_json: bool = setting(False, "--json")
     """Print JSON instead of tables."""
-    watch: float | None = setting(None, min=0.1, metavar="SECONDS")
+    watch: float | None = setting(None, min=0.1, max=86_400, metavar="SECONDS")
     """Show the status again after so many seconds, until Ctrl-C. JSON is then one line each time."""
 
 

@@ -95,7 +95,7 @@ def run_statements(
         raise StatementFailed(f"ERROR {number} ({error.sqlstate or 'HY000'}){where}: {message}") from None
     except MALFORMED as error:
         raise ConnectionLost(
-            f"{login.host}:{login.port}: the server's packets are malformed; name the port of --console-port"
+            f"{login.host}:{login.port}: no console answers here ({error}); name the address of --console-port"
         ) from error
 
 

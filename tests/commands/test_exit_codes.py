@@ -117,3 +117,30 @@ def test_each_error_has_a_code_of_the_page() -> None:
         TopologyBusy,
     )
     assert {one.exit_code for one in in_the_way} == {1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["generate", "{}/new", "--size", "9" * 5000], "is not a size"),
+        (
+            ["slave", "--server-id=1", "--relay-dir={}/r", "--master=m:" + "9" * 5000],
+            "write [CHANNEL=]HOST:PORT",
+        ),
+        (["status", "--relay-dir={}", "--watch=inf"], "'--watch'"),
+    ],
+)
+def test_a_number_that_is_much_too_large(arguments: list[str], told: str, tmp_path: Path) -> None:
+    done = run(*(each.format(tmp_path) for each in arguments))
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+def test_a_rule_in_an_option_file_that_is_not_utf8(tmp_path: Path) -> None:
+    file = tmp_path / "my.cnf"
+    file.write_bytes(b"[mysqld]\nserver-id=1\nreplicate-do-db=caf\xe9\n")
+    done = run(
+        "slave", f"--defaults-file={file}", f"--relay-dir={tmp_path}/r", "--master=127.0.0.1:1", "--once"
+    )
+    assert done.returncode == 2
+    assert r"--replicate-do-db=caf\xe9: the value is not UTF-8; save the option file as UTF-8" in done.stderr

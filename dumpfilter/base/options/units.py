@@ -30,6 +30,9 @@ _TIME_UNITS = {
 }
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z/]*)\s*", re.ASCII)
 
+_MOST_DIGITS = 30
+"""The number of digits of the longest size that is read. Python refuses to convert very long numbers."""
+
 MOST_RATE = 1_000_000_000_000
 """The highest rate that :func:`parse_rate` accepts, bits per second."""
 MOST_SECONDS = 1_000 * 86_400
@@ -45,7 +48,8 @@ def parse_size(text: str, *, option: str = "size", least: int = 0) -> int:
     >>> parse_size("1.5K"), parse_size("2g")
     (1536, 2147483648)
     """
-    size = int(text) if text.isdecimal() and text.isascii() else _scaled(text.upper(), _SIZE_UNITS)
+    is_plain = text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS
+    size = int(text) if is_plain else _scaled(text.upper(), _SIZE_UNITS)
     if size is None:
         raise OptionError(f"{option}: {text!r} is not a size: bytes, or with K, M, G or T")
     if size < least:

@@ -74,7 +74,7 @@ def parse_masters(masters: Sequence[str], channel: str) -> list[tuple[str, str, 
     for master in masters:
         name, equals, address = master.rpartition("=")
         host, colon, port = address.rpartition(":")
-        if not (colon and host and port.isascii() and port.isdigit() and int(port) <= 65535):
+        if not (colon and host and port.isascii() and port.isdigit() and int(port[:6]) <= 65535):
             raise OptionError(f"--master={master}: write [CHANNEL=]HOST:PORT")
         name = fold_channel(name if equals else channel)
         if name in GROUP_REPLICATION_CHANNELS or not is_channel_name(name):

@@ -24,7 +24,7 @@ _FOLLOW_SECONDS = 0.2
 class WatchOption(Settings):
     """The option ``--watch`` of a status, which shows the status again at an interval."""
 
-    watch: float | None = setting(None, min=0.1, metavar="SECONDS")
+    watch: float | None = setting(None, min=0.1, max=86_400, metavar="SECONDS")
     """Show the status again after so many seconds, until Ctrl-C."""
 
 
