@@ -155,7 +155,9 @@ def carried(departed: Ints, sizes: Ints, needed: Ints, window: Window) -> Ints:
     under_way = np.flatnonzero(gone < len(ends))
     at = gone[under_way]
     part = np.clip(edges[under_way] - (ends[at] - lengths[at]), 0, lengths[at])
-    left[under_way] += sizes[order][at] * part // np.maximum(lengths[at], 1)
+    # The product of gigabytes and the microseconds of hours does not fit into 64 bits.
+    shares = sizes[order][at].astype(object) * part // np.maximum(lengths[at], 1)
+    left[under_way] += shares.astype(np.int64)
     found: Ints = np.diff(np.concatenate([[0], left, sums[-1:]]))
     return found
 

@@ -92,3 +92,11 @@ def test_no_transactions_have_no_lag() -> None:
     empty = np.zeros(0, np.int64)
     assert lag.measure(empty, empty, limit=5) == [lag.Lag(0, 0, 0, 0, 0, 0)]
     assert lag.spans_above(empty, empty, 5).shape == (0, 2)
+
+
+def test_a_transaction_of_gigabytes_leaves_a_slow_link_evenly() -> None:
+    # 2 GB need 16,000 s at 1 Mbit/s.
+    hour = 3_600_000_000
+    needed = np.array([16_000_000_000])
+    found = lag.carried(needed, np.array([2 * 10**9]), needed, lag.Window(hour, 5))
+    assert found.tolist() == [450_000_000] * 4 + [200_000_000]
