@@ -26,6 +26,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from dumpfilter.base.errors import OptionError
+from dumpfilter.base.printable import escape_invalid_utf8
 from dumpfilter.filter.collation import lower_case
 from dumpfilter.filter.rules import (
     SLAVE_RULE_KINDS,
@@ -187,8 +188,15 @@ class ChannelFilters:
     def startup(self, channel: str | None, rules: Iterable[Rule]) -> None:
         """Add the rules of a start-up option to the filter of a channel, which need not exist yet.
 
-        With ``channel`` None the option names no channel, and the rules belong to the global filter.
+        With ``channel`` None the option names no channel, and the rules belong to the global filter. Raises OptionError
+        for a rule with bytes that are not UTF-8, which neither a message to a master nor JSON can hold.
         """
+        rules = list(rules)
+        for rule in rules:
+            if (shown := escape_invalid_utf8(rule.value)) != rule.value:
+                raise OptionError(
+                    f"--{rule.kind.option}={shown}: the value is not UTF-8; save the option file as UTF-8"
+                )
         with self._lock:
             now = self._clock()
             settings = self._global if channel is None else self._startup.setdefault(channel, {})

@@ -139,8 +139,12 @@ def test_a_number_that_is_much_too_large(arguments: list[str], told: str, tmp_pa
 def test_a_rule_in_an_option_file_that_is_not_utf8(tmp_path: Path) -> None:
     file = tmp_path / "my.cnf"
     file.write_bytes(b"[mysqld]\nserver-id=1\nreplicate-do-db=caf\xe9\n")
-    done = run(
-        "slave", f"--defaults-file={file}", f"--relay-dir={tmp_path}/r", "--master=127.0.0.1:1", "--once"
-    )
-    assert done.returncode == 2
-    assert r"--replicate-do-db=caf\xe9: the value is not UTF-8; save the option file as UTF-8" in done.stderr
+    of_slave = f"--defaults-file={file}", f"--relay-dir={tmp_path}/r", "--master=127.0.0.1:1", "--once"
+    for done in (
+        run("slave", *of_slave),
+        run("bandwidth", str(SET), f"--slaves={file}", f"--output={tmp_path}/b", "--engine=local"),
+    ):
+        assert done.returncode == 2
+        assert (
+            r"--replicate-do-db=caf\xe9: the value is not UTF-8; save the option file as UTF-8" in done.stderr
+        )

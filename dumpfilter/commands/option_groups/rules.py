@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import SkipValidation
 
-from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Repeated, Settings, repeated, setting
-from dumpfilter.base.printable import escape_invalid_utf8
 from dumpfilter.filter.rules import (
     SLAVE_RULE_KINDS,
     BaseRuleKind,
@@ -60,7 +58,6 @@ class SlaveFilterOptions(Settings, panel="Filter"):
         for kind, values in self.rules.items():
             self.filter_semantics.check(kind)
             for value in values:
-                _check_utf8(kind, value)
                 channel, rule = split_channel(value)
                 filters.startup(channel, [make_rule(kind, rule)])
         return filters
@@ -80,17 +77,6 @@ class SlaveFilterOptions(Settings, panel="Filter"):
             write_semantics=written.binlog_filter_semantics,
             lower_case_table_names=self.lower_case_table_names,
         )
-
-
-def _check_utf8(kind: BaseRuleKind, value: str) -> None:
-    """Raise OptionError for a value with bytes that are not UTF-8, which no message to a master can hold."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        shown = escape_invalid_utf8(value)
-        raise OptionError(
-            f"--{kind.option}={shown}: the value is not UTF-8; save the option file as UTF-8"
-        ) from None
 
 
 class WriteRuleOptions(Settings, panel=WRITE_PANEL):
