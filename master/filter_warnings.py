@@ -36,6 +36,12 @@ _MOST_PAIRS = 20_000
 _MOST_CHECKING = 0.5
 """The CPU time after which one request for the warnings of many slaves makes no further check, seconds."""
 
+_SHARE = 0.1
+"""The largest share of a processor that checks take over a long time, however many filters slaves register."""
+
+_BURST = 5.0
+"""The CPU time that checks may take at once after a time without checks, seconds."""
+
 _SECONDS = 60.0
 """The shortest time between two checks of the same filter, seconds."""
 
@@ -69,6 +75,9 @@ class FilterWarnings:
         self._subjects = subjects
         self._clock = clock
         self._lock = threading.Lock()
+        self._credit = _BURST
+        """The CPU time that checks may still take, as of the time ``_credited_at``, seconds."""
+        self._credited_at = clock()
         self._checked: Recent[Hashable, _Checked] = Recent(_MOST_FILTERS)
         self._logged: Recent[Hashable, None] = Recent(_MOST_LOGGED)
 
@@ -76,8 +85,8 @@ class FilterWarnings:
         """Return the warnings about a filter. The check runs again at most once a minute, when the index has more
         tables or statements.
 
-        If ``check`` is false, return the warnings of the last check, or none if there was no check. A filter with more
-        than MOST_RULES rules is not checked, and has none.
+        If ``check`` is false, or if checks have taken much processor time, return the warnings of the last check, or
+        none if there was no check. A filter with more than MOST_RULES rules is not checked, and has none.
         """
         if not rule_filter.rules or len(rule_filter.rules) > MOST_RULES:
             return ()
@@ -88,13 +97,17 @@ class FilterWarnings:
             if before is not None and (before.subjects == len(self._subjects) or now < before.at + _SECONDS):
                 self._checked.move_to_end(key)
                 return before.warnings
-            if not check:
+            self._credit = min(_BURST, self._credit + (now - self._credited_at) * _SHARE)
+            self._credited_at = now
+            if not check or self._credit <= 0:
                 return () if before is None else before.warnings
+            begin = time.thread_time()
             most = min(MOST_SUBJECTS, _MOST_PAIRS // len(rule_filter.rules))
             with self._subjects.lock:
                 count = len(self._subjects)
                 subjects = list(islice(self._subjects.since(0), most))
             warnings = _checked(rule_filter, subjects)
+            self._credit -= time.thread_time() - begin
             self._checked[key] = _Checked(count, now, warnings)
             return warnings
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from dumpfilter.analyse.lint.findings import FilterWarning
 from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects, TableSubject
+from dumpfilter.master import filter_warnings
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.filter_warnings import MOST_RULES, FilterWarnings
 from dumpfilter.master.server import MasterServer
@@ -55,6 +57,28 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def test_checks_of_many_filters_take_a_share_of_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, processor = Clock(), Clock()
+    checked: list[Filter] = []
+
+    def check(rule_filter: Filter, subjects: object) -> tuple[FilterWarning, ...]:
+        checked.append(rule_filter)
+        processor.now += 0.2
+        return ()
+
+    monkeypatch.setattr(filter_warnings, "_checked", check)
+    monkeypatch.setattr(filter_warnings.time, "thread_time", processor)
+    warnings = FilterWarnings(Subjects(), clock)
+    filters = [Filter.from_options([f"--replicate-do-db=db{number}"]) for number in range(200)]
+    for each in filters[:100]:
+        warnings.of(each)
+    assert len(checked) == pytest.approx(25, abs=1), "5 s at once"
+    for each in filters[100:]:
+        clock.now += 1
+        warnings.of(each)
+    assert len(checked) == pytest.approx(75, abs=2), "a tenth of a second in each second"
 
 
 def test_a_check_is_repeated_when_the_index_knows_more() -> None:
