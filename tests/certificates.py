@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 from cryptography.x509.oid import NameOID
 
@@ -54,7 +54,7 @@ class Authority:
     def __init__(self, directory: Path) -> None:
         directory.mkdir()
         self._directory = directory
-        self._key = rsa.generate_private_key(65537, 2048)
+        self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"CA {directory.name}")])
         self.certificate = directory / "ca.pem"
         built = self._builder(self._name, self._key, _NOW - _DAY, _NOW + _DAY).add_extension(
@@ -73,7 +73,7 @@ class Authority:
         key: CertificateIssuerPrivateKeyTypes | None = None,
     ) -> Issued:
         """Write a certificate for an address and its key, which is encrypted when there is a password."""
-        key = key or rsa.generate_private_key(65537, 2048)
+        key = key or ec.generate_private_key(ec.SECP256R1())
         issued = Issued(self._directory / f"{name}.pem", self._directory / f"{name}-key.pem")
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)] if name else [])
         built = self._builder(subject, key, begins, ends)

@@ -31,7 +31,9 @@ class Waiting:
     port: int
 
     def connect(self) -> Any:
-        return pymysql.connect(host="127.0.0.1", port=self.port, user="root", password="secret")
+        return pymysql.connect(
+            host="127.0.0.1", port=self.port, user="root", password="secret", ssl_disabled=True
+        )
 
     def ask(self, expression: str, client: Any = None) -> Any:
         """Return the value of an expression. An error of the console is its number."""

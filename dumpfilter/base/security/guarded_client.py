@@ -110,7 +110,7 @@ class GuardedConnection(Connection):  # type: ignore[misc]
         self._asks_for_key = login.asks_for_key
         self._sent_key: bytes | None = None
         refused = dict.fromkeys(("mysql_clear_password", "mysql_old_password", "dialog"), _NoClearPassword)
-        context = login.tls.context()
+        self._context = context = login.tls.context()
         is_optional = login.tls.mode is TlsMode.PREFERRED or bool(login.socket)
         arguments = {
             "host": login.host,
@@ -152,6 +152,13 @@ class GuardedConnection(Connection):  # type: ignore[misc]
     @server_public_key.setter
     def server_public_key(self, key: bytes | None) -> None:
         self._sent_key = key
+
+    def _create_ssl_ctx(self, options: Any) -> Any:
+        """Return the TLS context of the login. For an optional TLS, PyMySQL would load all CA certificates of the
+        machine, which takes 50 ms, and verify none.
+        """
+        del options
+        return self._context
 
     def _get_server_information(self) -> None:
         self._begin_answer()
