@@ -1,6 +1,7 @@
 # make demo   the main job end to end, on a real recording and with real MariaDB servers
 # make test   lint and all tests; needs Java, MariaDB and a browser
 # make check  lint and the quick tests, in about a minute; needs Python alone
+# make search a thousand new random examples for each property test; an hour (SEARCH=tests/dump: those of one part)
 # make fresh  the demo and the tests that need servers, in a bare Debian (SUITE=trixie); as root
 # make bench  the measured claims (minutes, gigabytes in bench/out)
 # make wheel  a wheel with the kernels compiled for this Python, in dist
@@ -24,7 +25,7 @@ COLLECTED := $(VENV)/.collected
 # The tests start some hundred Python processes. Each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check quick-tests server-tests fresh bench wheel lint proto clean needs-of-python needs-of-demo needs-of-tests
+.PHONY: demo test check quick-tests server-tests search fresh bench wheel lint proto clean needs-of-python needs-of-demo needs-of-tests
 
 demo: needs-of-demo $(READY)
 	$(BIN)/dumpfilter demo
@@ -45,6 +46,11 @@ server-tests: needs-of-tests $(READY)
 	  tests/test_system_packages.py tests/console tests/master/test_live_server* \
 	  tests/spark_jobs/spark/test_context_slow.py tests/spark_jobs/spark/test_cluster_slow.py \
 	  tests/spark_jobs/bandwidth/test_report_slow.py
+
+# Hypothesis' plugin gives its tests the mark. A test with so many examples may take longer than the limit of others.
+SEARCH ?= tests
+search: needs-of-tests $(READY)
+	$(PYTEST) -m hypothesis --hypothesis-profile=search --timeout=0 $(SEARCH)
 
 bench: $(READY)
 	$(BIN)/python -m bench

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dumpfilter.binlog import roles as R
@@ -138,7 +138,6 @@ def _rows_of_no_table() -> MadeBinlog:
     return MadeBinlog(dialect, bytes(made.data), made.boundaries, made.gtids)
 
 
-@settings(max_examples=75, deadline=None)
 @example(made=_rows_of_no_table(), given_rules=[Rule(RuleKind.DO_DB, "logs")], segment_size=1, chunk_size=1)
 @given(
     made=binlogs(odd=True),
@@ -161,7 +160,6 @@ def test_the_same_events_as_one_by_one(
     assert ranges == sorted(ranges)
 
 
-@settings(max_examples=60, deadline=None)
 @given(made=binlogs(odd=True))
 def test_each_event_is_in_one_atom(made: MadeBinlog) -> None:
     file = scanned(made.data, 1 << 20)

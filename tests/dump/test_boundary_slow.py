@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.filter import Rule
@@ -15,7 +15,6 @@ CASES = st.lists(st.tuples(rules(), IMPOSED), min_size=6, max_size=6)
 SIZES = {"segment_size": st.integers(1, 1500), "chunk_size": st.sampled_from([1, 200, 1 << 18])}
 
 
-@settings(max_examples=60, deadline=None)
 @given(binlog=marked_binlogs(), cases=CASES, **SIZES)
 def test_no_forbidden_byte_crosses(
     binlog: MarkedBinlog, cases: list[tuple[list[Rule], list[Imposed]]], segment_size: int, chunk_size: int
@@ -24,7 +23,6 @@ def test_no_forbidden_byte_crosses(
         check_boundary(binlog, own, imposed, segment_size=segment_size, chunk_size=chunk_size)
 
 
-@settings(max_examples=60, deadline=None)
 @given(binlog=marked_binlogs(odd=False), cases=CASES, **SIZES)
 def test_what_all_filters_allow_arrives(
     binlog: MarkedBinlog, cases: list[tuple[list[Rule], list[Imposed]]], segment_size: int, chunk_size: int

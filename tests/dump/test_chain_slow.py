@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.events import MAGIC
@@ -41,7 +41,6 @@ def gtids(dumped: Dumped) -> set[tuple[object, int]]:
     return set(dumped.completed)
 
 
-@settings(max_examples=75, deadline=None)
 @given(made=binlogs(odd=False), first=rules(), second=rules(), **SETTINGS)
 def test_a_chain_has_all_gtids(
     made: MadeBinlog,
@@ -83,7 +82,6 @@ def test_a_chain_has_all_gtids(
     assert of_below == of_plain
 
 
-@settings(max_examples=50, deadline=None)
 @given(made=binlogs(unreadable=True), given_rules=rules(), data=st.data(), **SETTINGS)
 def test_no_slave_gets_a_gap_event(
     made: MadeBinlog, given_rules: list[Rule], data: st.DataObject, chunk_size: int, segment_size: int
@@ -97,7 +95,6 @@ def test_no_slave_gets_a_gap_event(
         assert with_gaps.counts.bytes_read == len(relay) - made.first_event
 
 
-@settings(max_examples=50, deadline=None)
 @given(made=binlogs(odd=False), given_rules=rules(), have=st.sets(st.integers(0, 20)), **SETTINGS)
 def test_a_slave_has_some_of_the_dropped_transactions(
     made: MadeBinlog, given_rules: list[Rule], have: set[int], chunk_size: int, segment_size: int
@@ -118,7 +115,6 @@ def test_a_slave_has_some_of_the_dropped_transactions(
     assert gtids(below) == wanted
 
 
-@settings(max_examples=60, deadline=None)
 @given(made=binlogs(odd=False), given_rules=rules(), data=st.data(), segment_size=st.integers(1, 1500))
 def test_a_tally_leaves_gap_events_out(
     made: MadeBinlog, given_rules: list[Rule], data: st.DataObject, segment_size: int

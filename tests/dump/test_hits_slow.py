@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import NameRules
@@ -27,7 +27,6 @@ from tests.support import RECORDED, MemoryFile, recording_id
 MADE = binlogs(unreadable=True)
 
 
-@settings(max_examples=120, deadline=None)
 @given(
     made=MADE,
     given_rules=rules() | EFFECTIVE_RULES,
@@ -46,7 +45,6 @@ def _only_sure(given_rules: list[Rule]) -> list[Rule]:
     return [rule for rule in given_rules if rule.kind in (RuleKind.DO_DB, RuleKind.IGNORE_DB)]
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     made=binlogs(odd=False),
     given_rules=rules(),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import PositionError
@@ -176,7 +176,6 @@ def _of_the_file(effects: Effects) -> bool:
     return len(effects.items) == 1 and effects.items[0][0] in reference._FILE and len(effects.items[0]) == 2
 
 
-@settings(max_examples=60, deadline=None)
 @given(made=ODD_BINLOGS, segment_size=st.integers(1, 900), data=st.data())
 def test_other_positions_are_refused(made: MadeBinlog, segment_size: int, data: st.DataObject) -> None:
     position = data.draw(st.integers(made.first_event, max(len(made.data) - 1, made.first_event)))
@@ -188,7 +187,6 @@ def test_other_positions_are_refused(made: MadeBinlog, segment_size: int, data: 
     assert (raised.value.file, raised.value.position) == ("made.000001", position)
 
 
-@settings(max_examples=60, deadline=None)
 @given(made=BINLOGS, first=rules(), second=rules(), segment_size=st.integers(1, 1200))
 def test_change_of_filter(made: MadeBinlog, first: list[Rule], second: list[Rule], segment_size: int) -> None:
     """The stream is the old filter's up to a transaction boundary, and the new filter's from there on."""

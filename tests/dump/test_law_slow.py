@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.events import EventType
@@ -34,26 +34,22 @@ from tests.strategies import (
 from tests.support import RECORDED, MemoryFile, recording_id
 
 
-@settings(max_examples=150, deadline=None)
 @given(made=BINLOGS, given_rules=rules())
 def test_the_law(made: MadeBinlog, given_rules: list[Rule]) -> None:
     """A slave that filters for itself executes the same transactions from the filtered stream and the full stream."""
     _check_law(made, given_rules, segment_size=1 << 16)
 
 
-@settings(max_examples=100, deadline=None)
 @given(made=ODD_BINLOGS, given_rules=rules(), segment_size=st.integers(1, 600))
 def test_the_law_with_odd_binlogs(made: MadeBinlog, given_rules: list[Rule], segment_size: int) -> None:
     _check_law(made, given_rules, segment_size=segment_size)
 
 
-@settings(max_examples=100, deadline=None)
 @given(made=BINLOGS, given_rules=EFFECTIVE_RULES)
 def test_the_law_of_effective_filters(made: MadeBinlog, given_rules: list[Rule]) -> None:
     _check_law(made, given_rules, segment_size=1 << 16)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     made=ODD_BINLOGS,
     given_rules=rules(),
@@ -81,7 +77,6 @@ def test_the_cut_does_not_matter(
     assert sum(plan.counts.bytes_read for plan in cut.plans) == whole.counts.bytes_read
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     made=ODD_BINLOGS,
     given_rules=rules(),
@@ -104,7 +99,6 @@ def test_resuming(made: MadeBinlog, given_rules: list[Rule], chunk_size: int, si
         sent += plan.size
 
 
-@settings(max_examples=120, deadline=None)
 @given(
     made=ODD_BINLOGS.filter(lambda m: m.gtids),
     given_rules=rules(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import NameRules
@@ -76,7 +76,6 @@ def _had(file: ScannedFile, most: int) -> GtidSet:
     return found
 
 
-@settings(max_examples=80, deadline=None)
 @given(data=st.data(), binlog=BINLOGS, size=st.sampled_from([1, 400, 4000, 1 << 20]))
 def test_generated_filters(data: st.DataObject, binlog: bytes, size: int) -> None:
     file = scanned(binlog, size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.context_events import decode_xa_prepare
@@ -122,7 +122,6 @@ def _xa_transactions_are_of_one_server(made: MadeBinlog, takes: list[bool]) -> b
     return True
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     made=from_servers(),
     origin=origins(),
@@ -155,7 +154,6 @@ def test_the_law(
     assert got.counts.events_read == got.counts.events_sent + got.counts.events_dropped
 
 
-@settings(max_examples=60, deadline=None)
 @given(made=from_servers().filter(lambda m: m.dialect.gtids != "none"), origin=origins(), given_rules=rules())
 def test_transactions_dropped_by_origin_hit_no_rule(
     made: MadeBinlog, origin: OriginFilter, given_rules: list[Rule]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import PositionError
@@ -59,7 +59,6 @@ def selected(
     return taken
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_as_a_plain_list_has_it(data: st.DataObject) -> None:
     raw = data.draw(st.sampled_from(FILES)).read_bytes()

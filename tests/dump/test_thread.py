@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import Family, NameRules
@@ -55,7 +55,6 @@ _IMPOSED = st.one_of(
 _CHUNK_SIZES = st.sampled_from([1, 500, 1 << 18])
 
 
-@settings(max_examples=60, deadline=None)
 @given(file=_files(), own=_OWN, imposed=_IMPOSED, chunk_size=_CHUNK_SIZES, excluded=st.integers(0, 5))
 def test_forks(
     file: ScannedFile, own: list[Rule], imposed: list[Rule], chunk_size: int, excluded: int
@@ -83,7 +82,6 @@ def test_forks(
             forked = second
 
 
-@settings(max_examples=60, deadline=None)
 @given(file=_files(), own=_OWN, imposed=_IMPOSED, data=st.data())
 def test_equal_keys(file: ScannedFile, own: list[Rule], imposed: list[Rule], data: st.DataObject) -> None:
     """Threads that began at different places have equal keys where neither has an open or prepared transaction."""
@@ -143,7 +141,6 @@ def test_forks_at_the_same_time() -> None:
             assert found == expected
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     file=_files(),
     chunk_size=_CHUNK_SIZES,
@@ -168,7 +165,6 @@ def test_transactions_that_the_slave_has_count_as_neither_read_nor_dropped(
     assert (found.events_read, found.bytes_read) == (found.events_sent, found.bytes_sent)
 
 
-@settings(max_examples=60, deadline=None)
 @given(file=_files(), own=_OWN, chunk_size=_CHUNK_SIZES, had=st.sets(st.integers(0, 20)))
 def test_resume_bytes_lie_before_the_resume_point(
     file: ScannedFile, own: list[Rule], chunk_size: int, had: set[int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
@@ -81,7 +81,6 @@ def verdict(rule_filter: Filter, subject: Statement | tuple[str, str]) -> bool:
     return rule_filter.rows_ok(*subject)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(NAMES), some_rules, some_rules, st.lists(subjects, min_size=5, max_size=30))
 def test_a_difference_is_never_missed(
     names: NameRules, one: list[Rule], more: list[Rule], asked: list[Statement | tuple[str, str]]
@@ -94,7 +93,6 @@ def test_a_difference_is_never_missed(
         assert (found.beyond is Beyond.SOMETHING) == bool(found.example)
 
 
-@settings(max_examples=100, deadline=None)
 @given(some_rules, some_rules)
 def test_filters_of_ascii_names_without_wildcards_can_be_compared(one: list[Rule], other: list[Rule]) -> None:
     one, other = (

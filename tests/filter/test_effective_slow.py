@@ -162,7 +162,6 @@ def _has_a_reason(decision: Decision, rules: EffectiveFilter) -> None:
         )
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     filtering_rules=st.lists(filtering.map(lambda pair: make_rule(*pair)), max_size=6),
     rewriting=st.lists(rewrites().map(lambda value: make_rule(K.REWRITE, value)), max_size=2),
@@ -188,7 +187,6 @@ def test_order_does_not_matter_but_among_rewrites(
         assert one.rows_ok(database, table) == other.rows_ok(database, table)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     given_rules=rule_lists,
     family=families,

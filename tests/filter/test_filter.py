@@ -111,7 +111,6 @@ def test_against_the_manual(
     assert wanted.passes == (wanted is not Verdict.IGNORE)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     given_rules=rule_lists(),
     family=families,

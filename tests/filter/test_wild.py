@@ -53,7 +53,6 @@ def test_against_the_definition(pattern: str, name: str) -> None:
     assert WildPattern(pattern).matches(name) == naive_match(parse_pattern(pattern), name)
 
 
-@settings(max_examples=150, deadline=None)
 @given(texts)
 def test_escaped_names_match_themselves(name: str) -> None:
     escaped = "".join(f"\\{c}" for c in name)
@@ -62,7 +61,6 @@ def test_escaped_names_match_themselves(name: str) -> None:
     assert WildPattern(escaped + "%").matches(name + "a")
 
 
-@settings(max_examples=100, deadline=None)
 @given(pattern=texts, name=texts)
 def test_folding(pattern: str, name: str) -> None:
     """Characters that ``fold`` maps to the same character match. ``fold`` never makes a wildcard."""

@@ -83,7 +83,6 @@ def test_against_the_manual(
         assert (decision.step is Step.NO_RULES) == (not rules.is_on)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     do_db=databases,
     ignore_db=databases,

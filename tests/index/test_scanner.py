@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
@@ -165,7 +165,6 @@ def test_recordings(path: Path) -> None:
         _check(data, segment_size)
 
 
-@settings(max_examples=75, deadline=None)
 @given(made=binlogs(unreadable=True), segment_size=st.integers(1, 900))
 def test_generated(made: MadeBinlog, segment_size: int) -> None:
     _check(made.data, segment_size)
@@ -173,7 +172,6 @@ def test_generated(made: MadeBinlog, segment_size: int) -> None:
     _check(made.data, 1 << 16)
 
 
-@settings(max_examples=50, deadline=None)
 @given(made=binlogs(unreadable=True), segment_size=st.integers(1, 900), data=st.data())
 def test_gap_events(made: MadeBinlog, segment_size: int, data: st.DataObject) -> None:
     """Gap events of a relay log are dropped transactions, and change nothing else."""
@@ -196,7 +194,6 @@ def test_a_malformed_gap_event(cut: int) -> None:
     assert "Gap event" in str(error)
 
 
-@settings(max_examples=60, deadline=None)
 @given(made=binlogs(unreadable=True), segment_size=st.integers(1, 900))
 def test_boundaries(made: MadeBinlog, segment_size: int) -> None:
     """A scan finds the boundaries at which the binlog was written, and ``transaction_at`` finds each transaction."""
@@ -216,7 +213,6 @@ def test_boundaries(made: MadeBinlog, segment_size: int) -> None:
     assert found == made.boundaries
 
 
-@settings(max_examples=60, deadline=None)
 @given(made=binlogs(unreadable=True), segment_size=st.integers(1, 900), data=st.data())
 def test_from_the_middle(made: MadeBinlog, segment_size: int, data: st.DataObject) -> None:
     """A scan from any boundary on finds the same events as a scan of the whole file."""
@@ -244,7 +240,6 @@ def test_from_the_middle(made: MadeBinlog, segment_size: int, data: st.DataObjec
     assert again == whole
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     made=binlogs(unreadable=True, max_transactions=8),
     sizes=st.tuples(st.integers(1, 3000), st.integers(1, 3000)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from dumpfilter.binlog.statement import TableName
 from dumpfilter.binlog.statement.reads import tables_named, tables_read
@@ -59,7 +59,6 @@ def test_what_is_not_understood_is_not_told(caplog: pytest.LogCaptureFixture) ->
     assert not caplog.records
 
 
-@settings(max_examples=100, deadline=None)
 @given(made_statements())
 def test_any_statement(made: MadeStatement) -> None:
     read = tables_read(made.text)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt
@@ -120,7 +120,6 @@ def _stand_in(made: MadeBinlog, fd: FormatDescription, one: _Transaction) -> byt
     return gtid + xid
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     BINLOGS,
     rules(),
@@ -164,7 +163,6 @@ def _expected_from(made: MadeBinlog, streamed: Streamed, executed: GtidSet, star
     return _expected(made, streamed, executed)
 
 
-@settings(max_examples=50, deadline=None)
 @given(BINLOGS, st.sampled_from([1, 400, 1 << 20]))
 def test_an_unfiltered_dump_has_no_stand_ins(made: MadeBinlog, segment_size: int) -> None:
     file = scanned(made.data, segment_size)

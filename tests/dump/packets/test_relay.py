@@ -8,7 +8,7 @@ from io import BytesIO
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt
@@ -101,7 +101,6 @@ def without_stand_ins(events: list[Event]) -> tuple[list[bytes], list[tuple[str,
     return kept, dropped
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     made=BINLOGS,
     first=rules(),

@@ -142,7 +142,6 @@ def named(source: bytes, number: int) -> str:
     return str(gtids)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     made=binlogs(odd=False),
     given_rules=rules(),

@@ -31,7 +31,6 @@ from tests.strategies import MadeBinlog, binlogs
 from tests.support import RECORDED_SETS, binlogs_in, recording_id
 
 
-@settings(max_examples=60, deadline=None)
 @given(made=binlogs(), range_size=st.integers(1, 3000), block_size=st.integers(19, 3000))
 def test_ranges_are_whole_transactions(made: MadeBinlog, range_size: int, block_size: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

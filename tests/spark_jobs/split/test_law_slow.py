@@ -14,7 +14,7 @@ from typing import cast
 
 import numpy as np
 import pyarrow.parquet as pq
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dumpfilter.analyse.split_set.manifest import BinlogPart
@@ -243,7 +243,6 @@ def expected(
     return found
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     source=sources(),
     specification=specifications(),
