@@ -267,6 +267,8 @@ def decode_binlog_checkpoint(body: bytes | memoryview) -> str:
 
     The body has u32 length of the file's name, and the name.
     """
+    _need(body, 4, "Binlog_checkpoint")
+    _need(body, 4 + int.from_bytes(body[:4], "little"), "Binlog_checkpoint", exactly=True)
     return decode_name(bytes(body[4:]))
 
 

@@ -91,7 +91,9 @@ class Resolved:
     renames: tuple[tuple[Ref, Ref], ...]
     """The objects that the statement renames, as pairs of old and new object."""
     also_makes: tuple[Ref, ...]
-    """The tables that MariaDB's ALTER TABLE … CONVERT names besides the altered table."""
+    """Further tables that an ALTER TABLE creates."""
+    absorbed: tuple[Ref, ...]
+    """The tables that an ALTER TABLE makes partitions of its table."""
     parents: frozenset[Ref]
     """The tables to which the statement's foreign keys refer. A name without a database means a table in the database
     of the table that has the foreign key.
@@ -280,6 +282,7 @@ class World(Generic[C]):
             refs,
             tuple((self.ref(thing, old, place), self.ref(thing, new, place)) for old, new in facts.renames),
             self._refs(thing, facts.also_makes, place),
+            self._refs(thing, facts.absorbed, place),
             frozenset(
                 parent for ref in refs for parent in self._refs(Thing.TABLE, facts.body.parents, ref.inside)
             ),
@@ -446,7 +449,12 @@ class World(Generic[C]):
         """
         if one.facts.verb is not None:
             named = self._refs(one.facts.thing, one.facts.names, one.place)
-            for ref in (*named, *one.also_makes, *(ref for pair in one.renames for ref in pair)):
+            for ref in (
+                *named,
+                *one.also_makes,
+                *one.absorbed,
+                *(ref for pair in one.renames for ref in pair),
+            ):
                 self._objects.pop(ref.replica, None)
             self._follow_code(one, cause, passes=True)
 
@@ -529,6 +537,8 @@ class World(Generic[C]):
             for ref in () if without or facts.renames else refs:
                 yield from self._need(ref, session)
             yield from self._need_parts(one)
+            for ref in one.absorbed:
+                yield from self._need(ref, session)
             for ref in one.also_makes:
                 yield from self._need_database(ref)
                 yield from self._need_name(ref)
@@ -603,6 +613,8 @@ class World(Generic[C]):
                 self._altered(ref, cause)
         for ref in one.also_makes:
             self._made(ref, cause, passes=passes)
+        for ref in one.absorbed:
+            self._removed(ref, cause, passes=passes, conditional=False)
 
     def _follow_temporary(
         self, facts: StatementFacts, key: tuple[int, Key], cause: C, *, passes: bool

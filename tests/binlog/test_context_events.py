@@ -26,6 +26,7 @@ from dumpfilter.binlog.context_events import (
     decode_annotate_rows,
     decode_append_block,
     decode_begin_load_query,
+    decode_binlog_checkpoint,
     decode_heartbeat,
     decode_incident,
     decode_intvar,
@@ -267,6 +268,8 @@ def test_events_that_no_recording_has() -> None:
         (decode_incident, b"\1\0\4los"),
         (decode_heartbeat, b""),
         (decode_stop, b"x"),
+        (decode_binlog_checkpoint, b"\3\0\0\0b"),
+        (decode_binlog_checkpoint, b""),
     ],
 )
 def test_impossible_bodies_are_corrupt(decode: Callable[[bytes], object], broken: bytes) -> None:

@@ -452,6 +452,7 @@ def _alter_table(reader: StatementReader, about: _About) -> StatementFacts:
         return unknown
     renames: tuple[tuple[TableName, TableName], ...] = ()
     others: tuple[TableName, ...] = ()
+    absorbed: tuple[TableName, ...] = ()
     while verb := reader.skip_to("RENAME", "EXCHANGE", "CONVERT"):
         if verb == "RENAME":
             if reader.sees("COLUMN", "INDEX", "KEY"):
@@ -473,16 +474,20 @@ def _alter_table(reader: StatementReader, about: _About) -> StatementFacts:
         else:
             # MariaDB's ALTER TABLE … CONVERT turns a partition into a table, or a table into a partition. MariaDB
             # applies no table rule to that second table.
-            if reader.accept("PARTITION") and not reader.skip_to("TO"):
+            of_partition = reader.accept("PARTITION")
+            if of_partition and not reader.skip_to("TO"):
                 return unknown
             if reader.accept("TABLE"):
                 other = reader.name()
                 if other is None:
                     return unknown
                 others = (*others, other)
+                absorbed = absorbed if of_partition else (*absorbed, other)
     made = tuple(new for _, new in renames if new not in names)
     objects = (*names, *made, *others)
-    return StatementFacts(K.ALTER_TABLE, updated=(names,), objects=objects, renames=renames, **about)
+    return StatementFacts(
+        K.ALTER_TABLE, updated=(names,), objects=objects, renames=renames, absorbed=absorbed, **about
+    )
 
 
 def _rename(reader: StatementReader, begin: Token) -> StatementFacts:

@@ -288,6 +288,8 @@ class StatementFacts:
     """
     merged: tuple[TableName, ...] = ()
     """The tables after UNION in the options of a table, of which a MERGE table consists."""
+    absorbed: tuple[TableName, ...] = ()
+    """The tables that an ALTER TABLE … CONVERT TABLE makes partitions of its table. They exist no longer then."""
     checks_foreign_keys: bool = True
 
     @property
@@ -309,7 +311,7 @@ class StatementFacts:
         """The second table of MariaDB's ALTER TABLE … CONVERT PARTITION … TO TABLE or CONVERT TABLE … TO PARTITION."""
         if self.thing is not Thing.TABLE or self.verb is not Verb.ALTER:
             return ()
-        known = {*self._updated, *(new for _, new in self.renames)}
+        known = {*self._updated, *self.absorbed, *(new for _, new in self.renames)}
         return tuple(name for name in self.objects or () if name not in known)
 
     @property
@@ -329,7 +331,16 @@ class StatementFacts:
         needed = (name for thing, name in self.needs if thing is Thing.TABLE)
         written = (table for table, _ in self.body.writes)
         body = self.body
-        return (*own, *self.makes, *needed, *body.tables, *body.parents, *self.merged, *written)
+        return (
+            *own,
+            *self.makes,
+            *self.absorbed,
+            *needed,
+            *body.tables,
+            *body.parents,
+            *self.merged,
+            *written,
+        )
 
     @property
     def _updated(self) -> tuple[TableName, ...]:

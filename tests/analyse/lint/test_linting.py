@@ -288,6 +288,17 @@ def test_each_trap_has_its_warning(code: str, events: tuple[str, ...], wrong: st
             ["ignore-table=hr.s"],
         ),
         (
+            1146,
+            (
+                *(
+                    "hr: CREATE TABLE u (i INT)",
+                    "shop: CREATE TABLE t (i INT) PARTITION BY RANGE (i) (PARTITION p)",
+                ),
+                "shop: ALTER TABLE t CONVERT TABLE hr.u TO PARTITION q VALUES LESS THAN (9)",
+            ),
+            ["ignore-db=hr"],
+        ),
+        (
             1305,
             ("k: CREATE DATABASE k", "shop: CREATE PACKAGE k.p AS PROCEDURE q; END", "hr: DROP PACKAGE k.p"),
             ["ignore-db=shop"],
@@ -410,6 +421,17 @@ def test_the_cure_of_a_moved_table_names_the_rule() -> None:
         ),
         (("hr: ANALYZE TABLE shop.t", "shop: FLUSH TABLES hr.e", "rows of shop.t"), "do-db=shop"),
         (("shop: GRANT SELECT ON shop.* TO u@h", "rows of shop.t"), "do-db=shop"),
+        (
+            (
+                *(
+                    "shop: CREATE TABLE u (i INT)",
+                    "shop: CREATE TABLE t (i INT) PARTITION BY RANGE (i) (PARTITION p)",
+                ),
+                "shop: ALTER TABLE t CONVERT TABLE u TO PARTITION q VALUES LESS THAN (9)",
+                *("shop: CREATE TABLE u (i INT)", "rows of shop.u"),
+            ),
+            "rewrite-db=shop->store do-db=store",
+        ),
     ],
 )
 def test_a_sound_filter_has_no_warning(events: tuple[str, ...], rules: str) -> None:
