@@ -308,7 +308,7 @@ class StatementFacts:
 
     @property
     def also_makes(self) -> tuple[TableName, ...]:
-        """The second table of MariaDB's ALTER TABLE … CONVERT PARTITION … TO TABLE or CONVERT TABLE … TO PARTITION."""
+        """The tables that MariaDB's ALTER TABLE … CONVERT PARTITION … TO TABLE creates from partitions."""
         if self.thing is not Thing.TABLE or self.verb is not Verb.ALTER:
             return ()
         known = {*self._updated, *self.absorbed, *(new for _, new in self.renames)}
