@@ -24,7 +24,7 @@ from dumpfilter.console.sql.columns import (
     replicas_columns,
 )
 from dumpfilter.console.sql.commands import Command, Threads
-from dumpfilter.console.sql.interruption import Interrupt
+from dumpfilter.console.sql.interruption import Interrupt, acquire, running_interrupt
 from dumpfilter.console.sql.result import OK, Note, Result, Table
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.sql.waits import Wait, Waited
@@ -94,11 +94,14 @@ class SlaveConsole:
 
         Raises SqlError with the server's error number when the slave refuses the statement.
         """
+        # STOP REPLICA may hold the lock for long. A statement whose client has left must not keep a thread meanwhile.
+        acquire(self._slave.lock, running_interrupt())
         try:
-            with self._slave.lock:
-                return self._execute(command)
+            return self._execute(command)
         except UnknownChannel as error:
             raise server_errors.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(error.channel) from None
+        finally:
+            self._slave.lock.release()
 
     def table(self, schema: str, name: str) -> Table | None:
         """Return a table of the console with its present rows, or None when the slave has no such table.

@@ -14,6 +14,9 @@ import pytest
 from pymysql.constants import COMMAND
 
 from dumpfilter.console.server import ConsoleServer
+from dumpfilter.console.sql.commands import ShowReplicaStatus
+from dumpfilter.console.sql.interruption import Interrupt, interruptible
+from dumpfilter.console.sql.server_errors import SqlError
 from tests.slave.driven import UUID, Driven, Master, driven, serving, wait_until
 from tests.slave.growing import GrowingCopy
 from tests.support import DATA
@@ -249,10 +252,29 @@ def test_a_statement_that_holds_the_channels_keeps_nobody_from_the_console(tmp_p
                 host="127.0.0.1", port=here.port, user="root", password="secret", read_timeout=20
             ) as late:
                 assert here.ask("@@gtid_executed", late) == ""
-                with late.cursor() as cursor:
-                    cursor.execute("SHOW PROCESSLIST")
-                    assert [row[7] for row in cursor.fetchall()] == ["channels", "SHOW PROCESSLIST"]
+                assert here.ask("COUNT(*) FROM dumpfilter.channels", late) == 1
         names = []
         while not (packet := early._read_packet()).is_eof_packet():
             names.append(packet.get_all_data())
         assert b"CHANNEL_NAME" in names[0]
+
+
+def test_a_statement_whose_client_has_left_waits_no_longer_for_the_channels(tmp_path: Path) -> None:
+    with asked(tmp_path) as here:
+        failures: list[int] = []
+        interrupt = Interrupt()
+
+        def show() -> None:
+            with interruptible(interrupt):
+                try:
+                    here.slave.console.execute(ShowReplicaStatus())
+                except SqlError as error:
+                    failures.append(error.number)
+
+        with here.slave.slave.lock:
+            thread = threading.Thread(target=show, daemon=True)
+            thread.start()
+            interrupt.set()
+            thread.join(20)
+            assert failures == [1317]
+        assert here.slave.console.execute(ShowReplicaStatus()).rows

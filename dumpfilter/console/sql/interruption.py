@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Protocol
 
 from dumpfilter.console.sql.server_errors import ER_QUERY_INTERRUPTED, ER_QUERY_TIMEOUT
 
@@ -93,9 +94,18 @@ def check_interrupted() -> None:
         raise ER_QUERY_INTERRUPTED()
 
 
-def acquire(semaphore: threading.Semaphore, interrupt: Interrupt, seconds: float = math.inf) -> None:
-    """Wait for a semaphore for at most ``seconds``. Raises SqlError 1317 if ``interrupt`` is set, and 3024 after the
-    timeout.
+class Lockable(Protocol):
+    """A lock or a semaphore."""
+
+    def acquire(self, blocking: bool = ..., timeout: float = ...) -> bool:
+        """Acquire the lock, and tell whether that succeeded within ``timeout`` seconds."""
+        ...
+
+
+def acquire(semaphore: Lockable, interrupt: Interrupt, seconds: float = math.inf) -> None:
+    """Wait for a semaphore or lock for at most ``seconds``.
+
+    Raises SqlError 1317 if ``interrupt`` is set, and 3024 after the timeout.
     """
     deadline = time.monotonic() + seconds
     while not semaphore.acquire(timeout=_POLL_SECONDS):
