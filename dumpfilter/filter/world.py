@@ -29,7 +29,7 @@ Key = tuple[Thing, str, str]
 _OF_NO_DATABASE = frozenset({Thing.ACCOUNT, Thing.GRANT})
 _OF_A_DATABASE = frozenset(Thing) - _OF_NO_DATABASE - {Thing.DATABASE}
 _ROUTINES = (Thing.FUNCTION, Thing.PROCEDURE)
-_WITHOUT_CASE = frozenset({*_ROUTINES, Thing.PACKAGE, Thing.LIBRARY, Thing.EVENT})
+_WITHOUT_CASE = frozenset({*_ROUTINES, Thing.PACKAGE, Thing.PACKAGE_BODY, Thing.LIBRARY, Thing.EVENT})
 _NEVER_FAILS = frozenset({K.MAINTENANCE, K.FLUSH})
 """The kinds of statement that do not fail on a replica that lacks their tables."""
 
@@ -606,8 +606,11 @@ class World(Generic[C]):
                 self._follow_temporary(facts, (session, ref.replica), cause, passes=passes)
             elif facts.verb in (Verb.CREATE, Verb.GRANT):
                 conditional = facts.conditional and not facts.replaces
+                if facts.replaces:
+                    self._remove_body(ref, cause, passes=passes)
                 self._made(ref, cause, passes=passes, conditional=conditional)
             elif facts.verb is Verb.DROP:
+                self._remove_body(ref, cause, passes=passes)
                 self._removed(ref, cause, passes=passes, conditional=facts.conditional)
             elif facts.is_plain_table and not passes:
                 self._altered(ref, cause)
@@ -675,6 +678,12 @@ class World(Generic[C]):
             if inner is not None:
                 left = not passes and inner.has
                 self._objects[key] = Known(has=left, cause=cause if left else None)
+
+    def _remove_body(self, ref: Ref, cause: C, *, passes: bool) -> None:
+        """Record that MariaDB removes a package's body together with the package, which ``ref`` may be."""
+        if ref.source[0] is Thing.PACKAGE:
+            source, replica = ((Thing.PACKAGE_BODY, *key[1:]) for key in ref)
+            self._removed(Ref(source, replica), cause, passes=passes, conditional=True)
 
     def _altered(self, ref: Ref, cause: C) -> None:
         known = self._objects.get(ref.replica)

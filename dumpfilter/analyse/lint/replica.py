@@ -32,7 +32,7 @@ _COPYING = CHANGING_ROWS | {K.CREATE_TABLE_SELECT}
 _CURE_OF_READS = "Let the tables that a statement reads pass, too, or use binlog_format=ROW on the source"
 _CURE_OF_CODE = "Give both tables the same rule, or use binlog_format=ROW on the source"
 
-_ROUTINES = (Thing.FUNCTION, Thing.PROCEDURE, Thing.PACKAGE, Thing.LIBRARY)
+_ROUTINES = (Thing.FUNCTION, Thing.PROCEDURE, Thing.PACKAGE, Thing.PACKAGE_BODY, Thing.LIBRARY)
 _ERRORS: dict[Thing, tuple[int, ...]] = {
     Thing.DATABASE: (1049, 1008, 1025, 1146, 1),
     Thing.TABLE: (1146, 1049, 1051, 1356, 1932, 4091, 4092, 1347, 1168),

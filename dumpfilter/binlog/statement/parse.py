@@ -282,16 +282,14 @@ def _definition(reader: StatementReader, begin: Token) -> StatementFacts:
     replaces, temporary = _skip_modifiers(reader)
     token = reader.advance()
     what, verb = token.word, Verb[begin.word]
-    is_body = what == "PACKAGE" and bool(reader.accept("BODY"))
     thing = THINGS.get(what, Thing.OTHER)
+    if thing is Thing.PACKAGE and reader.sees("BODY"):
+        thing, token = Thing.PACKAGE_BODY, reader.advance()
     conditional = reader.exists()
     about: _About = {}
     if what == "INDEX":
         about = {"verb": Verb.ALTER, "thing": Thing.TABLE}
-    elif is_body and verb is Verb.CREATE:
-        # The body needs its package (MariaDB's error 1305).
-        about = {"verb": Verb.ALTER, "thing": Thing.PACKAGE}
-    elif thing is not Thing.OTHER and not is_body:
+    elif thing is not Thing.OTHER:
         about = {
             "verb": verb,
             "thing": thing,
@@ -360,6 +358,8 @@ def _routine(reader: StatementReader, what: str, verb: Verb, about: _About) -> S
     names = reader.names(1)
     if what == "FUNCTION" and reader.accept("RETURNS") and reader.advance() and reader.accept("SONAME"):
         names = ()  # A loadable function (CREATE FUNCTION … RETURNS … SONAME) belongs to no database.
+    if about.get("thing") is Thing.PACKAGE_BODY and verb is Verb.CREATE and names:
+        return _without_tables(K.ROUTINE, names, needs=((Thing.PACKAGE, names[0]),), **about)
     return _without_tables(K.ROUTINE, names, **about)
 
 

@@ -80,6 +80,7 @@ class Thing(enum.Enum):
     PROCEDURE = "procedure"
     FUNCTION = "function"
     PACKAGE = "package"
+    PACKAGE_BODY = "package body"
     LIBRARY = "library"
     EVENT = "event"
     ACCOUNT = "account"

@@ -312,6 +312,26 @@ def test_each_trap_has_its_warning(code: str, events: tuple[str, ...], wrong: st
             ["rewrite-db=hr->shop"],
         ),
         (
+            1305,
+            (
+                "hr: CREATE PACKAGE k AS PROCEDURE p; END",
+                *(
+                    "shop: CREATE PACKAGE BODY hr.k AS PROCEDURE p AS BEGIN NULL; END; END",
+                    "hr: DROP PACKAGE BODY k",
+                ),
+            ),
+            ["ignore-db=shop"],
+        ),
+        (
+            1304,
+            (
+                *("shop: CREATE PACKAGE k AS PROCEDURE p; END", "hr: CREATE PACKAGE k AS PROCEDURE p; END"),
+                "shop: CREATE PACKAGE BODY k AS PROCEDURE p AS BEGIN NULL; END; END",
+                "hr: DROP PACKAGE k",
+            ),
+            ["rewrite-db=hr->shop"],
+        ),
+        (
             1049,
             (
                 *(":CREATE DATABASE logs", ":DROP DATABASE logs"),
@@ -429,6 +449,18 @@ def test_the_cure_of_a_moved_table_names_the_rule() -> None:
                 ),
                 "shop: ALTER TABLE t CONVERT TABLE u TO PARTITION q VALUES LESS THAN (9)",
                 *("shop: CREATE TABLE u (i INT)", "rows of shop.u"),
+            ),
+            "rewrite-db=shop->store do-db=store",
+        ),
+        (
+            (
+                *("rows of shop.t", "shop: CREATE PACKAGE k AS PROCEDURE p; END"),
+                "shop: CREATE PACKAGE BODY k AS PROCEDURE p AS BEGIN NULL; END; END",
+                *("shop: DROP PACKAGE k", "shop: CREATE PACKAGE k AS PROCEDURE p; END"),
+                *(
+                    "shop: CREATE PACKAGE BODY k AS PROCEDURE p AS BEGIN NULL; END; END",
+                    "shop: DROP PACKAGE BODY k",
+                ),
             ),
             "rewrite-db=shop->store do-db=store",
         ),

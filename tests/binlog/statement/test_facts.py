@@ -114,7 +114,8 @@ def test_a_view_of_dual_changes_no_table() -> None:
 def test_body_is_a_name_except_behind_package() -> None:
     assert read_facts("DROP EVENT body").names == (TableName(None, "body"),)
     assert read_facts("GRANT SELECT ON body TO u").needs == ((Thing.TABLE, TableName(None, "body")),)
-    assert read_facts("DROP PACKAGE BODY p", "mariadb").verb is None
+    body = read_facts("DROP PACKAGE BODY p", "mariadb")
+    assert (body.verb, body.thing) == (Verb.DROP, Thing.PACKAGE_BODY)
 
 
 @pytest.mark.parametrize(
