@@ -98,8 +98,9 @@ class BoundaryFilter(FilterAround):
         )
         if not decision.verdict.passes or not self.is_on or names_only:
             return decision
+        named = [self.named(name, statement.current_database) for name in tables]
         if tables:
-            passes = {self.rows_ok(*self.named(name, statement.current_database)) for name in tables}
+            passes = {self.rows_ok(*table) for table in named}
         elif statement.updated is None or statement.kind in (K.ROUTINE, K.EVENT, K.SELECT):
             databases = statement.updated_databases
             if not databases and (databases is None or statement.kind is K.SELECT):
@@ -110,8 +111,14 @@ class BoundaryFilter(FilterAround):
             return decision
         if passes == {False}:
             return Decision(Verdict.IGNORE, Step.WRITES_FORBIDDEN)
-        if statement.updated_databases and all(map(self._forbids_database, statement.updated_databases)):
-            # The event tells that the statement used forbidden databases only. Its text names a view of such a table.
+        used = set(statement.updated_databases or ())
+        if (
+            used.isdisjoint(database for database, _ in named)
+            and used
+            and all(map(self._forbids_database, used))
+        ):
+            # The event tells that the statement used forbidden databases only, and the tables of its text are in none
+            # of them. Its text names a view of such a table.
             return Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
         if False in passes:
             return Decision(Verdict.UNDECIDED, Step.WRITES_FORBIDDEN_TOO)

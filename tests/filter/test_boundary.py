@@ -89,6 +89,16 @@ def test_a_view_of_a_forbidden_table() -> None:
         assert write(rules, "shop") is PASS
 
 
+def test_an_allowed_table_of_a_forbidden_database() -> None:
+    rules = Filter.from_options(["--replicate-wild-ignore-table=hr.%", "--replicate-do-table=hr.public"])
+    for text, verdict in (
+        ("INSERT INTO hr.public VALUES (1)", PASS),
+        ("INSERT INTO hr.other VALUES (1)", DROP),
+    ):
+        written = make_statement(read_text(text), current_database="shop", updated_databases=("hr",))
+        assert BoundaryFilter(rules).decide_statement(written).verdict is verdict
+
+
 SEND, STOPS = FILTER_BINLOG_SEND_F, FILTER_STOP_F
 FATES = OnUndecided
 
