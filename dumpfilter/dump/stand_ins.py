@@ -135,8 +135,13 @@ class StandInSizes:
         if not len(which):
             return Stretches()
         end = np.append(segment.offset[segment.txn_event[1:-1]], segment.end)[which]
+        is_sent_to_all = source == R.KEPT
+        is_gap = segment.role & R.ROLE_MASK == R.GAP
+        if is_gap.any():
+            # The master sends no Gap events of a relay log.
+            is_sent_to_all &= np.logical_or.reduceat(~is_gap, segment.txn_event[:-1])[: len(source)]
         # Both summands only rise, so each pair of a piece and a number of events between transactions has its own sum.
-        stretch = (end - 1 - segment.start) // PIECE + np.cumsum(source == R.KEPT)[which]
+        stretch = (end - 1 - segment.start) // PIECE + np.cumsum(is_sent_to_all)[which]
         # A domain id has 32 bits.
         keys = np.unique(stretch << 32 | self._domain_of(source[which]))
         _, domains = np.unique(keys >> 32, return_counts=True)

@@ -8,11 +8,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.analyse.traffic.facts import flags_of
 from dumpfilter.binlog.events import MAGIC
-from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.format import FormatDescription, NameRules
 from dumpfilter.binlog.gap_events import Gap, is_gap_event, make_gap
 from dumpfilter.binlog.gtid_sources import Membership, empty_set
-from dumpfilter.filter import Rule
+from dumpfilter.filter import Filter, Rule
 from tests.analyse.traffic.test_tally import check
 from tests.dump.stream.test_gaps import relayed
 from tests.dump.test_law import Dumped, dump, of_rules
@@ -139,6 +140,18 @@ def test_a_transaction_with_hits_inside_is_sent_without_them() -> None:
         for kind in segment.type.tolist()
     ]
     assert types == [T.GTID, T.QUERY] * 2
+
+
+def test_a_gap_event_between_dropped_transactions_does_not_part_their_stand_ins() -> None:
+    dialect = next(d for d in DIALECTS if d.name == "mariadb 10.11" and not d.checksum)
+    builder = _Builder(dialect)
+    for number in (1, 2):
+        builder.add(T.IGNORABLE, make_gap(Gap(), server_id=1, checksum=False)[19:])
+        builder.add(T.MARIADB_GTID, number.to_bytes(8, "little") + bytes(4) + b"\1" + bytes(6))
+        builder.add(T.QUERY, query_body(b"DROP TABLE t"))
+    nothing = Filter.from_options(["--replicate-do-db=elsewhere"], names=NameRules("mariadb"))
+    found = check(bytes(builder.data), [(nothing, None)])
+    assert found.stand_ins_for(flags_of(nothing, found.subjects)).number == 1
 
 
 def dialect_fd(builder: _Builder) -> bytes:
