@@ -138,11 +138,12 @@ def unknown_domains(have: GtidSet, store: BinlogStore) -> frozenset[int]:
 
 
 async def check_place(wanted: Wanted, reader: SharedReader, server_uuid: str) -> None:
-    """Raise ReplicaAhead for a start that lies after the end of the source's binlog. If only the received store lags
-    behind its source, wait until the store has the start.
+    """Check the start of a dump that a slave or replica asks for. Raises ReplicaAhead for GTIDs that the source of the
+    binlog lacks.
 
-    A file that the source does not have is accepted here, and refused when the dump's start is looked up. Raises
-    BinlogUnreadable (momentary) for a store that still lags after LONGEST_WAIT, or whose source cannot be asked.
+    If the master receives the binlog from a running server and only lags behind it, wait until the master has the
+    start. Raises BinlogUnreadable (momentary) if the master still lags after LONGEST_WAIT. A file and position that the
+    source lacks are accepted here, and refused when the dump's start is looked up.
     """
     store = reader.store
     ahead = await reader.serve(lambda: _ahead(wanted, store, server_uuid))
@@ -178,9 +179,10 @@ async def check_place(wanted: Wanted, reader: SharedReader, server_uuid: str) ->
 def _ahead(
     wanted: Wanted, store: BinlogStore, server_uuid: str, source: Logged | None = None
 ) -> ReplicaAhead | None:
-    """Return the error for a start after the end of a store. Return None for an acceptable start.
+    """Return the error for a start (GTIDs, or a file and position) that lies after the end of the binlog in ``store``.
+    Return None for an acceptable start.
 
-    ``source`` has the GTIDs of the server from which the store is received; None if the server was not asked.
+    ``source`` has the GTIDs of the server from which the master receives the binlog; None if that server was not asked.
     """
     store.refresh()
     if wanted.gtids is None:

@@ -37,10 +37,10 @@ def position_chunk(
     """Return a serialized chunk without events, which tells the slave the position that the dump has reached.
 
     Parameters:
-        previous: the file of the chunk before, if the chunk is the first of another file.
-        announce: whether to add the file's format description event and the position where the dump begins in the
-            file. The first chunk of a dump and of a file always has both.
-        why: the member of the message that says why the chunk is sent.
+        previous: the binlog file that the dump has just left, if the chunk is the first of another file; else None.
+        announce: whether to add the file's format description event and the position where the dump begins in the file.
+            The first chunk of a dump or of a file must have both.
+        why: the field of the message to set to true, which tells the reason for the chunk; None for no field.
     """
     file, position = place.told
     chunk = pb.Chunk(
@@ -73,7 +73,7 @@ def kept_chunk(announcement: bytes, position: int, kept: int) -> bytes:
 
 @dataclass(eq=False, slots=True)
 class GrpcPlan(PlacedPlan):
-    """The plan of a chunk, from which gRPC messages for dumpfilter's own slaves are made."""
+    """A planned chunk from which gRPC messages for dumpfilter's own slaves are made."""
 
     gaps: Gaps
     """The gaps (dropped transactions) of the plan, with positions in the writer's binlog file."""

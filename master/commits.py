@@ -301,11 +301,12 @@ class Decider:
         return reach
 
     def step(self, place: DumpPlace, commits: Sequence[Commit], reach: Reach) -> CommitStep | None:
-        """Return the events that a dump at ``place`` (position, filter and state) sends for these commits, decided in
-        memory.
+        """Return the step of a dump at ``place`` (position, filter and state) over these commits: the events to send,
+        decided in memory.
 
-        ``reach`` has the commits' GTID ranges and server ids. Return None if the commits need the dump thread, for
-        example because more than the filter's rules decides. Also return None for dumps of dumpfilter's own slaves.
+        ``reach`` has the commits' GTID ranges and server ids. Return None if the dump thread must decide the commits,
+        for example because an imposed filter takes part in the decision. Also return None for a dump of one of
+        dumpfilter's own slaves, and for a dump of a relay log.
         """
         encoding, thread = place.encoding, place.thread
         if not isinstance(encoding, ReplicaEncoding) or not thread.decides_by_flags:

@@ -20,7 +20,7 @@ from dumpfilter.master.replica_entry import Hashes, Password, ReplicaEntry, comp
 
 
 class _Account(Model):
-    """A table of the configuration with the name and the password of a user."""
+    """One TOML table of the configuration file, with a user's name and password."""
 
     name: Name
     password: Password | None = None

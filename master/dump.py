@@ -326,11 +326,11 @@ class Dump:
         return max(self._due_in(silence), 0)
 
     def take(self, step: CommitStep) -> bool:
-        """Send commits that the master has just received, with ``sink`` and without waiting. Return whether they were
-        sent.
+        """Send the commits of ``step``, which the master has just received, at once. Return whether they were sent.
 
-        The method sends nothing if the dump must read these commits from the binlog, for example because the filter has
-        changed. Raises the errors of the sink.
+        They are sent by the function ``sink``, which never waits. Nothing is sent if ``sink`` is missing or would have
+        to wait. Nothing is sent, too, if the dump must read these commits from the binlog, for example because the
+        filter has changed. Raises the errors of ``sink``.
         """
         if (
             self.sink is None
@@ -395,8 +395,9 @@ class Dump:
             place = step.after
 
     async def _check_goes_on(self, place: DumpPlace) -> None:
-        """Raise the error with which the source of the binlog has ended, if the dump has reached the end of the binlog.
-        Otherwise return.
+        """Raise an error if the dump has reached the end of a binlog that will never grow again. Otherwise return.
+
+        A binlog never grows again if its source has begun new binlogs, or has purged files that the master lacks.
         """
         ended = self._store.ended()
         if ended is not None and await self._reader.call(lambda: step_from(self._store, place)) is None:

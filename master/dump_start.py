@@ -137,10 +137,11 @@ def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
 
 
 def _check_has_earlier(request: pb.DumpRequest, store: BinlogStore) -> None:
-    """Check that a slave has the transactions that the served relay log lacks although it spans their positions. Raises
-    PositionError otherwise.
+    """Check that a slave has the transactions that are missing in the relay log which serves it. Raises PositionError
+    otherwise.
 
-    The relay log's own slave had these transactions already when it asked its master by GTID.
+    The slave that writes the relay log had these transactions before it asked its own master by GTID. The positions in
+    the relay log pass over them.
     """
     first = store.binlogs.names[0]
     logged, received, _ = gtids_before(store.open_file(first).file)
@@ -182,15 +183,16 @@ def _file_for(have: GtidSet, store: BinlogStore) -> str:
 
 
 def find_position(file: str, position: int, store: BinlogStore, *, has_earlier: bool = False) -> DumpStart:
-    """Return the newest transaction boundary at or before ``position`` in the binlog file ``file``.
+    """Return the newest transaction boundary at or before ``position`` in the binlog file ``file``, as the start of a
+    dump.
 
-    Both belong to the writer, the server that wrote the events. An empty ``file`` stands for the first one. If several
-    relay log files belong to one file of the writer, the newest that begins before the position is used. A relay log
-    may lack transactions that its slave had before it asked its master by GTID. ``has_earlier`` says that the reader
-    has them.
+    ``file`` and ``position`` are those of the writer, the server that wrote the events. An empty ``file`` stands for
+    the set's first file. If several relay log files belong to one file of the writer, the newest that begins before the
+    position is used. A relay log lacks the transactions that its slave had before it asked its master by GTID.
+    ``has_earlier`` says that the reader of the dump has these transactions.
 
-    Raises BinlogMissing, PositionError for a position that the set lacks, and BinlogUnreadable (momentary) for one that
-    the serving slave has not received yet.
+    Raises BinlogMissing for a file, and PositionError for a position, that the set lacks. Raises BinlogUnreadable
+    (momentary) for a position that the slave with the relay log has not received yet.
     """
     names = store.binlogs.names
     if not file and store.is_relay_log:
@@ -245,11 +247,11 @@ def _missing(file: str, position: int, what: str) -> PositionError:
 
 
 def _begin(indexed: IndexedFile, boundary: int, before: int) -> int:
-    """Return the position at which a transaction begins in the writer's binlog (the server's that wrote the events).
+    """Return the writer's position at which a transaction begins. The writer is the server that wrote the events.
 
-    ``boundary`` is the transaction's byte offset, and ``before`` the writer's position after the event before. Without
-    a Gtid event that tells the position, return ``before``. The two differ where a relay log lacks transactions, which
-    its slave had already when it asked its master by GTID.
+    ``boundary`` is the transaction's byte offset in the file ``indexed``. ``before`` is the writer's position after the
+    event before the transaction, and is returned if no Gtid event tells a better one. The two positions differ where a
+    relay log lacks transactions, because its slave had them already.
     """
     header = EventHeader.unpack(indexed.read(boundary, HEADER_LENGTH))
     if header.type not in GTIDS or not header.end_log_pos:

@@ -100,7 +100,11 @@ class ToldPositions(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class PlacedPlan(ABC):
-    """The plan of a chunk, with the open file and the positions that are needed to make messages from it."""
+    """A planned chunk (one message to slaves): the byte ranges to send, the open binlog file, and the positions before
+    and after the chunk.
+
+    A subclass makes the messages of one format.
+    """
 
     plan: ChunkPlan
     source: IndexedFile

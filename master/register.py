@@ -163,8 +163,8 @@ class RegisteredSlave:
     def place(self) -> tuple[str, int] | None:
         """The binlog file and position (bytes) that the slave's dumps have reached.
 
-        Before the first dump of this registration it is :attr:`other_filter_until`: the position before which another
-        filter may have selected the slave's events. That value may be None.
+        Before the first dump of this registration it is :attr:`other_filter_until`, which may be None. The slave may
+        have received the events before that position through another filter.
         """
         return (self.file, self.position) if self.file else self.other_filter_until
 
@@ -532,7 +532,11 @@ class Register:
             return list(self._slaves.values())
 
     def listed(self) -> list[RegisteredSlave]:
-        """Return the slaves that SHOW REPLICAS lists. Like a server, it forgets a real replica that has left."""
+        """Return the slaves that SHOW REPLICAS lists: all but real replicas (MySQL or MariaDB servers) without a
+        running dump.
+
+        A server, too, lists no replica that has disconnected.
+        """
         return [slave for slave in self.all() if slave.dump or not slave.peer.is_real_replica]
 
     @property

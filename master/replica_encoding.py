@@ -41,11 +41,11 @@ class ReplicaPlan(PlacedPlan):
 
     @property
     def counts(self) -> Counts:
-        """The chunk's counts of events, bytes and transactions, including the bytes of stand-ins (empty transactions
+        """The plan's counts of events, bytes and transactions, and of the bytes of its stand-ins (empty transactions
         for dropped ones).
 
-        The counts of the events belong to the last part of a chunk; earlier parts count only their stand-ins. A
-        dumpfilter slave may share the chunk's plan, so the bytes of stand-ins are not stored there.
+        If a chunk was split into several plans, only the last plan counts the chunk's events. The others count only
+        their stand-ins.
         """
         counts = self.plan.counts if self.stop is None else Counts()
         return replace(counts, bytes_gtid=self.bytes_gtid) if self.bytes_gtid else counts

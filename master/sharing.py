@@ -320,8 +320,8 @@ class SharedReader:
             self._begin_planning()
 
     def _is_little(self, requests: Sequence[_Request]) -> bool:
-        """Tell whether the requests are few, and ask for a small amount that a writer in this process has just
-        written.
+        """Tell whether the requests are few, and the first one asks for at most ``_SMALL`` bytes at the end of a file
+        that this process itself writes.
         """
         if not self.store.watcher.is_told or len(requests) > _PLANNED_IN_THE_LOOP:
             return False

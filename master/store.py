@@ -61,9 +61,9 @@ class BinlogStore:
         cache_bytes: the limit on the memory for scan results, bytes.
         max_opened: the uncompressed size up to which compressed transactions are opened and filtered, bytes. Larger
             ones are sent whole.
-        is_complete: whether the slave that writes the set, its relay log, has received everything from the beginning of
-            its first binlog file on, or from its own GTIDs on.
-        subjects: the numbers of tables and statements, if another set with the same filters had some before.
+        is_complete: False for the relay log of a slave that began at a position inside one of its master's files,
+            without GTIDs. Such a relay log may not tell which GTIDs came before.
+        subjects: a register of tables and statements with their numbers, shared with another set; None: a new register.
     """
 
     def __init__(
@@ -388,12 +388,12 @@ class BinlogStore:
             )
 
     def previous_gtids(self, name: str) -> GtidSet | None:
-        """Return the GTIDs of the transactions before the binlog file ``name``. A slave needs them if its dump begins
-        there.
+        """Return the GTIDs of all transactions before the binlog file ``name``. A slave needs them if its dump begins
+        there. Return None if the binlog does not tell them.
 
         They come from the file's Previous_gtids or Gtid_list event, and from the head of a relay log file. A slave that
-        began in the middle of a file learns the earlier GTIDs from the next file of its master. Return None if no event
-        has them. Raises PositionError when the slave that writes the set does not know them.
+        began in the middle of its master's file finds them in a later file. Raises PositionError if no later file of
+        such a slave's relay log tells them.
         """
         before = gtids_before(self.open_file(name).file).all
         if before is not None or self._is_complete:

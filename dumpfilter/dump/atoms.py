@@ -168,8 +168,9 @@ class Columns(NamedTuple):
     """The arrays of a segment (a part of a binlog file) from which :mod:`dumpfilter.dump.cut` decides what each filter
     sends.
 
-    Columns that belong to one filter alone may begin with carried events. These are earlier events of the transaction
-    that continues in the segment, about which only the segment's events decide.
+    Columns that belong to one filter alone may begin with carried events. These are undecided events from before the
+    segment. They belong to the transaction that continues in the segment, and its events in the segment decide about
+    them.
     """
 
     offset: Int64s
@@ -216,18 +217,20 @@ class Columns(NamedTuple):
     """
 
     def with_subjects(self, transactions: list[int] | np.ndarray, subject: int) -> Columns:
-        """Return a copy in which ``txn_subject`` of the given transaction numbers is ``subject``, for example ``SKIP``
-        to drop them.
+        """Return a copy in which each of the given transactions has ``subject`` as its entry in ``txn_subject``. The
+        subject ``SKIP`` drops them.
+
+        ``transactions`` are transaction numbers, or a boolean mask over all transactions.
         """
         txn_subject = self.txn_subject.copy()
         txn_subject[transactions] = subject
         return self._replace(txn_subject=txn_subject)
 
     def with_roles(self, role: np.ndarray) -> Columns:
-        """Return a copy with ``role`` as the events' roles, uint8.
+        """Return a copy with ``role`` as the events' roles (how each event travels in a filtered stream), uint8.
 
-        The copy has no sets of tables by transaction. The decision then looks at each event of a transaction of several
-        tables.
+        The copy no longer lists the tables of each transaction as a whole. A transaction with several tables is then
+        decided event by event.
         """
         return self._replace(role=role, txn_set=np.zeros_like(self.txn_set))
 
@@ -278,11 +281,11 @@ class Weighed(NamedTuple):
 
 @inlined
 def _list(lists, n, subject, tail):
-    """Add to ``lists`` a list of ``subject`` and all subjects of list number ``tail``. Return the new list's number,
-    and the new number of lists.
+    """Add a list of subjects (numbers of tables and statements) to ``lists``: ``subject``, followed by the subjects of
+    list number ``tail``. Return the new list's number, and the new number of lists.
 
-    A subject is the number of a table or statement. ``n`` is the number of lists so far. If ``tail`` is EVER (always
-    sent), nothing is added and EVER is returned.
+    ``n`` is the number of lists before the call. If ``tail`` is EVER (the list that every filter sends), nothing is
+    added, and EVER and ``n`` are returned.
     """
     found = np.int64(EVER)
     if tail != EVER:
@@ -298,11 +301,11 @@ def _list(lists, n, subject, tail):
 
 @inner
 def _rows_before(roles, subjects, first, event, lists, n):
-    """Return the list of the tables that rows events before event number ``event`` change in the open statement, and
-    the new number of lists. The list is returned as its number.
+    """Return the number of a list of the tables whose rows events precede event number ``event`` in its statement, and
+    the new number of lists.
 
-    The list ends with BEFORE if the statement may have begun before the segment. ``first`` is the first event of the
-    transaction, and ``n`` the number of lists so far.
+    If the statement may have begun before ``first``, the transaction's first event in the segment, the list ends with
+    BEFORE. BEFORE stands for rows events before the segment. ``n`` is the number of lists before the call.
     """
     found = np.int64(NEVER)
     i = event - 1
@@ -418,9 +421,10 @@ def atoms_of(offsets, sizes, roles, subjects, first, stop, is_open, atoms, n, li
 
 @inner
 def _fill_subject(stamp, words, filters, n_filters, subject, call):
-    """Fill the three 64-bit words of a subject (table or statement): bit j comes from the flags of filter j.
+    """Fill the 64-bit words W_SEND, W_UNDECIDED and W_HIT of a subject (table or statement). Bit j comes from the flags
+    of filter j.
 
-    ``stamp`` records that call number ``call`` has filled them.
+    ``stamp`` gets ``call``, the number of the present call, as a note that the words are filled.
     """
     stamp[subject] = call
     send = _NONE
@@ -501,11 +505,12 @@ def _fetch_events(c, first, stop):
 
 @inlined
 def _weigh_transactions(c, filters, n_filters, low, w, call, live, off):
-    """Fill the words of the transactions from number ``low`` on, as far as they can be decided without atoms. Return
+    """Fill the four 64-bit words (T_BUSY, T_WHOLE, T_PART, T_HITS) of each transaction from number ``low`` on. Return
     the number of transactions that some filter may send in part.
 
-    The row T_PART of these words names the filters that may send a part of a transaction. ``live`` names the filters of
-    the call, and ``off`` the filters without rules. Each filter is one bit.
+    The tables and statements of a transaction decide about the transaction as a whole. T_PART names the filters for
+    which they do not suffice, so that the transaction's atoms (runs of events) must be decided. ``live`` names the
+    filters of the call, and ``off`` the filters without rules. Each filter is one bit.
     """
     n_txn = c.txn_subject.size
     n = 0

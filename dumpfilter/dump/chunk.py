@@ -43,9 +43,9 @@ ReadAt = Callable[[int, int], bytes]
 class Counts:
     """The events, bytes and transactions that a dump thread has read, sent and dropped.
 
-    At a transaction boundary, read = sent + dropped. Inside a transaction, buffered events are in neither sum.
-    Transactions that the slave already has are in no sum, although a dump by GTID passes over them.
-    ``bytes_gtid`` is in no sum.
+    At a transaction boundary, read = sent + dropped. Inside a transaction, buffered events count as none of the three.
+    Neither do transactions that the slave already has, although a dump by GTID passes over them. ``bytes_gtid`` counts
+    separately the stand-ins (empty transactions for dropped ones) that a real replica gets.
     """
 
     events_read: int = 0

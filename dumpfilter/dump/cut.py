@@ -139,8 +139,10 @@ class Transactions(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The arrays into which a call of :func:`plan` writes its results: a row for each filter, then the rows of all
-    filters one after the other. All but ``filters`` and ``chunk`` have equal numbers of rows.
+    """The arrays into which a call of :func:`plan` writes its results.
+
+    ``filters`` has one row for each filter. Each other array has the rows of the first filter, then the rows of the
+    next, and so on. All arrays but ``filters`` and ``chunk`` have equal numbers of rows.
     """
 
     filters: Int64s2
@@ -385,10 +387,11 @@ def _count_hits(roles, subjects, first, stop, flags, rules, state):
 
 @inlined
 def _take_hits(hits, t, h, state):
-    """Add to ``state`` the rule uses of transaction ``t`` that are known before the segment is decided. Return the
-    index after the transaction's rows in ``hits``.
+    """Add the rule uses (hits) of transaction ``t`` in ``hits`` to ``state``. Return the index of the first row of a
+    later transaction.
 
-    ``h`` is the index of the next unread row of ``hits``.
+    ``hits`` has the rule uses that are known before the segment is decided, in the order of the transactions. ``h`` is
+    the index of its next unread row.
     """
     while h < hits.shape[0] and hits[h, HIT_TRANSACTION] <= t:
         if hits[h, HIT_TRANSACTION] == t:
@@ -506,8 +509,8 @@ def _list_busy(words, first, shift, busy):
     """Write to ``busy`` the numbers of the transactions from number ``first`` on whose bit ``shift`` is set in
     ``words``. Return how many there are.
 
-    These transactions are more to the filter than dropped ones. The loop has no branch, since no processor predicts
-    which transactions a filter drops.
+    These are the transactions that the filter (the bit) does not simply drop. The loop has no branch, since no
+    processor predicts which transactions a filter drops.
     """
     n = np.int64(0)
     for t in range(first, words.size):

@@ -334,5 +334,7 @@ def _plan(
 
 
 def hit_rows(rows: Sequence[tuple[int, int, int]]) -> Integers:
-    """Return an array of rule uses (hits), with the columns ``HIT_...`` of :mod:`dumpfilter.dump.cut`."""
+    """Return rule uses (hits) as an array, int64 of shape (n, 3). The columns are the transaction's number, the index
+    of the rule's kind, and the count.
+    """
     return np.array(rows, np.int64) if rows else NO_HITS

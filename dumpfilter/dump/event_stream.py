@@ -83,9 +83,9 @@ def kept_pieces(
     Parameters:
         rules: the slave's filter.
         counts: receives the numbers of events and bytes that were read, sent and dropped.
-        left_out: called for each statement that is not yielded, in the binlog's order among the yielded events. Each
-            statement that is yielded is alone then.
-        options: what is taken of the set (:class:`~dumpfilter.dump.set_pass.PassOptions`).
+        left_out: called for each statement that is not yielded, between the events that precede and follow the
+            statement in the binlog. With this function, each yielded statement is a run of its own.
+        options: which events of the set are read, and further filters (:class:`~dumpfilter.dump.set_pass.PassOptions`).
     """
     one = SetPass(binlogs, rules, options, sends_gaps=True)
     for file, segments in one.files():

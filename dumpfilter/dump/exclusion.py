@@ -97,8 +97,9 @@ class Exclusion:
         """Return a segment's columns in which the transactions that this slave does not need are marked as ``SKIP``
         (dropped).
 
-        ``origin`` says from which server ids and domains the slave wants transactions; None: from all.
-        ``txn_source`` is -1 for each transaction whose GTID the master does not report to the slave.
+        ``origin`` says from which server ids and domains the slave wants transactions; None: from all. In the result,
+        ``txn_source`` (the number of the GTID source) is -1 for each transaction whose GTID the master does not report
+        to the slave.
         """
         columns = columns_of(segment)
         if self._executed is not None:

@@ -46,11 +46,11 @@ EVERYTHING = Range()
 class PassOptions(TypedDict, total=False):
     """The options of a pass through a binlog set.
 
-    - ``clever``: a filter that follows tables through the binlog. The pass asks it instead of the slave's filter.
+    - ``clever``: a filter that follows renamed tables through the binlog. It decides in place of the slave's filter.
     - ``also``: a second filter, for example ``--binlog-do-db`` or kinds of statement. An event must pass both filters.
     - ``wanted``: the positions, times and GTIDs of the transactions to take. The positions must lie between two
       transactions (:func:`~dumpfilter.dump.selection.on_boundaries`).
-    - ``verify``: whether to verify checksums, as without the option.
+    - ``verify``: whether to verify checksums. The default is True.
     - ``progress``: called for each segment with the number of bytes read.
     """
 
@@ -157,8 +157,12 @@ stands for one verdict: send, drop or undecided.
 
 
 class _VerdictFlags(TableFlags):
-    """A table of verdicts, indexed by the numbers in ``_NUMBERS``. The dump thread looks up the clever filter's
-    decisions in it like the decisions of a usual filter.
+    """The flags for a segment in which the clever filter (WL#40, follows renamed tables) has decided every table and
+    statement.
+
+    The clever filter has replaced the number of each event's table or statement by a number for the verdict: 0 send, 1
+    drop, 2 undecided. This object holds the flags of these three numbers. With it the dump thread treats the segment
+    like any other.
     """
 
     def __init__(self, rules: ReplicationFilter) -> None:
@@ -174,8 +178,8 @@ class _CleverPass:
     """A pass in which the clever filter (WL#40) decides every table map and statement in order. The clever filter
     follows renamed tables through the binlog.
 
-    A clever filter may answer differently about the same table later. The number of each event's table is therefore
-    replaced by a number that stands for the verdict.
+    A clever filter may answer differently about the same table later. Therefore the pass stores a verdict for each
+    event: 0 (send), 1 (drop) or 2 (undecided) in place of the number of the event's table or statement.
     """
 
     def __init__(self, clever: CleverFilter, also: ReplicationFilter, subjects: Subjects) -> None:
@@ -197,10 +201,11 @@ class _CleverPass:
         return replace(decided, prepared=prepared)
 
     def _decided(self, segment: Segment, read: ReadAt, *, inside: bool = False) -> Segment:
-        """Return a copy of a segment with the clever filter's verdicts. XA COMMIT and XA ROLLBACK are not decided
-        here.
+        """Return a copy of a segment in which a number for the clever filter's verdict replaces the number of each
+        event's table or statement. XA COMMIT and XA ROLLBACK keep their numbers.
 
-        ``inside`` says that the segment is the content of a compressed transaction.
+        ``read`` reads bytes of the segment's file. ``inside`` says that the segment is the content of a compressed
+        transaction, whose bytes ``read`` then reads.
         """
         subject = segment.subject.copy()
         payloads = dict(segment.payloads)

@@ -75,12 +75,13 @@ def at_most(dropped: StandIns, sent: int, stretches: Stretches) -> StandIns:
     """Return the largest possible number and size of the stand-ins (empty transactions) that a MariaDB replica gets in
     place of the dropped transactions.
 
-    Each sent transaction ends a run of dropped ones, and a run has at most one stand-in for each domain of its stretch.
+    Each sent transaction ends a run of dropped ones. A run needs at most one stand-in for each replication domain of
+    its stretch, a part of the binlog that no run crosses.
 
     Parameters:
-        dropped: a stand-in for each dropped transaction.
+        dropped: the number and size of the stand-ins if each dropped transaction had one.
         sent: the number of sent transactions.
-        stretches: the domains in which the runs lie.
+        stretches: the counts of domains in the stretches.
     """
     number = min(dropped.number, stretches.domains + sent * stretches.most_domains)
     # Stand-ins differ only by their checksums. The most bytes are those with as many checksums as possible.

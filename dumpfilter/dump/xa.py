@@ -124,9 +124,9 @@ def without_unsent_ends(
     """Return a segment's columns in which XA COMMIT and XA ROLLBACK are dropped if no part of the prepared transaction
     was sent.
 
-    The index assumes that an event of an unknown type is sent to every slave, but an imposed filter may drop the
-    event. ``parts`` records what was really sent. ``columns`` are the columns after imposed filters have withheld
-    events. Transactions from number ``first`` on are decided.
+    ``parts`` records which prepared transactions were sent, and is updated. The index cannot know this, because an
+    imposed filter may drop events of unknown types. ``columns`` are the columns after imposed filters have withheld
+    events. Transactions before number ``first`` are not considered.
     """
     kinds, subject = columns.role & R.ROLE_MASK, segment.subject
     passes = (subject >= 0) & (flags.array()[np.maximum(subject, 0)] & FILTER_BINLOG_SEND_F != 0)

@@ -33,12 +33,13 @@ class ServedChannel(DumpFilterService):
 
     The channel's relay log only grows, until the slave changes its filter, resets the channel, or discards a damaged
     part. Then all dumps end, and slaves and replicas connect again. The dumps that begin afterwards read the new relay
-    log. GTIDs, or positions of the writer, decide what each still needs.
+    log. GTIDs, or positions of the writer (the server that wrote the events), decide which events each still needs.
 
     Parameters:
         name: the name of the channel.
         loop: the loop of the ports.
-        load_config: returns the users and the imposed filters for a way of comparing names.
+        load_config: reads the configuration with users and imposed filters. Its argument says how the server that wrote
+            the binlog compares names.
     """
 
     def __init__(

@@ -42,7 +42,10 @@ class Place(NamedTuple):
 
 
 class Ref(NamedTuple):
-    """A reference to an object: its key on the source, and its key on the replica after rewrite rules."""
+    """A reference to an object: its key on the source, and its key on the replica after rewrite rules.
+
+    A key has the object's type, database and name.
+    """
 
     source: Key
     replica: Key
@@ -75,13 +78,15 @@ class Known(Generic[C]):
     """
 
     def is_of_another(self, ref: Ref) -> bool:
-        """Tell whether the replica's table is a copy of another table of the source than ``ref`` names."""
+        """Tell whether the replica's table is a copy of another table of the source than ``ref``. Rewrite rules can
+        give both tables one name.
+        """
         return ref.source[0] is Thing.TABLE and self.source not in (None, ref.source)
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A statement's parsed facts, and the objects that the names in its text mean in its session."""
+    """A parsed statement, and the objects that the names in its text mean in its session."""
 
     facts: StatementFacts
     place: Place
@@ -102,7 +107,11 @@ class Resolved:
 
 @dataclass(frozen=True)
 class Body:
-    """The objects that a statement, a view, or stored code (a trigger or routine) reads, changes and calls."""
+    """The objects that the text of a statement, view, trigger or routine names: tables that it reads, tables that it
+    changes, and routines that it may call.
+
+    Views are among the tables. The objects that a view, trigger or routine uses itself are in its own Body.
+    """
 
     tables: tuple[Ref, ...] = ()
     changed: tuple[tuple[Ref, Change], ...] = ()
@@ -181,10 +190,10 @@ class World(Generic[C]):
     ``C`` is the type of a *cause*, by which the caller identifies a statement.
 
     Parameters:
-        rules: the replica's filter, which renames objects and drops rows. The caller passes its decisions about
-            statements.
-        is_strict: whether a client runs the statements instead of a replica. A client is not idempotent. An
-            object that a client has removed is missing, too, and one that a client has created exists.
+        rules: the replica's filter. The model asks it for new names of objects, and whether it drops the rows of a
+            table. Whether a statement passes the filter, the caller tells the model with the statement.
+        is_strict: whether a client runs the statements, instead of a replica, which tolerates some errors. Then it is a
+            fault, too, to create an object twice, or to use an object that an earlier statement has removed.
         there: LIKE patterns of ``db.name`` for objects that the replica has, although the filter drops the statements
             that create them. A database is ``db.``.
     """
@@ -249,8 +258,11 @@ class World(Generic[C]):
         return tuple(self.ref(thing, name, place) for name in names)
 
     def body(self, names: Mentions, place: Place) -> Body:
-        """Return the tables and routines that the names in a statement's text mean. ``place`` is the session's default
-        database.
+        """Return the objects that the names in the text of a statement, view, trigger or routine mean. They are the
+        tables that it reads or changes, and the routines that it may call.
+
+        ``place`` is the session's default database. A view is returned as a table, without the tables that the view
+        uses. :meth:`uses` finds these.
         """
         return Body(
             self._refs(Thing.TABLE, names.tables, place),
@@ -489,7 +501,11 @@ class World(Generic[C]):
             yield from self._need(Ref((Thing.DATABASE, source, ""), (Thing.DATABASE, replica, "")))
 
     def _need_name(self, ref: Ref, session: int = -1, *, is_temporary: bool = False) -> Iterator[Fault[C]]:
-        """Yield a fault if the replica still has an object with the name of an object that a statement creates."""
+        """Yield a fault if the replica still has another object with the name of ``ref``, an object that a statement
+        creates.
+
+        ``is_temporary`` says that the statement creates a temporary table of the connection ``session``.
+        """
         known = (
             self._temporary.get((session, ref.replica)) if is_temporary else self._objects.get(ref.replica)
         )
@@ -544,7 +560,9 @@ class World(Generic[C]):
                 yield from self._need_name(ref)
 
     def _need_parts(self, one: Resolved) -> Iterator[Fault[C]]:
-        """Yield faults for missing objects that a statement needs besides the objects that it creates or changes."""
+        """Yield faults for missing objects that a statement needs besides the objects that it creates or changes.
+        Examples are tables that it reads, accounts of a GRANT, and parent tables of foreign keys.
+        """
         facts, place, session = one.facts, one.place, one.session
         # The tables behind a MERGE table are looked for when a statement opens the table.
         merged = facts.merged if facts.verb is Verb.ALTER else ()
@@ -645,8 +663,11 @@ class World(Generic[C]):
         self._made_elsewhere(ref, cause)
 
     def _made_elsewhere(self, ref: Ref, cause: C) -> None:
-        """Record an object that the source creates under one name and the replica, after rewriting, under another
-        name.
+        """Record that the replica has the new object ``ref`` under one name only, if rewrite rules give it several.
+
+        Rewrite rules apply to row events and to names without a database, and not to other names. So the object's name
+        on the source and its rewritten name can differ from its name on the replica. These names then count as missing
+        there, because of the statement ``cause``. Names that the model knows, or that match ``there``, are excepted.
         """
         thing, database, name = ref.source
         if thing in _OF_NO_DATABASE:

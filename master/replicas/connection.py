@@ -164,7 +164,10 @@ class ReplicaConnection(Connection):
         await self._dump(request, "Binlog Dump GTID")
 
     async def _dump(self, request: DumpRequest, name: str) -> None:
-        """Serve a dump until it ends. Raises SqlError with the error that the replica gets."""
+        """Serve a dump until it ends. Raises SqlError with the error that the replica gets.
+
+        ``name`` is the command for SHOW PROCESSLIST, such as ``Binlog Dump GTID``.
+        """
         self._request_name = name
         self._is_interrupted = False
         peer = self._peer = self._applicant(request)
@@ -320,8 +323,11 @@ class ReplicaConnection(Connection):
         )
 
     def _is_other_filters(self, start: ReplicaStart, slave: RegisteredSlave) -> bool:
-        """Tell whether another filter than the present one may have selected the events that the replica has of the
-        dump's first transaction.
+        """Tell whether the replica may have received the beginning of the dump's first transaction through another
+        filter than its present one.
+
+        ``start`` is the start of the dump. A replica has only the beginning if its last connection was lost inside the
+        transaction.
         """
         until = slave.other_filter_until
         names = self._service.store.binlogs.names

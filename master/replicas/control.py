@@ -163,8 +163,10 @@ class ReplicaControl:
         return self.filters.find(slave.peer)
 
     def _note(self, what: str, slave: RegisteredSlave, result: str, warning: str = "") -> None:
-        """Write a change of a replica to the audit log and to the ordinary log, as a warning if ``warning`` is not
-        empty.
+        """Write a change that concerns a replica to the audit log and to the ordinary log.
+
+        ``what`` is the action, and ``result`` its outcome. A ``warning`` that is not empty replaces the result, and the
+        ordinary log gets it as a warning.
         """
         audit_slave(what, slave.peer, slave.peer.endpoint, warning or result)
         (log.warning if warning else log.info)(

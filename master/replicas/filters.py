@@ -196,8 +196,9 @@ class ReplicaFilters:
         return ChosenFilter(entry, entry.filter)
 
     def is_current(self, chosen: ChosenFilter) -> bool:
-        """Tell whether the table of ``chosen`` is still in force. Another thread may have changed the filters since the
-        choice.
+        """Tell whether the ``[[replica]]`` table that ``chosen`` comes from is still in force unchanged.
+
+        Another thread may have replaced the tables, or changed the table's rules, since the filter was chosen.
         """
         return chosen.entry in self.entries
 
@@ -238,10 +239,12 @@ class ReplicaFilters:
     def _check_own(
         self, entry: ReplicaEntry, connect: ConnectBack, peer: Peer, used: ReplicationFilter
     ) -> None:
-        """Compare the replica's own filter with ``used``, its filter on the master. Warn if the replica's own filter is
-        wider (drift), or cannot be compared.
+        """Compare the replica's own filter with ``used``, its filter on the master. Refuse the replica if its own
+        filter is wider (drift) or cannot be compared.
 
-        The warning goes to the master's logs. Raises ReplicaRefused with the warning as text, which the replica logs.
+        With ``on_drift = "refuse"`` a replica whose filter is surely wider is always refused. Any other replica is
+        refused only once for each new warning, so that it logs the warning, and its next attempt is served. The master
+        logs the warning, too. Raises ReplicaRefused with the warning as text.
         """
         try:
             text, is_sure = _difference(self._read(connect, peer), used)

@@ -174,11 +174,12 @@ class KnownEvents:
         return None
 
     def at_end(self) -> bytes:
-        """Return the last events of the transaction that the client lacks, when the dump sends no more of the
+        """Return the events of the transaction that the client still lacks, when the dump has no more events of the
         transaction.
 
-        Only a MariaDB replica can lack an event then: the Xid event of a stand-in (empty transaction). Return empty
-        bytes for other clients. Raises SqlError 1236 when the replica has another part of the transaction.
+        Only a MariaDB replica can lack an event then: the Xid event of a stand-in (an empty transaction for a dropped
+        one). Return empty bytes for other clients. Raises SqlError 1236 if the replica's position does not lie directly
+        before this Xid event.
         """
         if not self.is_computed:
             return b""
@@ -246,8 +247,10 @@ class ReplicaStream:
                     await self._send_events(self._correction())
 
     def _plan_correction(self) -> bool:
-        """Tell whether the replica's position must be corrected now. Otherwise let the dump yield an empty message when
-        a correction may be due.
+        """Return whether the replica's position must be corrected now. Otherwise plan a correction of a wrong position
+        for the next pause.
+
+        For that the dump yields an empty message when it has sent nothing for IDLE_SECONDS.
         """
         is_wrong = self._is_wrong
         if is_wrong and time.monotonic() - self._told_at >= BUSY_SECONDS:
@@ -302,6 +305,10 @@ class ReplicaStream:
     def _beginning(self, message: bytes, reached: Reached) -> bytes:
         """Return the events with which a dump or a further file begins: a Rotate event with file and position, and the
         format description event.
+
+        ``message`` has these events for the dump's position ``reached``, and is returned unchanged in most cases. If
+        the replica already has a part of the first transaction, the Rotate event gets the position that the replica
+        named.
         """
         description = _description(message)
         self._has_checksums = description.checksum

@@ -178,11 +178,12 @@ def weave(
     out: Bytes,
 ):
     """Copy ``events`` to ``out`` with a stand-in (an empty transaction) inserted at each byte offset of ``place``.
-    Return GOOD, PLACE_WRONG or GTID_WRONG.
 
-    A stand-in consists of a Gtid event from ``gtids`` and the events of ``tail``. The events of ``tail`` get the
-    time and the server id of the Gtid event. The last of them gets the ``end_log_pos`` of ``end``. ``out`` has room for
-    all.
+    A stand-in consists of a Gtid event from ``gtids`` and the events of ``tail``. The events of ``tail`` get the time
+    and the server id of the Gtid event. The last of them gets the ``end_log_pos`` of ``end``. ``out`` has room for all.
+
+    Return GOOD, or PLACE_WRONG for an offset that is too large or smaller than the one before. Return GTID_WRONG if the
+    bytes of a Gtid event are something else.
 
     The events of a stand-in are written together or not at all, because a replica crashes at a Gtid event that nothing
     follows.
