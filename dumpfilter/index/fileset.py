@@ -692,12 +692,20 @@ class BinlogSet:
     def after(self, name: str) -> str | None:
         """Return the name of the binlog file that follows the file ``name``; None when ``name`` is the last.
 
-        ``name`` itself may be purged already.
+        ``name`` itself may be purged already. Raises BinlogMissing if files between ``name`` and the rest of the set
+        were purged, too. A reader that went on would miss their transactions.
         """
         names = self.names
         if name in self._paths:
             return next(iter(names[names.index(name) + 1 :]), None)
-        return next((later for later in names if _order(later) > _order(name)), None)
+        following = next((later for later in names if _order(later) > _order(name)), None)
+        if following is not None and not _is_next(following, name):
+            raise BinlogMissing(
+                f"the files between this file and {following} were purged while a dump was reading this file; "
+                "set the slave up again from a backup",
+                file=name,
+            )
+        return following
 
     def size(self, name: str) -> int:
         """Return the size of a binlog file's readable part, bytes. Raises BinlogMissing when the file does not
@@ -780,6 +788,17 @@ def _order(name: str) -> tuple[int, str]:
     True
     """
     return len(name), name
+
+
+def _is_next(following: str, name: str) -> bool:
+    """Tell whether a server writes the binlog file ``following`` directly after the file ``name``.
+
+    >>> _is_next("bin.1000000", "bin.999999"), _is_next("bin.000003", "bin.000001")
+    (True, False)
+    """
+    (base, _, number), (other, _, before) = following.rpartition("."), name.rpartition(".")
+    is_numbered = number.isdecimal() and before.isdecimal()
+    return base == other and is_numbered and int(number) == int(before) + 1
 
 
 def gtid_index_of(binlog: Path) -> Path:

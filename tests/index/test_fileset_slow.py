@@ -149,6 +149,16 @@ class TestIndex:
             found.path("bin.000001")
         assert raised.value.file == "bin.000001"
 
+    def test_after_a_purged_file(self, tmp_path: Path) -> None:
+        index = _set(tmp_path, "bin.000001\n", *(f"bin.00000{number}" for number in range(1, 5)))
+        found = BinlogSet.open(index)
+        index.write_text("bin.000003\nbin.000004\n")
+        assert found.refresh()
+        assert found.after("bin.000002") == "bin.000003"
+        assert found.after("bin.000005") is None
+        with pytest.raises(BinlogMissing, match=r"files between this file and bin[.]000003 were purged"):
+            found.after("bin.000001")
+
     def test_a_missing_file(self, tmp_path: Path) -> None:
         index = _set(tmp_path, "bin.000001\nbin.000002\n", "bin.000001")
         found = BinlogSet.open(index)

@@ -290,22 +290,33 @@ class TestRemoved:
             assert "RESET MASTER" in text
         assert served.once()[FIRST][200:] == other[200:]
 
-    def test_a_purge_by_another_process_does_not_disturb_a_dump(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("purged", [1, 2])
+    def test_a_purge_by_another_process_disturbs_a_dump_that_has_not_reached_the_last_purged_file(
+        self, tmp_path: Path, purged: int
+    ) -> None:
         made = generate(tmp_path / "set", 24 << 20, file_size=8 << 20)
         names = [path.name for path in made.files]
+        assert len(names) > 2
         expected = {path.name: path.read_bytes() for path in made.files}
         server = MasterServer(BinlogStore(made.index))
         server.start()
         client = Client(server)
         stream = client.dump(client.register().slave_id, chunk_size=4096)
         seen = [next(stream)]  # gRPC's flow control holds the dump back, far from the first file's end
-        made.index.write_text(f"./{names[-1]}\n")
-        for path in made.files[:-1]:
+        made.index.write_text("".join(f"./{name}\n" for name in names[purged:]))
+        for path in made.files[:purged]:
             path.unlink()
         list(client.dump(client.register(server_id=9).slave_id))  # this dump reads the index again
-        seen += stream
-        assert files_of(iter(seen))[names[0]][200:] == expected[names[0]][200:]
-        assert seen[-1].end_of_log
+        if purged == 1:
+            seen += stream
+            found = files_of(iter(seen))
+            assert list(found) == names
+            assert all(found[name][200:] == expected[name][200:] for name in names)
+            assert seen[-1].end_of_log
+        else:
+            code, text = ends_with(stream)
+            assert code is grpc.StatusCode.OUT_OF_RANGE
+            assert text.startswith(f"{names[0]}: the files between this file and {names[2]} were purged")
         client.channel.close()
         server.stop(0)
 
