@@ -152,6 +152,8 @@ class Dump:
         self._pace = Pace(options.chunk_size or most, options.line_rate or None)
         self._heartbeat_period = options.heartbeat_period or HEARTBEAT_PERIOD
         self._signal = reader.signal()
+        # PURGE BINARY LOGS keeps the files that dumps read, also before the first message.
+        slave.file, slave.position = start.file, start.position
         self._number = register.begin_dump(slave, self._signal.set)
         self._change = slave.change
         self._own = OwnExclusion(reader, start, self._change.origin)

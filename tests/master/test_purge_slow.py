@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,10 +22,13 @@ from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet, gtid_index_of
 from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.dump import Dump, DumpOptions
+from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.purge import purge
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.who import Peer
 from dumpfilter.master.writers import writer_of
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
@@ -336,6 +340,17 @@ def test_a_dump_keeps_its_file_and_those_after_it(tmp_path: Path) -> None:
     finally:
         client.channel.close()
         server.stop(0)
+
+
+def test_a_dump_keeps_its_file_before_its_first_message(server: MasterServer) -> None:
+    service = server.service
+    slave = service.register.add(Peer(server_id=7, uuid=str(uuid.UUID(int=7))), Filter())
+    start = DumpStart(NAMES[0], service.store.first_position(NAMES[0]))
+    dump = Dump(service.reader, service.register, slave, start, DumpOptions())
+    (warning,) = execute(server, f"PURGE BINARY LOGS TO '{NAMES[2]}'")
+    assert f"file {NAMES[0]} was not purged because it was being read by 1 thread(s)" in warning
+    dump.close()
+    assert not execute(server, f"PURGE BINARY LOGS TO '{NAMES[2]}'")
 
 
 def test_the_set_is_still_known_when_its_first_file_is_gone(directory: Path) -> None:
