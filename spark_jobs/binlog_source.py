@@ -167,12 +167,15 @@ class _OptionalPushdown(functools.partial[Iterable[Filter]]):
 
 
 def _typed_by(schema: StructType, options: SourceOptions, *, is_stream: bool) -> SourceOptions:
-    """Return options whose row images have the column types in ``schema``, if the option ``table`` asks for typed
-    columns.
+    """Return ``options`` completed by the Arrow types of the columns ``before`` and ``after``, as ``schema`` has them.
 
-    ``schema`` is the result of :meth:`BinlogDataSource.schema`, or a user's own. The table may have columns that a
-    user's schema does not name. In a stream it must have all columns that the schema names. Raises OptionError for a
-    row image that is not a struct.
+    These columns hold the values of a changed row. Without the option ``table`` they are not typed, and ``options`` is
+    returned unchanged. ``schema`` is the result of :meth:`BinlogDataSource.schema`, or a user's own.
+
+    With ``newColumns=stop``, the result also has the columns by which tasks detect a later ALTER TABLE. This does not
+    hold for a batch query with a user's schema, or if a struct has a map.
+
+    Raises OptionError if ``before`` or ``after`` is not a struct in ``schema``, although the option ``table`` is set.
     """
     if options.table is None:
         return options

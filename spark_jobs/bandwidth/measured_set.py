@@ -405,8 +405,8 @@ class MeasuredSet:
         """Return for each filter the index of a measured filter with equal verdicts.
 
         ``flags`` has the verdicts of each filter about the subjects of :attr:`tallied`. Return None if the
-        measurements are not valid for one of the filters. If they are valid for any filter, the indexes have no
-        meaning.
+        measurements are not valid for one of the filters. If ``tallied.given_only`` is False, every filter can be
+        evaluated, and the result is only 0, 1, 2 and so on.
         """
         if not self.tallied.given_only:
             return list(range(len(flags)))
@@ -458,8 +458,8 @@ def measure_set(
 
     Parameters:
         source: the set's index file, a directory with an index file, or a list of binlog files.
-        slaves: the slaves for whose filters the measurements must be valid. They are valid for all filters unless
-            ``tallied.given_only`` is set.
+        slaves: the slaves for whose filters the measurements must be valid. They are valid for all other filters,
+            too, unless the result's ``tallied.given_only`` is True.
         run: runs the tasks.
         kept: the measurements of an earlier run, so that only new and changed files are read. It is ignored if it was
             made with other options or for other filters, or if XA transactions may span files.

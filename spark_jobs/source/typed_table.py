@@ -49,14 +49,17 @@ _log = logging.getLogger(__name__)
 
 
 def with_types(options: SourceOptions, warn: Callable[[str], object] = _log.warning) -> SourceOptions:
-    """Return options whose row images are structs with the columns of the table that the option ``table`` names.
+    """Return ``options`` completed by the Arrow types of the row images (a changed row before and after the change).
 
-    The options then also know the table's columns. With ``newColumns=map`` the structs have a map for columns added
-    later. Without the option ``table``, or if the types are already known, ``options`` is returned unchanged.
-    Otherwise the whole set is read. ``warn`` is called with each warning about values that the structs cannot hold.
+    The types are structs with the columns of the table that the option ``table`` names. With ``newColumns=stop`` the
+    result also has these columns' names, so that tasks detect a later ALTER TABLE. With ``newColumns=map`` the structs
+    have a map for columns added later.
 
-    Raises BinlogError. Raises OptionError if the set has no rows of the table, or if the option ``columnNames`` does
-    not fit the table.
+    Without the option ``table``, or if the types are already known, ``options`` is returned unchanged. Otherwise
+    the whole set is read. ``warn`` is called with each warning about values that the structs cannot hold.
+
+    Raises BinlogError. Raises OptionError if the set has no rows of the table, or if the option ``columnNames``
+    is superfluous or has a wrong number of names.
     """
     if options.table is None or options.row_types is not None:
         return options
@@ -101,9 +104,11 @@ def _unknown(wanted: TableSubject, others: set[str]) -> str:
 
 
 def _check_names(wanted: TableSubject, names: Sequence[str], tables: Sequence[Table]) -> None:
-    """Raise OptionError if the names from the option ``columnNames`` do not fit the table.
+    """Check ``names``, the column names that the user gave with the option ``columnNames``. Empty: no check.
 
-    If the table has several versions, they must fit the one with the most columns.
+    ``tables`` has the versions of the table ``wanted`` that the binlogs contain. Raises OptionError if all of them
+    record their column names. Raises it also if the number of ``names`` differs from the number of columns. Of several
+    versions without recorded names, the one with the most columns counts.
     """
     if not names:
         return

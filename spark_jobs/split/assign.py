@@ -79,7 +79,10 @@ class Share:
 
     @cached_property
     def _bounds(self) -> tuple[Ints, Ints]:
-        """For each piece, the index of its first event, and the index after its last event."""
+        """Two arrays with one entry per row of ``plan.ranges`` (consecutive bytes that the output receives).
+
+        They have the index in ``columns`` of the row's first event, and the index after its last event.
+        """
         # A block has many more events than an output has pieces, so that the pieces are looked up among the events.
         begin, size, patch = self.plan.ranges.T
         first = np.searchsorted(self.columns.offset, begin)
@@ -353,9 +356,11 @@ transaction's end.
 
 
 def committed_by_task(path: Path, directory: Path | None = None) -> AbstractContextManager[BinaryIO]:
-    """Return a context manager like :func:`~dumpfilter.binlog.writer.committed` for a file in a working directory.
+    """Return a context manager that gives a new file for writing, and renames it to ``path`` at the end.
 
-    Spark may run a task twice at once, so each call uses a different temporary file, in ``directory`` if given.
+    After an error, ``path`` is unchanged and the new file is removed. Until the rename, the new file has a unique name
+    in ``directory`` (None: the directory of ``path``), because Spark may run a task twice at once. It is not synced to
+    disk. Raises OutputError if the file cannot be written.
     """
     name = f"{path.name}.{uuid.uuid4().hex}.tmp"
     return committed(path, beside=(directory or path.parent) / name, synced=False)

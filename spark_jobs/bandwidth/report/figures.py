@@ -385,10 +385,10 @@ class _Steps:
 
 
 def _segments(places: Ints) -> Ints:
-    """Return the parts of the axis between cuts as an array of shape (n, 2): the first step, and the step after the
-    last.
+    """Return the parts of the time axis that the chart shows, after long times without traffic are cut out.
 
-    ``places`` has the numbers of the steps with traffic, ascending.
+    The result has shape (n, 2): the numbers of each part's first step, and of the step after its last. ``places`` has
+    the numbers of the steps (points of the curve) with traffic, ascending.
     """
     empty = np.diff(places) - 1
     drawn = int(places[-1] - places[0]) + 1
