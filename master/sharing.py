@@ -384,8 +384,9 @@ class SharedReader:
 
     def _ends_at(self, place: DumpPlace) -> bool:
         """Tell whether the binlog has neither events nor another file after the position of ``place``."""
-        # The next planning meets the error of a file that cannot be read.
-        with contextlib.suppress(DumpfilterError):
+        # The next planning meets the error of a file that cannot be read. An error here, even one that nobody foresaw,
+        # would leave the dumps without the answers that are already there.
+        with contextlib.suppress(Exception):
             source = place.source
             if place.position != source.file.size:
                 return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import itertools
 import tempfile
@@ -23,7 +24,7 @@ from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.filter import Filter
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.index.fileset import BinlogFile
+from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.master import placed, sharing
 from dumpfilter.master.advance import DumpPlace, First, Step, step_from
 from dumpfilter.master.chunks import GrpcPlan
@@ -153,6 +154,30 @@ def test_each_gets_what_it_gets_alone(all_wanted: list[Wanted], pauses: list[int
     all_wanted = [replace(wanted, number=number) for number, wanted in enumerate(all_wanted, 1)]
     found = run(together(ORACLE / name, all_wanted, pauses))
     assert found == [alone(ORACLE / name, wanted) for wanted in all_wanted]
+
+
+def test_an_index_file_that_cannot_be_read_leaves_no_dump_without_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = ORACLE / "mysql-row"
+    calls = 0
+    true_refresh = BinlogSet.refresh
+
+    def refresh(binlogs: BinlogSet) -> bool:
+        nonlocal calls
+        calls += 1
+        # The first call opens the set.
+        if calls == 2:
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return true_refresh(binlogs)
+
+    async def follow() -> list[list[bytes]]:
+        return await together(source, [Wanted(1), Wanted(2)], [0, 0])
+
+    expected = alone(source, Wanted())
+    monkeypatch.setattr(BinlogSet, "refresh", refresh)
+    assert run(follow()) == [expected, expected]
+    assert calls > 2
 
 
 @pytest.mark.parametrize("own_ids", [False, True])
