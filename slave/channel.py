@@ -285,8 +285,8 @@ class Channel:
 
         Without ``threads`` the option ``io_thread_only`` decides whether both threads start or only the I/O thread. The
         applier stops at the condition ``until``; None: without a condition. A ``user`` and ``password`` replace the
-        configured ones until the I/O thread ends. Raises StateCorrupt when ``relay-log.info`` does not fit the relay
-        log or the target.
+        configured ones until the I/O thread ends. Raises StateCorrupt when the target cannot restore its state from
+        ``relay-log.info``, or when relay logs have expired that the applier has never read.
         """
         if threads is None:
             threads = Threads.IO if self.options.io_thread_only else Threads.BOTH

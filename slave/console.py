@@ -117,7 +117,7 @@ class SlaveConsole:
 
     @property
     def version(self) -> str:
-        """The version of MySQL whose statements the console knows, and that of dumpfilter."""
+        """The server version that clients see, such as ``8.4.0-dumpfilter-1.0``, with the version of dumpfilter."""
         return f"8.4.0-dumpfilter-{__version__}"
 
     def variables(self) -> Mapping[str, str | int]:

@@ -173,8 +173,9 @@ THREADS: Facts[ThreadView] = Facts(
 
 
 def _count(name: str, metric: str = "") -> Fact:
-    """Return the declaration of a column with one of the counts that the master sends, and of a metric ``metric``. An
-    empty ``metric`` declares none.
+    """Declare a column with the count ``name`` that the master has sent for the channel, such as ``bytes_read``.
+
+    With ``metric`` the column is also a metric of that name. Without, there is no metric.
     """
     return column(lambda view: view.counted.counts[name], metric=metric)
 

@@ -54,9 +54,10 @@ class Dumpfilter(CommandGroup):
         return self.commands.get(name)
 
     def help_of(self, ctx: Any, name: str) -> tuple[str, str]:
-        """Return the panel and the description of a command, read from its source without importing it.
+        """Return the heading under which ``--help`` lists the command ``name``, and the command's description.
 
-        The description is the docstring of the command's function. A command without one has an empty description.
+        Both come without importing the command's module. The description is the docstring of the command's function. A
+        command without one has an empty description.
         """
         del ctx
         module = find_spec(_module(name))

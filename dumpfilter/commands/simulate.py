@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Planned(NamedTuple):
-    """A planned simulation, and the speed and binlog set of each node whose binlog is simulated."""
+    """A planned simulation, with the binlog set of each node that writes one, and the speeds of replayed recordings."""
 
     plan: Plan
     speeds: dict[str, float | None]

@@ -47,7 +47,7 @@ class CommandGroup(HelpPage, TyperGroup):
     """A group of sub-commands, such as ``dumpfilter`` itself."""
 
     def help_of(self, ctx: Any, name: str) -> tuple[str, str]:
-        """Return the panel and the description of the group's command ``name``."""
+        """Return the heading under which ``--help`` lists the command ``name``, and the command's description."""
         command: Any = self.get_command(ctx, name)
         return command.rich_help_panel or "Commands", command.help or ""
 

@@ -19,7 +19,7 @@ class Executor(Protocol):
 
     @property
     def version(self) -> str:
-        """The version of the server for which the process stands, as in the greeting and in ``@@version``.
+        """The server version that clients see in the greeting and in ``@@version``, such as ``8.4.0``.
 
         Reading it must not wait, since the console reads it before each login.
         """

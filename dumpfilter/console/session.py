@@ -51,7 +51,7 @@ in.
 
 @dataclass(frozen=True)
 class SessionPort:
-    """The parts of a port that its clients' statements can read."""
+    """The properties of a port for MySQL clients that statements need: its connections, roles and status variables."""
 
     processes: Connections[Any]
     """The connections that a client may list (SHOW PROCESSLIST) and end (KILL)."""

@@ -65,7 +65,7 @@ def _spec(
 def load(spec: str | Path | Topology, *directories: Path) -> Topology:
     """Return the topology that ``spec`` describes: a short string, the path of a TOML file, or a model.
 
-    A relative path belongs to the first of ``directories`` that has the file. Raises OptionError for a file that does
+    The file of a relative path is sought in each of ``directories``, in order. Raises OptionError for a file that does
     not exist and for an invalid topology.
     """
     from dumpfilter.topology import topology_from

@@ -194,10 +194,11 @@ class Follower:
             self.store.close_file()
 
     def _range(self, facts: SourceFacts) -> tuple[str, str]:
-        """Return the file at which an empty store begins (empty for the oldest), and the last file to receive (empty
-        for all).
+        """Return the first and the last file to receive, from the URL's options ``from`` and ``to``.
 
-        ``facts`` has the source's files. Raises OptionError for a file in the URL that is not possible.
+        Only an empty store (directory of received files) begins at the first file. An empty name stands for the
+        source's oldest file, or for no last file. ``facts`` has the source's files. Raises OptionError for a name that
+        no binlog file has, and for a file from which the store cannot continue.
         """
         first = "" if self.url.first == OLDEST else self.url.first
         last = self.url.last

@@ -111,8 +111,8 @@ class Reception:
 
     Parameters:
         connection: a connection after its login.
-        facts: the answers of the source to the first questions.
-        store: the directory, which has recognized the source.
+        facts: the source's family, version, UUID and binlog files, which were queried after the login.
+        store: the directory. The caller has checked that its files are from this source.
         progress: the state to keep up to date.
         on_progress: called after writes, when nothing more has arrived, or from time to time while much arrives.
         turns: returns the event loop that waits for the source while little arrives, if there is one.

@@ -206,11 +206,11 @@ class BinlogDirectory(LogWriter[OpenFile]):
         return self.begin(index, OpenFile.begin(self.directory / name, head, description))
 
     def _keep_uuid(self, index: Path, description: FormatDescription) -> None:
-        """Write the UUID by which slaves of a master recognize the set to a file in the format of a server's
-        ``auto.cnf``.
+        """Write the UUID of the store's binlog set to a file beside the file ``index``, in the format of ``auto.cnf``.
 
-        The set of a MySQL server has the server's UUID. For a MariaDB server the UUID is computed from the format
-        description event of the set's first file. So two stores that begin with the same file have equal UUIDs.
+        By this UUID, slaves notice that a master serves another binlog set than before. The set of a MySQL server has
+        the server's UUID. For a MariaDB server the UUID is computed from ``description``, the format description event
+        of the set's first file. So two stores that begin with the same file have equal UUIDs.
         """
         server_uuid = self.source.server_uuid if self.source is not None else ""
         found = server_uuid or str(uuid.uuid5(uuid.NAMESPACE_OID, description.raw.hex()))

@@ -22,7 +22,7 @@ exact.
 
 
 class WatchedSet:
-    """A binlog set that a node writes, with the history of its end. Methods may be called from any thread."""
+    """A binlog set that a node writes, with the positions of its end over time. Any thread may call the methods."""
 
     def __init__(self, source: Path) -> None:
         self.source = source

@@ -219,7 +219,10 @@ class OwnNode(TestbedNode):
         )
 
     def _check_threads(self, waiting: Sequence[Feed], goal: Goal) -> None:
-        """Raise NotCaughtUp if a thread that is to reach ``goal`` has stopped."""
+        """Raise NotCaughtUp if the SQL thread of a channel in ``waiting`` has stopped with an error.
+
+        Such a channel cannot reach the position ``goal``. A master has no SQL threads, so that nothing is raised.
+        """
 
     def _behind(self, feed: Feed, goal: Goal) -> str:
         """Return why a channel has not reached the position ``goal``."""

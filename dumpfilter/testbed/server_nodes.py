@@ -331,7 +331,7 @@ class StartedServer(SqlNode):
         self._is_paused = False
 
     def databases(self) -> list[str]:
-        """Return the names of the databases that do not belong to the server itself."""
+        """Return the names of all databases but the system databases, such as ``mysql`` and ``sys``."""
         return [name for (name,) in self.server.sql("SHOW DATABASES") if name not in _OF_THE_SERVER]
 
     def end_connections(self) -> None:
@@ -347,7 +347,7 @@ class StartedServer(SqlNode):
                     self.server.sql(f"KILL {row['Id']}")
 
     def drop_databases(self) -> None:
-        """Drop all databases that do not belong to the server itself."""
+        """Drop all databases but the system databases, such as ``mysql`` and ``sys``."""
         for name in self.databases():
             # A filter asks for the current database. So replicas that have the database drop it, too.
             self.server.sql(

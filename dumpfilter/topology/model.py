@@ -339,7 +339,7 @@ class Node(Model):
 
     @property
     def family(self) -> Family:
-        """The family of a server that the topology starts. Only such nodes may be asked."""
+        """The family (``mariadb`` or ``mysql``) of a server that the topology starts. Other nodes have no family."""
         assert self.server is not None
         return self.server
 

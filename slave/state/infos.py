@@ -57,8 +57,8 @@ class Info(State):
 class SourceInfo(SourceOptions, TlsOptions, Info):
     """The content of ``source.info``: how one channel connects to its master, and where the channel begins to read.
 
-    The fields are the options of CHANGE REPLICATION SOURCE TO, with the server's defaults where the command line has
-    others.
+    The fields are the options of CHANGE REPLICATION SOURCE TO. Their defaults are a MySQL server's. The command line
+    has other defaults for some of these options, such as ``retry_count``.
     """
 
     NAME = "source.info"

@@ -134,7 +134,8 @@ class RelayLog(LogWriter[GrowingFile]):
 
     A caller must call :meth:`recover` first. ``sync_every`` is the option ``--sync-relay-log``. After that many
     events :meth:`append` forces the file to the disk. With 0 the operating system decides when it writes the file.
-    With more than :data:`MOST_WAITED_FOR` another thread waits for the disk (:meth:`sync_later`).
+    :meth:`append` itself waits for the disk only if ``sync_every`` is at most :data:`MOST_WAITED_FOR`. Otherwise
+    another thread waits.
     """
 
     index: Path

@@ -523,7 +523,8 @@ class IoThread:
                 self._call.cancel()
 
     def _tick(self, done: threading.Event) -> None:
-        """Do the periodic work of the helper thread: save ``master.info``, watch the master, and make Alive calls.
+        """Do the periodic work of the helper thread until ``done`` is set. The work is to save ``master.info``, to
+        watch the master, and to make Alive calls.
 
         If the master sends nothing for ``net_timeout`` seconds, the helper thread cancels the call, and the I/O thread
         connects again.
@@ -543,11 +544,11 @@ class IoThread:
                 self._give_sign(*registration, now)
 
     def _give_sign(self, stub: rpc.DumpFilterStub, slave_id: str, now: float) -> None:
-        """Start an Alive call, which tells the master that the slave is alive. Its duration gives the rate of the
-        connection.
+        """Start an Alive call, which tells the master that the slave is alive, and how fast the connection is.
 
-        The second call soon follows the first, since the first shows the rate of the connection when it carries nothing
-        else.
+        The call reports the highest rate that the durations of earlier calls have shown. Therefore the second call of a
+        dump follows the first within a second. ``slave_id`` is the slave's id at the master, and ``now`` the time
+        (``time.monotonic``).
         """
         period = self._source.options.net_timeout / _SIGNS
         self._sign_at = now + (period if self._sign_at else min(period, _SECOND_SIGN))

@@ -73,8 +73,10 @@ def _size_of(path: Path, next_head: FileBegin) -> int:
 
 
 def _widened(position: int, end_log_pos: int) -> int:
-    """Return the smallest position from ``position`` on whose low 32 bits are ``end_log_pos``, for files of more than
-    4 GiB.
+    """Return the full end position of an event, from its ``end_log_pos``, which has only the low 32 bits.
+
+    In files of more than 4 GiB these are not enough. ``position`` is a known position before the event's end. The
+    result is the first position, at or after ``position``, with these low bits.
     """
     return position + ((end_log_pos - position) & 0xFFFFFFFF)
 
@@ -83,8 +85,9 @@ class SqlThread:
     """The SQL thread, which applies a channel's relay log to the target. :meth:`run` works until the thread ends, and
     may be called once.
 
-    The constructor restores the target to the state in ``relay-log.info``. It raises StateCorrupt when
-    ``relay-log.info`` does not fit the relay log or the target. Any thread may call :meth:`stop`.
+    The constructor restores the target to the state in ``relay-log.info``. It raises StateCorrupt when the position in
+    this file is after the end of the relay log, or the target cannot restore the state. Any thread may call
+    :meth:`stop`.
 
     Parameters:
         directory: the channel's directory with the relay log and ``relay-log.info``.

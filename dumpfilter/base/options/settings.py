@@ -24,8 +24,9 @@ T = TypeVar("T")
 
 
 class Repeated(NamedTuple):
-    """One repeatable option of a field that is a mapping. The option's values become one item of the mapping
-    (:func:`repeated`).
+    """A repeatable option, such as ``--do-db``, whose values are one item of a mapping.
+
+    A field of settings can collect several such options in one mapping (:func:`repeated`).
     """
 
     name: str

@@ -88,7 +88,10 @@ class _NoClearPassword:
 
 
 class GuardedConnection(Connection):  # type: ignore[misc]
-    """PyMySQL's connection with a limit on the bytes that are read, and with the rule for public keys.
+    """PyMySQL's connection with a limit on the bytes that are read, and with protection of the password.
+
+    Without TLS, the password is encrypted with a server's public key only if the login has the key, or allows keys that
+    the server sends.
 
     The constructor does not connect. It raises OptionError for a file that the login names and that cannot be used.
 

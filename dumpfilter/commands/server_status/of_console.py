@@ -133,7 +133,11 @@ def slave_status(login: Login) -> Record:
 
 
 def _channel(row: Mapping[str, Any], more: Mapping[str, Any], hits: Iterable[Mapping[str, Any]]) -> Record:
-    """Return a channel's status record from its rows of SHOW REPLICA STATUS and of ``dumpfilter.channels``."""
+    """Return the status record of a slave's channel, from rows that its console has returned.
+
+    ``row`` is the channel's row of SHOW REPLICA STATUS, and ``more`` its row of ``dumpfilter.channels``. ``hits`` are
+    the rows of all channels with the number of uses of each kind of filter rule.
+    """
     facts = {name.lower(): value for name, value in more.items() if name != "CHANNEL_NAME"}
     counters = {
         name: value for name, value in facts.items() if isinstance(value, int) and name not in _NO_COUNTERS

@@ -95,7 +95,8 @@ def _shape(link: dict[str, Any]) -> str:
 def _applied(node: dict[str, Any]) -> dict[str, Any]:
     """Return the position in the source's binlog up to which a node has applied, or the end of the node's own binlog.
 
-    For a node with several sources, the source is the one with the largest lag in bytes.
+    ``node`` is a node's part of the status. The result has the members ``file`` and ``position``. For a node with
+    several sources, the source is the one with the largest lag in bytes.
     """
     if not node["channels"]:
         own: dict[str, Any] = node["place"]

@@ -70,9 +70,9 @@ class Turns(threading.local):
     def pause(self) -> None:
         """Sleep for half a millisecond if the thread has computed for a millisecond, so that other threads can run.
 
-        A thread that computes without pauses takes the interpreter's lock again as soon as another thread releases the
-        lock, such as for sending. A thread that passes a commit on releases the lock several times, and waits each
-        time.
+        A thread that computes without pauses takes the interpreter's lock (GIL) whenever another thread releases it,
+        such as for sending. A thread that sends a new transaction to slaves releases the lock several times, and would
+        have to wait for the lock each time.
         """
         if time.monotonic() >= self._end:
             time.sleep(_PAUSE_SECONDS)

@@ -43,7 +43,7 @@ class Plain(NamedTuple):
 
 
 class Item(NamedTuple):
-    """One item of the select list of a plain SELECT."""
+    """One item of the select list of a SELECT that has only plain values (literals, variables, function calls)."""
 
     plain: Plain
     column: str
@@ -68,7 +68,9 @@ def plain_value(text: str) -> Plain | None:
 
 
 def plain_select(text: str) -> list[Item] | None:
-    """Return the items of a SELECT of plain values only, or None for any other statement.
+    """Return the items of a SELECT that has only plain values, or None for any other statement.
+
+    Plain values are literals, variables and function calls with literals.
 
     >>> [item.column for item in plain_select("SELECT @@version AS v, DATABASE() LIMIT 1")]
     ['v', 'DATABASE()']

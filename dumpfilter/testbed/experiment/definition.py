@@ -28,7 +28,10 @@ STRICT = ConfigDict(extra="forbid")
 
 @written(frozen=True, config=STRICT)
 class Load:
-    """The table ``[load.NODE]``: statements that run on a server, one by one, from the first phase to the last."""
+    """The table ``[load.NODE]``: statements that run on the server NODE during all phases of an experiment.
+
+    One statement runs at each interval. After the last statement the first one runs again.
+    """
 
     sql: Texts
     """The statements, which are run in turn. ``{n}`` stands for the number of the statement, from 1."""

@@ -50,7 +50,7 @@ class Log:
     events_before: int = 0
 
     def keys(self) -> dict[Key, int]:
-        """Return the index of each transaction, by its identity."""
+        """Return the index of each transaction in ``transactions``, by its key: a GTID, or a position at the origin."""
         return {transaction.key: number for number, transaction in enumerate(self.transactions)}
 
     def reached(self, growth: Mapping[Path, Growth]) -> Ints:
@@ -121,6 +121,7 @@ class _Reading:
         """Tell whether an event between transactions is missing in the source's binlog, or was read before.
 
         A server makes artificial events for a replica that connects, and repeats the first events of the file.
+        ``source_file`` is the source's file that the event comes from.
         """
         is_repeated = source_file == self._origin[0] and event.header.end_log_pos <= self._origin[1]
         return is_repeated or bool(event.header.flags & _MADE_FOR_A_READER)

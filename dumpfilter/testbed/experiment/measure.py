@@ -162,7 +162,8 @@ def _carried(found: Sequence[Span], delay: float) -> tuple[Ints, Ints, Ints]:
 def _arrived(measured: Measured, node: PlannedNode, channel: Channel, crossing: Content) -> Arrived:
     """Return the transactions of one origin that a channel received, with their commit and arrival times.
 
-    The origin is the server that wrote the binlog. Times are microseconds since the first commit.
+    The origin is the server that wrote the binlog. ``crossing`` has the transactions that must have crossed the link.
+    The result also has the number of those that did not arrive. Times are microseconds since the first commit.
     """
     origin = measured.committed[channel.origin]
     received = measured.received[node.name, channel.name]

@@ -192,7 +192,10 @@ def _pass(bed: Testbed, phase: Phase) -> None:
 
 @contextlib.contextmanager
 def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[None]:
-    """Run the statements of ``loads`` on their servers inside the ``with`` block. Raises their first error."""
+    """Run the statements of ``loads`` (by node) again and again on their servers, until the ``with`` block ends.
+
+    An error ends the statements of its server. At the end of the block the first error is raised.
+    """
     end = threading.Event()
     errors: list[DumpfilterError] = []
 

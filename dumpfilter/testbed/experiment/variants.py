@@ -171,9 +171,10 @@ def _origins(topology: Topology, node: Node) -> list[str]:
 
 
 def _keeping(node: Node) -> Node:
-    """Return a replica that keeps its relay logs, or a slave that reconnects soon after an outage.
+    """Return the node with options that a measured run needs.
 
-    Other nodes are returned unchanged.
+    A real replica keeps its relay logs. A slave of dumpfilter reconnects soon after an outage, unless the user has set
+    the interval. Other nodes are returned unchanged.
     """
     if node.kind == "slave" and number_of(node, CONNECT_RETRY) is None:
         return node.with_options(SHORT_RETRY)

@@ -117,7 +117,10 @@ def find_program(family: Family, named: str | None = None, root: str = "") -> Pr
 
 
 def _how_to_install(family: Family) -> str:
-    """Return how to install a family's server without removing the other family's, whose packages exclude it."""
+    """Return advice for the user on how to install a server of a family, as the end of an error's text.
+
+    The packages of the two families exclude each other. If the other family is installed, the advice is an archive.
+    """
     other: Family = "mariadb" if family == "mysql" else "mysql"
     if _which(_NAME[other]) is not None:
         return (
@@ -156,7 +159,11 @@ def _version(family: Family, command: tuple[str, ...], modified: int, size: int)
 
 
 def _install(server: str) -> str | None:
-    """Return the path of ``mariadb-install-db``: the one that belongs to the server, or the one on the PATH."""
+    """Return the path of the program ``mariadb-install-db``, or None if it is not installed.
+
+    ``server`` is the path of a ``mariadbd``. A program in the same directory, or in ``bin`` or ``scripts`` beside that
+    directory, has precedence over one on the PATH.
+    """
     directory = Path(server).resolve().parent
     for beside in _BESIDE:
         found = shutil.which(_INSTALL, path=str(directory / beside))

@@ -38,7 +38,10 @@ class Route:
 
     @property
     def distinct(self) -> tuple[tuple[str, ...], ...]:
-        """The filters that have an effect, in order. There is at least one, which may have no rules."""
+        """The filters in order, without those that change nothing. If none is left, one filter without rules.
+
+        A filter changes nothing if it has no rules, or repeats the filter before without renaming databases.
+        """
         found: list[tuple[str, ...]] = []
         for rules in self.filters:
             if rules and (rules not in found[-1:] or _rewrites(rules)):

@@ -77,7 +77,10 @@ class Channel:
     """One channel of a real replica. The name of the default channel is empty."""
 
     def __init__(self, server: SqlServer, name: str = "", rules: Sequence[str] = ()) -> None:
-        """Describe a channel of ``server``. ``rules`` are its filter rules, also on the command line of the server."""
+        """Describe a channel of ``server``, without changing the server.
+
+        ``rules`` are the channel's filter rules. The server's command line must have them, too.
+        """
         self.server = server
         self.name = name
         self._rules = rules

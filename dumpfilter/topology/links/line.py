@@ -130,7 +130,10 @@ class Line(Generic[Receiver]):
         return self.room_time() <= now and MOST_HELD - self._held >= 2 * MUCH_ROOM
 
     def room_time(self) -> float:
-        """Return the time from which bytes that wait for the line fill at most half of ``WINDOW``, seconds."""
+        """Return the time from which on the bytes that have not left the wire need at most half of ``WINDOW`` for it.
+
+        ``WINDOW`` is the longest time for which accepted bytes may wait, seconds.
+        """
         return self._wire_free - WINDOW / 2
 
     def push(
