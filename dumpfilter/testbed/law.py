@@ -23,7 +23,7 @@ from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.node import Feed, TestbedNode
 from dumpfilter.testbed.own_nodes import Master, Slave
 from dumpfilter.testbed.server_nodes import SqlNode, StartedServer
-from dumpfilter.testbed.servers import Difference, References, Route, SourceAddress
+from dumpfilter.testbed.servers import References, Route, SourceAddress
 from dumpfilter.testbed.servers.data import equal_gtids
 from dumpfilter.testbed.values import Place
 from dumpfilter.topology.model import Node, Reading, filter_of
@@ -49,7 +49,7 @@ def check_law(nodes: Mapping[str, TestbedNode], server_law: ServerLaw, timeout: 
         elif isinstance(node, StartedServer) and node.feeds and node.is_running:
             filters = {feed.channel: filters_on_the_way(feed) for feed in node.feeds}
             left = max(deadline - time.monotonic(), LEAST_CHECK)
-            broken += map(str, server_law.check(node, filters, left))
+            broken += server_law.check(node, filters, left)
             broken += stopped_channels(node)
     if broken:
         raise LawBroken("the law is broken:\n" + "\n".join(broken))
@@ -154,7 +154,7 @@ class ServerLaw:
 
     def check(
         self, node: StartedServer, filters: Mapping[str, Sequence[tuple[str, ...]]], timeout: float
-    ) -> tuple[Difference, ...]:
+    ) -> list[str]:
         """Return the differences between a real replica and its reference, which reads everything and filters itself.
 
         The result is empty if there are none. ``filters`` has, for each channel, the rules of the filters from the

@@ -6,21 +6,18 @@ for the replica. Both must end with the same tables and GTID position.
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from rich.console import Console
 
 from dumpfilter.analyse.report.terminal import table
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.testbed.bed import Testbed
-from dumpfilter.testbed.own_nodes import Master
 from dumpfilter.testbed.server_nodes import StartedServer
 from dumpfilter.testbed.servers import Program
-from dumpfilter.testbed.servers.data import read_data
+from dumpfilter.testbed.servers.data import TABLE, read_data
 from dumpfilter.testbed.starting import up
 from dumpfilter.topology import make_topology, master, server
 
@@ -45,18 +42,6 @@ _SCHEMA = (
 _ITEMS = ("anvil", "rope", "lantern", "kettle", "compass", "tent", "map", "boots")
 
 
-class ReplicaResult(NamedTuple):
-    """The final state of one replica of the demonstration."""
-
-    reads_from: str
-    received: int
-    """The bytes of all relay logs."""
-    gtids: str
-    """The GTID position after the last applied transaction."""
-    checksums: dict[str, str]
-    """The checksum of each table outside the system databases."""
-
-
 def demonstrate(console: Console, program: Program, output: Path) -> None:
     """Run the servers and dumpfilter, and print how many bytes each replica received.
 
@@ -70,15 +55,15 @@ def demonstrate(console: Console, program: Program, output: Path) -> None:
         name="demo",
     )
     with up(topology, output / "servers") as bed:
-        _print_commands(console, bed)
-        _write(_server(bed, "source"))
+        source, *replicas = (_server(bed, name) for name in ("source", "at-source", "at-dumpfilter"))
+        _write(source)
         bed.wait_caught_up(_MOST_SECONDS)
-        found = [_result(bed, "source"), _result(bed, "dumpfilter")]
-        print_replicas(console, found)
-        _print_counts(console, bed)
-        _print_rows(console, _server(bed, "at-dumpfilter"))
-        ((_, kept),) = _server(bed, "source").execute("CHECKSUM TABLE shop.orders")
-    check(found, {"shop.orders": str(kept)})
+        data = [read_data(replica.server) for replica in replicas]
+        gtids = [replica.server.applied_gtids() for replica in replicas]
+        _print_replicas(console, replicas, data, gtids)
+        _print_rows(console, replicas[1])
+        ((_, kept),) = source.execute("CHECKSUM TABLE shop.orders")
+        check(data, gtids, str(kept))
     console.print("law: tables, checksums and GTID position are equal")
 
 
@@ -86,33 +71,6 @@ def _server(bed: Testbed, name: str) -> StartedServer:
     node = bed[name]
     assert isinstance(node, StartedServer)
     return node
-
-
-def _result(bed: Testbed, reads_from: str) -> ReplicaResult:
-    replica = _server(bed, f"at-{reads_from}").server
-    return ReplicaResult(
-        reads_from,
-        sum(path.stat().st_size for path in replica.data.glob("relay-bin.[0-9]*")),
-        replica.applied_gtids(),
-        dict(read_data(replica).tables),
-    )
-
-
-def _print_commands(console: Console, bed: Testbed) -> None:
-    """Print the commands and configuration by which a user would set up this topology."""
-    source, own = _server(bed, "source"), bed["dumpfilter"]
-    assert isinstance(own, Master)
-    port = own.replica_port
-    user = source.server.replication.user
-    rules = json.dumps([f"--{rule}" for rule in _RULES])
-    address = f"mysql://{user}@127.0.0.1:{source.port}/"
-    for line in (
-        f"$ dumpfilter master {address} --store DIR --config FILE --replica-port {port}",
-        f'FILE: [[replica]], user = "{user}", rules = {rules}, password = …',
-        f"MariaDB> CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='{user}', "
-        "MASTER_PASSWORD='…', MASTER_USE_GTID=slave_pos; START SLAVE",
-    ):
-        console.print(f"   {line}", soft_wrap=True, markup=False)
 
 
 def _write(source: StartedServer) -> None:
@@ -141,47 +99,48 @@ def _orders(chance: random.Random) -> Iterator[tuple[str, str]]:
         yield chance.choice(_ITEMS), f"{chance.randrange(100, 20_000) / 100:.2f}"
 
 
-def check(found: list[ReplicaResult], expected: dict[str, str]) -> None:
-    """Check that the replicas have the expected tables and checksums, and the same GTID position. Raises
-    DumpfilterError.
+def _checksums(data: Mapping[str, str]) -> dict[str, str]:
+    """Return the checksum of each table in the data of a server."""
+    return {name.removeprefix(TABLE): value for name, value in data.items() if name.startswith(TABLE)}
+
+
+def check(data: Sequence[Mapping[str, str]], gtids: Sequence[str], kept: str) -> None:
+    """Check that both replicas have the same data and GTID position, and that ``shop.orders`` is their only table.
+
+    ``data`` and ``gtids`` are those of the replica that reads the source, and of the one that reads dumpfilter.
+    ``kept`` is the checksum of ``shop.orders`` at the source. Raises DumpfilterError.
     """
-    broken = [
-        f"the replica of {one.reads_from} has {one.checksums or 'no table'} at {one.gtids}, and should have {expected} "
-        f"at {found[0].gtids}"
-        for one in found
-        if (one.checksums, one.gtids) != (expected, found[0].gtids)
-    ]
-    if broken:
-        raise DumpfilterError("the law does not hold: " + "\n".join(broken))
+    if _checksums(data[0]) != {"shop.orders": kept} or data[0] != data[1] or gtids[0] != gtids[1]:
+        raise DumpfilterError(
+            f"the law does not hold: shop.orders has the checksum {kept} at the source; the replica of the source has "
+            f"{data[0]} at {gtids[0]}, and the replica of dumpfilter has {data[1]} at {gtids[1]}"
+        )
 
 
-def print_replicas(console: Console, found: list[ReplicaResult]) -> None:
+def _print_replicas(
+    console: Console,
+    replicas: Sequence[StartedServer],
+    data: Sequence[Mapping[str, str]],
+    gtids: Sequence[str],
+) -> None:
     """Print how many bytes each replica received, and the checksums of its tables."""
-    title = f"What two real replicas with --{' --'.join(_RULES)} received"
+    received = [
+        sum(path.stat().st_size for path in replica.server.data.glob("relay-bin.[0-9]*"))
+        for replica in replicas
+    ]
     rows = [
         (
-            one.reads_from,
-            f"{one.received:,}",
-            f"{100 * (1 - one.received / found[0].received):.1f} %",
-            one.gtids,
-            "\n".join(f"{name}\n{checksum}" for name, checksum in one.checksums.items()),
+            replica.feeds[0].source.name,
+            f"{size:,}",
+            f"{100 * (1 - size / received[0]):.1f} %",
+            place,
+            "\n".join(f"{name}\n{checksum}" for name, checksum in _checksums(tables).items()),
         )
-        for one in found
+        for replica, size, place, tables in zip(replicas, received, gtids, data, strict=True)
     ]
     heads = ("replica of", "its relay logs", "saved", "gtid_slave_pos", "CHECKSUM TABLE")
+    title = f"What two real replicas with --{' --'.join(_RULES)} received"
     console.print(table(heads, rows, title=title, numbers=heads[1:3]))
-
-
-def _print_counts(console: Console, bed: Testbed) -> None:
-    """Print the byte counters that dumpfilter keeps for its replica, from its console."""
-    for read, sent, gtid in bed["dumpfilter"].execute(
-        "SELECT bytes_read, bytes_sent, bytes_gtid FROM dumpfilter.slaves"
-    ):
-        console.print(
-            f"dumpfilter: {read:,} bytes read, {sent:,} sent, {gtid:,} for the GTIDs of dropped transactions, "
-            f"{100 * (1 - (sent + gtid) / read):.1f} % saved",
-            soft_wrap=True,
-        )
 
 
 def _print_rows(console: Console, replica: StartedServer) -> None:

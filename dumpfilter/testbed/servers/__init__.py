@@ -1,7 +1,6 @@
 """Real MariaDB and MySQL servers: their programs, their start and end, replicas, and the comparison of their data."""
 
 from dumpfilter.binlog.format import Family
-from dumpfilter.testbed.servers.data import Difference
 from dumpfilter.testbed.servers.dialect import SourceAddress
 from dumpfilter.testbed.servers.programs import Program, find_program
 from dumpfilter.testbed.servers.reference import References, Route
@@ -12,7 +11,6 @@ from dumpfilter.testbed.servers.session import Account, RunningServer, SqlServer
 __all__ = [
     "Account",
     "Channel",
-    "Difference",
     "Family",
     "Process",
     "Program",

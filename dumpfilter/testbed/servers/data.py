@@ -1,10 +1,9 @@
-"""The comparable data of a server: GTID set, tables with checksums, and definitions of objects."""
+"""The comparable data of a server: databases, tables with checksums, and definitions of objects."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dumpfilter.base.errors import GtidError
 from dumpfilter.binlog.gtid import parse_gtid_set
@@ -14,7 +13,11 @@ from dumpfilter.testbed.servers.session import SqlServer
 _OWN = "'mysql', 'sys', 'information_schema', 'performance_schema'"
 """The databases of the servers themselves."""
 
-_ABSENT = "absent"
+TABLE = "table "
+"""The prefix of a table's name as the name of an object."""
+
+_DEFINITION = f"definition of {TABLE}"
+
 _NEXT_NUMBER = re.compile(r" AUTO_INCREMENT=\d+")
 """The pattern of a table's next AUTO_INCREMENT value, which a server may increase without any change of data."""
 
@@ -28,68 +31,38 @@ _OBJECTS = {
 }
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A difference between a node and its reference (a node that read the unfiltered source)."""
+def read_data(server: SqlServer) -> dict[str, str]:
+    """Return the data of a server outside the system databases, by object, such as ``table shop.orders``.
 
-    node: str
-    what: str
-    """The object that differs, such as ``table shop.orders`` or ``GTID set``."""
-    found: str
-    expected: str
-
-    def __str__(self) -> str:
-        return f"{self.node}: {self.what}: found {self.found}, expected {self.expected}"
-
-
-@dataclass(frozen=True)
-class ServerData:
-    """The data of a server at one moment."""
-
-    gtids: str
-    """The GTID set that the server has applied as a replica."""
-    databases: frozenset[str]
-    tables: Mapping[str, str]
-    """The checksum of each table, by database and name."""
-    definitions: Mapping[str, str]
-    """The definition of each table, view, trigger, routine and event, by kind, database and name."""
-
-
-def read_data(server: SqlServer) -> ServerData:
-    """Return the data of a server outside the system databases. Raises ConnectionLost and StatementRefused."""
-    databases = frozenset(
+    The value is the checksum of a table, ``present`` for a database, and the definition of all other objects. Raises
+    ConnectionLost and StatementRefused.
+    """
+    databases = [
         str(name)
         for (name,) in server.sql(
             f"SELECT schema_name FROM information_schema.schemata WHERE schema_name NOT IN ({_OWN})"
         )
-    )
+    ]
+    found = {f"database {name}": "present" for name in databases}
     if not databases:
-        return ServerData(server.applied_gtids(), databases, {}, {})
+        return found
     # Named databases are looked up. Without their names a server would open every view of its own databases.
     where = f"IN ({', '.join(map(quoted, sorted(databases)))})"
-    names = [
-        (str(database), str(table))
-        for database, table in server.sql(
-            "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
-            f"AND table_schema {where} ORDER BY 1, 2"
-        )
-    ]
-    definitions = {}
-    for database, table in names:
-        shown = server.sql(f"SHOW CREATE TABLE {identifier(database)}.{identifier(table)}")[0][1]
-        definitions[f"definition of table {database}.{table}"] = _NEXT_NUMBER.sub("", str(shown))
+    tables = server.sql(
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
+        f"AND table_schema {where} ORDER BY 1, 2"
+    )
+    listed = [f"{identifier(database)}.{identifier(table)}" for database, table in tables]
+    for (database, table), name in zip(tables, listed, strict=True):
+        shown = str(server.sql(f"SHOW CREATE TABLE {name}")[0][1])
+        found[f"{_DEFINITION}{database}.{table}"] = _NEXT_NUMBER.sub("", shown)
     for kind, select in _OBJECTS.items():
-        for database, name, body in server.sql(f"{select} {where}"):
-            definitions[f"{kind} {database}.{name}"] = str(body)
-    return ServerData(server.applied_gtids(), databases, _checksums(server, names), definitions)
-
-
-def _checksums(server: SqlServer, names: list[tuple[str, str]]) -> dict[str, str]:
-    if not names:
-        return {}
-    listed = ", ".join(f"{identifier(database)}.{identifier(table)}" for database, table in names)
-    rows = server.sql(f"CHECKSUM TABLE {listed}")
-    return {f"{database}.{table}": str(row[1]) for (database, table), row in zip(names, rows, strict=True)}
+        for database, name, text in server.sql(f"{select} {where}"):
+            found[f"{kind} {database}.{name}"] = str(text)
+    sums = server.sql(f"CHECKSUM TABLE {', '.join(listed)}") if listed else []
+    for (database, table), (_, checksum) in zip(tables, sums, strict=True):
+        found[f"{TABLE}{database}.{table}"] = str(checksum)
+    return found
 
 
 def equal_gtids(one: str, other: str) -> bool:
@@ -101,44 +74,28 @@ def equal_gtids(one: str, other: str) -> bool:
 
 
 def differences(
-    node: str, server: SqlServer, found: ServerData, reference: SqlServer, expected: ServerData
-) -> tuple[Difference, ...]:
-    """Return the differences between a node's data (``found``) and its reference's data (``expected``).
+    server: SqlServer, found: Mapping[str, str], reference: SqlServer, expected: Mapping[str, str]
+) -> list[str]:
+    """Return the differences between the data of a server and the data of its reference, as sentences.
 
     A reference is a server that read the unfiltered source and filters for itself. Both servers are asked for the
     number of rows of each table that differs.
     """
     told = []
-    if not equal_gtids(found.gtids, expected.gtids):
-        told.append(Difference(node, "GTID set", found.gtids or "none", expected.gtids or "none"))
-    told += [
-        Difference(node, f"database {name}", *_presence(name in found.databases))
-        for name in sorted(found.databases ^ expected.databases)
-    ]
-    for name in sorted(found.tables.keys() | expected.tables.keys()):
-        if found.tables.get(name) != expected.tables.get(name):
-            told.append(
-                Difference(
-                    node, f"table {name}", _shown(server, found, name), _shown(reference, expected, name)
-                )
-            )
-    for name in sorted(found.definitions.keys() & expected.definitions.keys()):
-        if found.definitions[name] != expected.definitions[name]:
-            told.append(Difference(node, name, found.definitions[name], expected.definitions[name]))
-    for name in sorted(found.definitions.keys() ^ expected.definitions.keys()):
+    for name in sorted(found.keys() | expected.keys()):
+        ours, theirs = found.get(name), expected.get(name)
         # A table that only one side has is told by its rows.
-        if not name.startswith("definition"):
-            told.append(Difference(node, name, *_presence(name in found.definitions)))
-    return tuple(told)
+        if ours != theirs and not (name.startswith(_DEFINITION) and (ours is None or theirs is None)):
+            shown = _shown(server, name, ours, theirs), _shown(reference, name, theirs, ours)
+            told.append(f"{server.name}: {name}: found {shown[0]}, expected {shown[1]}")
+    return told
 
 
-def _presence(is_found: bool) -> tuple[str, str]:
-    return ("present", _ABSENT) if is_found else (_ABSENT, "present")
-
-
-def _shown(server: SqlServer, data: ServerData, name: str) -> str:
-    if name not in data.tables:
-        return _ABSENT
-    database, _, table = name.partition(".")
-    ((rows,),) = server.sql(f"SELECT COUNT(*) FROM {identifier(database)}.{identifier(table)}")
-    return f"{rows} rows with checksum {data.tables[name]}"
+def _shown(server: SqlServer, name: str, value: str | None, other: str | None) -> str:
+    if value is None:
+        return "absent"
+    if name.startswith(TABLE):
+        database, _, table = name.removeprefix(TABLE).partition(".")
+        ((rows,),) = server.sql(f"SELECT COUNT(*) FROM {identifier(database)}.{identifier(table)}")
+        return f"{rows} rows with checksum {value}"
+    return "present" if other is None else value

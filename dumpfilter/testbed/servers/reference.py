@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from dumpfilter.base.errors import ReplicaBehind, ServerError
-from dumpfilter.testbed.servers.data import Difference, ServerData, differences, equal_gtids, read_data
+from dumpfilter.testbed.servers.data import differences, equal_gtids, read_data
 from dumpfilter.testbed.servers.dialect import SourceAddress
 from dumpfilter.testbed.servers.programs import Program
 from dumpfilter.testbed.servers.replica import wait_for_gtids
@@ -102,11 +102,6 @@ class _Reference:
                 end = server.binlog_gtids()
             wait_for_gtids(self.server, end, _left(deadline))
 
-    def read(self) -> ServerData:
-        """Return the data and GTID set that the replica must have."""
-        found = read_data(self.server)
-        return found if self.has_all_gtids else replace(found, gtids=self.gtids())
-
     def gtids(self) -> str:
         """Return the GTID set that the replica must have."""
         if self.has_all_gtids:
@@ -136,7 +131,7 @@ class References:
         routes: Mapping[str, Route],
         timeout: float,
         options: Sequence[str] = (),
-    ) -> tuple[Difference, ...]:
+    ) -> list[str]:
         """Return the differences between a replica and its reference, a server that reads the unfiltered source.
 
         ``routes`` has the route of each channel, and ``options`` the replica's own options. Both servers are compared
@@ -154,8 +149,11 @@ class References:
             if not is_late and not equal_gtids(ours, theirs):
                 time.sleep(_POLL)
                 continue
-            found, expected = read_data(replica), reference.read()
-            told = differences(replica.name, replica, found, reference.server, expected)
+            told = differences(replica, read_data(replica), reference.server, read_data(reference.server))
+            if not equal_gtids(ours, theirs):
+                told.insert(
+                    0, f"{replica.name}: GTID set: found {ours or 'none'}, expected {theirs or 'none'}"
+                )
             # A transaction that only one of the two applied meanwhile is no difference.
             if replica.applied_gtids() == ours and reference.gtids() == theirs:
                 return told

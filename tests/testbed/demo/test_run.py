@@ -1,13 +1,15 @@
-"""The commands of the demonstration, and its comparisons."""
+"""The commands of the demonstration, and its table."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.testbed.demo.recorded import SlaveResult, print_results
-from dumpfilter.testbed.demo.run import run
+from dumpfilter.testbed.demo.run import print_channels, run
+from dumpfilter.testbed.values import NO_LAG, ChannelState, Place
 
 
 def test_a_failed_command_is_an_error() -> None:
@@ -15,12 +17,10 @@ def test_a_failed_command_is_an_error() -> None:
         run("inspect", "nowhere")
 
 
-def test_a_slave_that_differs_breaks_the_law(capsys: pytest.CaptureFixture[str]) -> None:
-    good = SlaveResult("shop", 100, 900, "bin.000001:4", "0-1-7", ())
-    print_results(Console(width=80), [good])
+def test_the_table_has_the_saved_share(capsys: pytest.CaptureFixture[str]) -> None:
+    place = Place("bin.000001", 4)
+    channel = ChannelState("", "master", place, place, "0-1-7", NO_LAG, bytes_received=100, bytes_dropped=900)
+    print_channels(Console(width=80), {"shop": channel, "quiet": replace(channel, gtids="0-1-8")})
     said = capsys.readouterr().out
     assert "90.0 %" in said
-    assert "holds" in said
-    with pytest.raises(DumpfilterError, match="the law does not hold: shop: table t: has nothing"):
-        print_results(Console(width=80), [good._replace(differences=("shop: table t: has nothing",))])
-    assert "broken" in capsys.readouterr().out
+    assert "GTID set of every slave: 0-1-7 / 0-1-8" in said
