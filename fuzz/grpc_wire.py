@@ -75,7 +75,7 @@ def seeds(slave_id: str) -> list[tuple[str, bytes]]:
         ),
         ("Dump", begin),
         ("Dump", pb.DumpRequest(slave_id=slave_id, once=True, gtid_set=gtids, heartbeat_period_ms=1)),
-        ("ListSlaves", pb.ListSlavesRequest(slave_id=slave_id)),
+        ("Status", pb.StatusRequest(slave_id=slave_id)),
         ("Status", pb.StatusRequest(slave_id=slave_id, user="u", password="p")),
         ("Unregister", pb.UnregisterRequest(slave_id="none")),
     ]

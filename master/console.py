@@ -24,9 +24,6 @@ from dumpfilter.console.sql.cursor import Cursor
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.result import OK, Column, ColumnType, Note, Result, Table
 from dumpfilter.console.sql.server_errors import (
-    ER_BAD_REPLICA,
-    ER_REPLICA_CHANNEL_DOES_NOT_EXIST,
-    ER_REPLICA_CHANNEL_WAS_NOT_RUNNING,
     ER_UNKNOWN_ERROR,
     SqlError,
 )
@@ -184,8 +181,8 @@ class MasterConsole:
     def _warnings(self) -> Table:
         return facts.FILTER_WARNINGS.table(
             facts.WarningView(slave, warning)
-            for slave, warnings in self._service.filter_warnings.of_each(self._register.all())
-            for warning in warnings
+            for slave in self._register.all()
+            for warning in self._service.filter_warnings.of(slave.filter)
         )
 
     def table_names(self) -> list[tuple[str, str]]:
@@ -399,38 +396,13 @@ class MasterConsole:
 
     @execute.register
     def _show_replica_status(self, command: C.ShowReplicaStatus) -> Result:
-        self._check_channel(command.channel)
         return Result(replica_status_columns(self._store.family, old=command.old))
 
     @execute.register
-    def _start_replica(self, command: C.StartReplica) -> Result:
-        if command.every:
-            return OK
-        self._check_channel(command.channel)
-        if self._mysql:
-            raise ER_BAD_REPLICA()
-        raise SqlError(
-            1200,
-            "HY000",
-            "Misconfigured slave: MASTER_HOST was not set; Fix in config file or with CHANGE MASTER TO",
-        )
-
-    @execute.register
-    def _stop_replica(self, command: C.StopReplica) -> Result:
-        if command.every:
-            return OK
-        self._check_channel(command.channel)
-        if self._mysql:
-            return Result(notes=[ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note("")])
-        return Result(notes=[Note("Note", 1255, "Slave already has been stopped")])
-
-    @execute.register
-    def _reset_replica(self, command: C.ResetReplica) -> Result:
-        self._check_channel(command.channel)
-        return OK
-
-    @execute.register
-    def _no_replica(self, command: C.ChangeSource | C.ChangeReplicationFilter) -> Result:
+    def _no_replica(
+        self,
+        command: C.ChangeSource | C.ChangeReplicationFilter | C.StartReplica | C.StopReplica | C.ResetReplica,
+    ) -> Result:
         raise SqlError(
             1794,
             "HY000",
@@ -452,13 +424,6 @@ class MasterConsole:
         return Result(
             affected=len(slaves), notes=[Note("Warning", 1105, text[:_LONGEST_NOTE]) for text in warnings]
         )
-
-    def _check_channel(self, channel: str | None) -> None:
-        if not channel:
-            return
-        if self._mysql:
-            raise ER_REPLICA_CHANNEL_DOES_NOT_EXIST(channel)
-        raise SqlError(1617, "HY000", f"There is no master connection '{channel}'")
 
 
 def _lost(old: ReplicationFilter | None) -> list[Note]:

@@ -7,12 +7,12 @@ drains. The dumps and the registrations check them.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.printable import printable
@@ -71,13 +71,15 @@ class Drains:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._drains: dict[Who, Drain] = {}
-        self._found: dict[Peer, Drain | None] = {}
-        """The drain of each slave, or None, as it was looked up since the last change."""
+        self._find: Callable[[Peer], Drain | None] = lambda peer: None
+        """Returns the drain of a slave. Results are cached until the next change."""
         self.on_change: list[Callable[[], None]] = []
 
     def _set(self, drains: dict[Who, Drain]) -> None:
-        # A reader without the lock sees the drains and the look-ups before or after the change.
-        self._drains, self._found = drains, {}
+        self._drains = drains
+        self._find = lru_cache(_MOST_FOUND)(
+            lambda peer: next((one for who, one in drains.items() if who.fits(peer)), None)
+        )
 
     def drain(self, who: Who, reason: str = "") -> Drain:
         """Drain the slaves that ``who`` selects from now on, and return the drain.
@@ -115,18 +117,8 @@ class Drains:
 
     def of(self, peer: Peer) -> Drain | None:
         """Return a drain whose condition the slave ``peer`` meets, or None if the slave is not drained."""
-        # In this order, since a result for old drains must not be remembered for new ones.
-        found = self._found
-        drains = self._drains
-        if not drains:
-            return None
-        with contextlib.suppress(KeyError):
-            return found[peer]
-        drain = next((one for who, one in drains.items() if who.fits(peer)), None)
-        if len(found) >= _MOST_FOUND:
-            found.clear()
-        found[peer] = drain
-        return drain
+        # A dump asks after every message, mostly while no drain is in force.
+        return self._find(peer) if self._drains else None
 
     def check(self, peer: Peer) -> None:
         """Raise Drained when the slave is drained."""

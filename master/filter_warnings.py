@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable
 from itertools import islice
 from typing import NamedTuple
 
@@ -33,13 +33,10 @@ MOST_RULES = 100
 _MOST_PAIRS = 20_000
 """The largest number of pairs of a rule and a table or statement, so that a check takes at most some 0.2 s of CPU."""
 
-_MOST_CHECKING = 0.5
-"""The CPU time after which one request for the warnings of many slaves makes no further check, seconds."""
-
 _SHARE = 0.1
 """The largest share of a processor that checks take over a long time, however many filters slaves register."""
 
-_BURST = 5.0
+_BURST = 1.0
 """The CPU time that checks may take at once after a time without checks, seconds."""
 
 _SECONDS = 60.0
@@ -81,12 +78,12 @@ class FilterWarnings:
         self._checked: Recent[Hashable, _Checked] = Recent(_MOST_FILTERS)
         self._logged: Recent[Hashable, None] = Recent(_MOST_LOGGED)
 
-    def of(self, rule_filter: ReplicationFilter, *, check: bool = True) -> tuple[FilterWarning, ...]:
+    def of(self, rule_filter: ReplicationFilter) -> tuple[FilterWarning, ...]:
         """Return the warnings about a filter. The check runs again at most once a minute, when the index has more
         tables or statements.
 
-        If ``check`` is false, or if checks have taken much processor time, return the warnings of the last check, or
-        none if there was no check. A filter with more than MOST_RULES rules is not checked, and has none.
+        If checks have taken much processor time, return the warnings of the last check, or none if there was no check.
+        A filter with more than MOST_RULES rules is not checked, and has none.
         """
         if not rule_filter.rules or len(rule_filter.rules) > MOST_RULES:
             return ()
@@ -99,7 +96,7 @@ class FilterWarnings:
                 return before.warnings
             self._credit = min(_BURST, self._credit + (now - self._credited_at) * _SHARE)
             self._credited_at = now
-            if not check or self._credit <= 0:
+            if self._credit <= 0:
                 return () if before is None else before.warnings
             begin = time.thread_time()
             most = min(MOST_SUBJECTS, _MOST_PAIRS // len(rule_filter.rules))
@@ -111,25 +108,12 @@ class FilterWarnings:
             self._checked[key] = _Checked(count, now, warnings)
             return warnings
 
-    def of_each(
-        self, slaves: Iterable[RegisteredSlave]
-    ) -> Iterator[tuple[RegisteredSlave, tuple[FilterWarning, ...]]]:
-        """Yield each slave with the warnings about its filter.
-
-        When the checks have taken 0.5 s of CPU time, later slaves get the warnings of their last checks.
-        """
-        begin = time.thread_time()
-        for slave in slaves:
-            yield slave, self.of(slave.filter, check=time.thread_time() - begin < _MOST_CHECKING)
-
-    def texts(self, slave: RegisteredSlave, warnings: Iterable[FilterWarning] | None = None) -> list[str]:
+    def texts(self, slave: RegisteredSlave) -> list[str]:
         """Return the warnings about a slave's filter as lines of text. Log the warnings that were not logged for this
         slave before.
-
-        ``warnings`` are the warnings, if the caller has them already; None: check the filter.
         """
         found = []
-        for warning in self.of(slave.filter) if warnings is None else warnings:
+        for warning in self.of(slave.filter):
             text = printable(str(warning), _LONGEST)
             found.append(text)
             key = (slave.peer.user, slave.peer.channel, slave.peer.uuid, text)

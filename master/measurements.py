@@ -9,43 +9,14 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.console.metrics.latency import DELAY_BUCKETS, WORK_BUCKETS, Latency
 
-REASONS = (
-    "access_denied",
-    "already_registered",
-    "binlog_corrupt",
-    "binlog_missing",
-    "binlog_replaced",
-    "binlog_truncated",
-    "binlog_unreadable",
-    "binlog_unsupported",
-    "drained",
-    "gtid_error",
-    "gtids_purged",
-    "malformed_request",
-    "not_registered",
-    "old_dump_runs",
-    "option_error",
-    "out_of_memory",
-    "overloaded",
-    "position_error",
-    "protocol_mismatch",
-    "replica_ahead",
-    "replica_refused",
-    "request_too_large",
-    "request_too_late",
-    "source_ended",
-    "try_later",
-    "undecided_event",
-    "unregistered",
-)
-"""The reasons for failed calls that the metrics show from the start, with 0.
-
-Prometheus can only tell that a counter has grown if it has seen the counter before.
-"""
+_OF_CALLS = ("dumpfilter.base.errors", "dumpfilter.dump", "dumpfilter.master")
+"""The modules with the errors of calls."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +35,7 @@ class FailedCalls:
     """The number of failed calls by reason (the name of the error's class). Thread-safe."""
 
     def __init__(self) -> None:
-        self._counts = Counter(dict.fromkeys(REASONS, 0))
+        self._counts = Counter[str]()
         self._lock = threading.Lock()
 
     def add(self, error: BaseException) -> None:
@@ -73,9 +44,13 @@ class FailedCalls:
             self._counts[reason_of(type(error))] += 1
 
     def counts(self) -> dict[str, int]:
-        """Return a copy of the counts by reason."""
+        """Return the counts by reason, with 0 for each reason for which a call may fail later.
+
+        Prometheus can only tell that a counter has grown if it has seen the counter before.
+        """
+        found = dict.fromkeys(map(reason_of, _errors_of_calls(DumpfilterError)), 0)
         with self._lock:
-            return dict(self._counts)
+            return found | self._counts
 
 
 class Measurements:
@@ -92,6 +67,14 @@ class Measurements:
 
 MEASURED = Measurements()
 """The single object of this process with all measurements."""
+
+
+def _errors_of_calls(kind: type[DumpfilterError]) -> Iterator[type[DumpfilterError]]:
+    """Yield the classes of errors that a call may end with: those that have a gRPC status code of their own."""
+    if kind.grpc_code != DumpfilterError.grpc_code and kind.__module__.startswith(_OF_CALLS):
+        yield kind
+    for each in kind.__subclasses__():
+        yield from _errors_of_calls(each)
 
 
 def reason_of(error: type[BaseException]) -> str:

@@ -325,35 +325,18 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.register.get(request.slave_id).line_rate = request.line_rate
         return pb.AliveResponse()
 
-    async def ListSlaves(self, request: pb.ListSlavesRequest, context: Context) -> pb.ListSlavesResponse:
-        """Return the registered slaves that the client may see, with the facts of SHOW REPLICAS and more. Raises
-        AccessDenied.
-        """
-        slaves = await self._answer_about(request, context)
-        return pb.ListSlavesResponse(
-            slaves=[slave_to_proto(one) for one in slaves if one.registered is not None]
-        )
-
     async def Status(self, request: pb.StatusRequest, context: Context) -> pb.StatusResponse:
-        """Return the master's binlog files, and the slaves that the client may see. Raises AccessDenied.
+        """Return the master's binlog files, and the slaves that the client may see.
 
         A client that logs in as a user also gets the write rules of the binlog, and how much of the binlog has been
-        scanned.
-        """
-        slaves = await self._answer_about(request, context)
-        return await self.reader.serve(lambda: self._status(slaves, request))
-
-    async def _answer_about(
-        self, request: pb.ListSlavesRequest | pb.StatusRequest, context: Context
-    ) -> list[KnownSlave]:
-        """Return the slaves that a client may see. Raises AccessDenied for a stranger, and TryLater for a client that
-        must wait; both are logged.
+        scanned. Raises AccessDenied for a stranger, and TryLater for a client that must wait; both are logged.
         """
         peer = context.peer()
         with self._logging_refusal("", "status refused", "", peer):
-            return await self.reader.serve(lambda: self._known_to(request, peer))
+            slaves = await self.reader.serve(lambda: self._known_to(request, peer))
+        return await self.reader.serve(lambda: self._status(slaves, request))
 
-    def _known_to(self, request: pb.ListSlavesRequest | pb.StatusRequest, peer: str) -> list[KnownSlave]:
+    def _known_to(self, request: pb.StatusRequest, peer: str) -> list[KnownSlave]:
         """Return the slaves that a client may see: the slave with the request's id, or all slaves of the request's
         user.
 
@@ -388,14 +371,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             position=pb.BinlogPosition(file=printable(names[-1]), position=files[-1].size),
             files=files,
         )
-        registered = [one.registered for one in slaves if one.registered is not None]
-        texts = {
-            slave.slave_id: self.filter_warnings.texts(slave, warnings)
-            for slave, warnings in self.filter_warnings.of_each(registered)
-        }
         for one in slaves:
-            its_texts = () if one.registered is None else texts[one.registered.slave_id]
-            status.slaves.append(slave_to_proto(one, its_texts))
+            texts = () if one.registered is None else self.filter_warnings.texts(one.registered)
+            status.slaves.append(slave_to_proto(one, texts))
         if whole:
             cached = self.store.cache_state()
             bytes_scanned, events_scanned = self.store.scanned

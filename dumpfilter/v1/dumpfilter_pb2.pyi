@@ -316,16 +316,6 @@ class Chunk(_message.Message):
     kept_bytes: int
     def __init__(self, file: _Optional[str] = ..., events: _Optional[bytes] = ..., format_description: _Optional[bytes] = ..., start_position: _Optional[int] = ..., end_position: _Optional[int] = ..., resume_position: _Optional[int] = ..., resume_bytes: _Optional[int] = ..., completed: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., heartbeat: _Optional[bool] = ..., end_of_log: _Optional[bool] = ..., end_of_file: _Optional[bool] = ..., begin_position: _Optional[int] = ..., previous_file: _Optional[str] = ..., gaps: _Optional[_Union[Gaps, _Mapping]] = ..., crc32: _Optional[int] = ..., kept_bytes: _Optional[int] = ...) -> None: ...
 
-class ListSlavesRequest(_message.Message):
-    __slots__ = ("slave_id", "user", "password")
-    SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
-    USER_FIELD_NUMBER: _ClassVar[int]
-    PASSWORD_FIELD_NUMBER: _ClassVar[int]
-    slave_id: str
-    user: str
-    password: str
-    def __init__(self, slave_id: _Optional[str] = ..., user: _Optional[str] = ..., password: _Optional[str] = ...) -> None: ...
-
 class Slave(_message.Message):
     __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter", "filter_version", "dumping", "position", "counts", "registered_at", "last_seen_at", "imposed", "user", "protocol", "program_version", "bytes_gtid", "filter_warnings", "state", "gone_since", "drained", "entry", "refusal")
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -375,12 +365,6 @@ class Slave(_message.Message):
     entry: str
     refusal: str
     def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., dumping: _Optional[bool] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., registered_at: _Optional[float] = ..., last_seen_at: _Optional[float] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ..., user: _Optional[str] = ..., protocol: _Optional[int] = ..., program_version: _Optional[str] = ..., bytes_gtid: _Optional[int] = ..., filter_warnings: _Optional[_Iterable[str]] = ..., state: _Optional[str] = ..., gone_since: _Optional[str] = ..., drained: _Optional[bool] = ..., entry: _Optional[str] = ..., refusal: _Optional[str] = ...) -> None: ...
-
-class ListSlavesResponse(_message.Message):
-    __slots__ = ("slaves",)
-    SLAVES_FIELD_NUMBER: _ClassVar[int]
-    slaves: _containers.RepeatedCompositeFieldContainer[Slave]
-    def __init__(self, slaves: _Optional[_Iterable[_Union[Slave, _Mapping]]] = ...) -> None: ...
 
 class StatusRequest(_message.Message):
     __slots__ = ("slave_id", "user", "password")

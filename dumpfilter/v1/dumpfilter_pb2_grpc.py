@@ -55,11 +55,6 @@ class DumpFilterStub:
                 request_serializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.AliveRequest.SerializeToString,
                 response_deserializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.AliveResponse.FromString,
                 _registered_method=True)
-        self.ListSlaves = channel.unary_unary(
-                '/dumpfilter.v1.DumpFilter/ListSlaves',
-                request_serializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.ListSlavesRequest.SerializeToString,
-                response_deserializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.ListSlavesResponse.FromString,
-                _registered_method=True)
         self.Status = channel.unary_unary(
                 '/dumpfilter.v1.DumpFilter/Status',
                 request_serializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.StatusRequest.SerializeToString,
@@ -102,13 +97,6 @@ class DumpFilterServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListSlaves(self, request, context):
-        """Lists the registered slaves (SHOW REPLICAS).
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def Status(self, request, context):
         """Returns the master's position and each slave's counts.
         """
@@ -138,11 +126,6 @@ def add_DumpFilterServicer_to_server(servicer, server):
                     servicer.Alive,
                     request_deserializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.AliveRequest.FromString,
                     response_serializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.AliveResponse.SerializeToString,
-            ),
-            'ListSlaves': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListSlaves,
-                    request_deserializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.ListSlavesRequest.FromString,
-                    response_serializer=dumpfilter_dot_v1_dot_dumpfilter__pb2.ListSlavesResponse.SerializeToString,
             ),
             'Status': grpc.unary_unary_rpc_method_handler(
                     servicer.Status,
@@ -259,33 +242,6 @@ class DumpFilter:
             '/dumpfilter.v1.DumpFilter/Alive',
             dumpfilter_dot_v1_dot_dumpfilter__pb2.AliveRequest.SerializeToString,
             dumpfilter_dot_v1_dot_dumpfilter__pb2.AliveResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListSlaves(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/dumpfilter.v1.DumpFilter/ListSlaves',
-            dumpfilter_dot_v1_dot_dumpfilter__pb2.ListSlavesRequest.SerializeToString,
-            dumpfilter_dot_v1_dot_dumpfilter__pb2.ListSlavesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,6 +35,8 @@ ReadFilter = Callable[[ConnectBack, Peer], OwnFilter]
 class ReplicaRefused(DumpfilterError):
     """The error for a replica that the master does not serve. The text says what the operator must do."""
 
+    grpc_code = "FAILED_PRECONDITION"
+
     def __init__(self, text: str, *, momentary: bool = False) -> None:
         super().__init__(text)
         self.momentary = momentary

@@ -344,11 +344,11 @@ def test_the_alert_fires_for_a_slave_that_does_not_come_back_after_a_restart(tmp
 
 
 def test_reasons_in_alerts_exist() -> None:
-    from dumpfilter.master.measurements import REASONS
+    from dumpfilter.master.measurements import FailedCalls
 
     for rule in alerts():
         for reasons in re.findall(r'reason=~"([^"]*)"', rule["expr"]):
-            assert set(reasons.split("|")) <= set(REASONS), rule["alert"]
+            assert set(reasons.split("|")) <= set(FailedCalls().counts()), rule["alert"]
 
 
 def test_a_query_with_a_wrong_name_is_found() -> None:

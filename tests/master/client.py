@@ -43,7 +43,7 @@ class Client:
 
     def listed(self, slave_id: str) -> pb.Slave:
         """Return the entry of the slave with this id, which only the slave itself can ask for."""
-        (slave,) = self.stub.ListSlaves(pb.ListSlavesRequest(slave_id=slave_id)).slaves
+        (slave,) = self.stub.Status(pb.StatusRequest(slave_id=slave_id)).slaves
         return slave
 
     def dump(self, slave_id: str, **request: object) -> Iterator[pb.Chunk]:

@@ -198,7 +198,7 @@ def test_the_master_shows_the_filter_and_what_it_could_not_decide(stub: pb_grpc.
     undecided = sum(chunk.counts.events_undecided for chunk in chunks)
     assert undecided > 0
     for slaves in (
-        stub.ListSlaves(pb.ListSlavesRequest(slave_id=answer.slave_id)).slaves,
+        stub.Status(pb.StatusRequest(slave_id=answer.slave_id)).slaves,
         stub.Status(pb.StatusRequest(slave_id=answer.slave_id)).slaves,
     ):
         assert [slave.counts.events_undecided for slave in slaves] == [undecided]
