@@ -91,23 +91,20 @@ class CounterBook:
     def begin_dump(self, record: SlaveCounts, peer: Peer) -> SlaveCounts:
         """Record that a dump for a slave begins. Return the slave's stored statistics, which may be another object than
         ``record``.
-        """
-        with self._lock:
-            record = self._entered(record)
-            record.dumps += 1
-            record.server_id, record.host, record.peer = peer.server_id, peer.host, peer.endpoint
-            record.is_done = False
-            self._note_seen(record, is_news=True)
-            return record
 
-    def note(self, record: SlaveCounts) -> SlaveCounts:
-        """Record that a slave was seen, for example at the end of its dump. Return the slave's stored statistics, which
-        may be another object than ``record``.
+        A new slave is stored, if necessary in place of the slave that was not seen for the longest time.
         """
         with self._lock:
-            record = self._entered(record)
-            self._note_seen(record, is_news=True)
-            return record
+            found = self._records.get(record.key)
+            if found is None:
+                if len(self._records) >= self._most:
+                    del self._records[min(self._records.values(), key=_last_seen).key]
+                found = self._records[record.key] = record
+            found.dumps += 1
+            found.server_id, found.host, found.peer = peer.server_id, peer.host, peer.endpoint
+            found.is_done = False
+        self.see(found)
+        return found
 
     def finish(self, slaves: Callable[[SlaveCounts], bool]) -> list[SlaveCounts]:
         """Mark the slaves for which ``slaves`` returns true as not expected back. Return the statistics of the newly
@@ -122,27 +119,24 @@ class CounterBook:
             self.generation += bool(found)
             return found
 
-    def add(self, record: SlaveCounts, file: str, position: int, counts: Counts | None) -> SlaveCounts:
-        """Record the binlog position that a slave's dump has reached, and add the counts of its last chunk. Return the
-        slave's stored statistics.
+    def add(self, record: SlaveCounts, file: str, position: int, counts: Counts | None) -> None:
+        """Record the binlog position that a slave's dump has reached, and add the counts of its last chunk.
 
         ``counts`` is None for a message without counts, such as a heartbeat. Events that the dump thread has buffered,
-        and neither sent nor dropped yet, do not count as read.
+        and neither sent nor dropped yet, do not count as read. All dumps run in one thread, so that no lock is needed.
         """
-        with self._lock:
-            record = self._entered(record)
-            record.file, record.position = file, position
-            self._note_seen(record, is_news=counts is not None)
-            if counts is not None:
-                total = record.counts
-                total.add(counts)
-                # Buffered events count as read once they are sent or dropped. If the stream breaks before, the next
-                # dump reads these events again.
-                total.events_read = total.events_sent + total.events_dropped
-                total.bytes_read = total.bytes_sent + total.bytes_dropped
-            return record
+        record.file, record.position = file, position
+        self.see(record, is_news=counts is not None)
+        if counts is not None:
+            total = record.counts
+            total.add(counts)
+            # Buffered events count as read once they are sent or dropped. If the stream breaks before, the next
+            # dump reads these events again.
+            total.events_read = total.events_sent + total.events_dropped
+            total.bytes_read = total.bytes_sent + total.bytes_dropped
 
-    def _note_seen(self, record: SlaveCounts, *, is_news: bool) -> None:
+    def see(self, record: SlaveCounts, *, is_news: bool = True) -> None:
+        """Record that a slave was seen now. Without ``is_news`` the change alone is saved after a minute at most."""
         record.last_seen_at = time.time()
         if is_news or record.last_seen_at - self._noted_at >= _SAVED_SECONDS:
             self._noted_at = record.last_seen_at
@@ -151,21 +145,9 @@ class CounterBook:
     def records(self) -> list[SlaveCounts]:
         """Return a copy of the statistics of all slaves, ordered by the time when each was last seen, oldest first."""
         with self._lock:
-            # Each message of each dump waits for the lock. Objects are made without it, which takes ten times as long.
             found = [(vars(record).copy(), _numbers(record.counts)) for record in self._records.values()]
         copies = (SlaveCounts(**{**fields, "counts": Counts(*numbers)}) for fields, numbers in found)
         return sorted(copies, key=_last_seen)
-
-    def _entered(self, record: SlaveCounts) -> SlaveCounts:
-        """Return the slave's stored statistics. Store ``record`` for a new slave, if necessary in place of the slave
-        that was not seen for the longest time.
-        """
-        found = self._records.get(record.key)
-        if found is None:
-            if len(self._records) >= self._most:
-                del self._records[min(self._records.values(), key=_last_seen).key]
-            found = self._records[record.key] = record
-        return found
 
 
 def _last_seen(record: SlaveCounts) -> float:

@@ -250,7 +250,6 @@ class Register:
         """The memory of the filters of slaves that dump."""
         self._shared_flags: WeakValueDictionary[Hashable, TableFlags] = WeakValueDictionary()
         """The decisions of the filters in use, by a key of the filters' rules. Slaves with equal filters share them."""
-        self._flags_lock = threading.Lock()
         self._lock = threading.Lock()
         self._dumps = 0
         self.counters = CounterBook()
@@ -276,33 +275,27 @@ class Register:
         """
         # A digest with a random key makes look-ups by it safe: their time tells nothing about the secret.
         owner = hmac.digest(self._key, secret, "sha256") if secret else secrets.token_bytes(32)
-        # All dumps wait for the lock, and a look-up by thousands of rules takes a while. Meanwhile an operator
-        # may impose other filters.
-        while True:
-            every, write_filter = self.imposed, self._write_filter
-            imposed = imposed_on(every, peer)
+        with self._lock:
+            imposed = imposed_on(self.imposed, peer)
             flags = self._flags(rule_filter, imposed)
-            with self._lock:
-                if every != self.imposed or write_filter is not self._write_filter:
-                    continue
-                slave = RegisteredSlave(
-                    slave_id=secrets.token_urlsafe(_ID_BYTES),
-                    peer=peer,
-                    change=FilterChange(flags, 1, origin),
-                    password=password,
-                    owner=owner,
-                    imposed=imposed,
-                    record=self.counters.record(SlaveKey(peer.user, peer.channel, peer.uuid)),
-                )
-                self._check_free(slave)
-                old = self._owned.get(slave.owned_key)
-                if old is not None:
-                    self._forget(old)
-                    slave.other_filter_until = old.place if old.flags is not flags else old.other_filter_until
-                self._slaves[slave.slave_id] = slave
-                self._owned[slave.owned_key] = slave
-                self._become_idle(slave)
-                return slave
+            slave = RegisteredSlave(
+                slave_id=secrets.token_urlsafe(_ID_BYTES),
+                peer=peer,
+                change=FilterChange(flags, 1, origin),
+                password=password,
+                owner=owner,
+                imposed=imposed,
+                record=self.counters.record(SlaveKey(peer.user, peer.channel, peer.uuid)),
+            )
+            self._check_free(slave)
+            old = self._owned.get(slave.owned_key)
+            if old is not None:
+                self._forget(old)
+                slave.other_filter_until = old.place if old.flags is not flags else old.other_filter_until
+            self._slaves[slave.slave_id] = slave
+            self._owned[slave.owned_key] = slave
+            self._become_idle(slave)
+            return slave
 
     def _check_free(self, slave: RegisteredSlave) -> None:
         """Raise AlreadyRegistered when the slave's UUID or server id is in use by another slave that is dumping."""
@@ -402,23 +395,22 @@ class Register:
         The slave's running dump uses the new filter from its next transaction on. ``origin`` says from which servers
         and domains the slave wants transactions; None: from all.
         """
-        while True:
-            write_filter = self._write_filter
-            flags = self._flags(rule_filter, self.get(slave_id).imposed)
-            with self._lock:
-                slave = self._known(slave_id)
-                if write_filter is not self._write_filter:
-                    continue
-                change = FilterChange(flags, slave.filter_version + 1, origin)
-                if slave.dump:
-                    self._check_weight(slave, change)
-                    self._dumping.weigh(slave.slave_id, change.weight)
-                slave.change = change
-                slave.other_filter_until = slave.place
-                slave.notify()
-                if slave_id in self._idle:
-                    self._become_idle(slave)
-                return slave
+        with self._lock:
+            slave = self._known(slave_id)
+            flags = self._flags(rule_filter, slave.imposed)
+            change = FilterChange(flags, slave.filter_version + 1, origin)
+            if slave.dump:
+                self._check_weight(slave, change)
+                self._dumping.weigh(slave.slave_id, change.weight)
+            self._change(slave, change)
+            if slave_id in self._idle:
+                self._become_idle(slave)
+            return slave
+
+    def _change(self, slave: RegisteredSlave, change: FilterChange) -> None:
+        slave.change = change
+        slave.other_filter_until = slave.place
+        slave.notify()
 
     @property
     def write_filter(self) -> ReplicationFilter | None:
@@ -434,32 +426,29 @@ class Register:
             self._write_filter = write_filter
             for slave in self._slaves.values():
                 flags = self._flags(slave.filter, slave.imposed)
-                slave.change = replace(slave.change, flags=flags, version=slave.filter_version + 1)
-                slave.other_filter_until = slave.place
-                slave.notify()
+                self._change(slave, replace(slave.change, flags=flags, version=slave.filter_version + 1))
 
     def _flags(self, rule_filter: ReplicationFilter, imposed: tuple[ImposedFilter, ...]) -> TableFlags:
         """Return the verdicts (send or drop) about tables and statements by a slave's filter, the filters imposed on
         it, and the master's write rules together.
 
         Slaves with equal filters get one shared object. Only slaves with the same object can share the messages of
-        their dumps.
+        their dumps. The caller holds the lock.
         """
         key = (
             _definition(rule_filter),
             None if self._write_filter is None else _definition(self._write_filter),
             tuple((_definition(one.filter), one.on_undecided, one.name) for one in imposed),
         )
-        with self._flags_lock:
-            found = self._shared_flags.get(key)
-            if found is None:
-                found = self._shared_flags[key] = TableFlags(
-                    rule_filter,
-                    self._subjects,
-                    write_filter=self._write_filter,
-                    imposed=[one.boundary for one in imposed],
-                )
-            return found
+        found = self._shared_flags.get(key)
+        if found is None:
+            found = self._shared_flags[key] = TableFlags(
+                rule_filter,
+                self._subjects,
+                write_filter=self._write_filter,
+                imposed=[one.boundary for one in imposed],
+            )
+        return found
 
     def begin_dump(self, slave: RegisteredSlave, notify: Callable[[], None] = _nobody) -> int:
         """Record a new dump for a slave and return its number. An earlier dump of the same slave then ends.
@@ -502,7 +491,7 @@ class Register:
                 slave.dump = 0
                 slave.notify = _nobody
                 slave.last_seen_at = time.time()
-                slave.record = self.counters.note(slave.record)
+                self.counters.see(slave.record)
                 self._release(slave)
                 if slave.slave_id in self._slaves:
                     self._become_idle(slave)
@@ -518,7 +507,7 @@ class Register:
         """
         slave.file, slave.position = file, position
         slave.last_seen_at = time.time()
-        slave.record = self.counters.add(slave.record, file, position, counts)
+        self.counters.add(slave.record, file, position, counts)
 
     def finish(self, slave: RegisteredSlave) -> None:
         """Record that a slave asked for the binlog up to its end, and got it. The slave does not count as missing after

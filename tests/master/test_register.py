@@ -13,12 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from dumpfilter.filter import Filter, parse_option
-from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.who import Peer
-from tests.master.tables import imposed_table
 
 EVERYTHING = Filter()
 MINE, THEIRS = b"m" * 32, b"t" * 32
@@ -39,23 +37,6 @@ def add(register: Register, number: int = 1, server_id: int = 0, **more: Any) ->
 @pytest.fixture
 def register() -> Register:
     return Register(Subjects())
-
-
-def test_filters_that_are_imposed_during_a_registration_hold(
-    register: Register, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    imposed = imposed_table("no hr", Filter([parse_option("--replicate-ignore-db=hr")]))
-    make = register._flags
-
-    def make_and_impose(*filters: Any) -> TableFlags:
-        flags = make(*filters)
-        register.imposed = (imposed,)
-        return flags
-
-    monkeypatch.setattr(register, "_flags", make_and_impose)
-    slave = add(register)
-    assert slave.imposed == (imposed,)
-    assert slave.flags.boundary
 
 
 def test_ids_cannot_be_guessed_and_are_not_shown(register: Register) -> None:

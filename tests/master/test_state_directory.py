@@ -23,7 +23,7 @@ from dumpfilter.master.drain import SHUTTING_DOWN, Drain, Drains
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.filters import ChangedFilter, ReplicaFilters
 from dumpfilter.master.state_directory import COUNTERS, DRAINS, FORMAT, StateDirectory
-from dumpfilter.master.who import Who
+from dumpfilter.master.who import Peer, Who
 from tests.master.replicas.serving import entry
 
 RECORDS = [
@@ -181,7 +181,12 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def counted(book: CounterBook, name: str = "a") -> None:
-    book.add(book.record(SlaveKey("", "", name)), "", 0, Counts(events_read=1, events_sent=1))
+    book.add(
+        book.begin_dump(book.record(SlaveKey("", "", name)), Peer()),
+        "",
+        0,
+        Counts(events_read=1, events_sent=1),
+    )
 
 
 def test_a_keeper_saves_changes_and_at_the_end(
@@ -210,7 +215,8 @@ def test_a_keeper_saves_changes_and_at_the_end(
 def test_the_name_of_a_binlog_file_that_is_not_utf8_stops_no_save(tmp_path: Path) -> None:
     directory, book = StateDirectory(tmp_path), CounterBook()
     directory.keep(book, Drains(), seconds=3600)
-    book.add(book.record(SlaveKey("", "", "a")), "caf\udce9.000001", 4, Counts(events_read=1, events_sent=1))
+    record = book.begin_dump(book.record(SlaveKey("", "", "a")), Peer())
+    book.add(record, "caf\udce9.000001", 4, Counts(events_read=1, events_sent=1))
     directory.close()
     (found,) = StateDirectory(tmp_path).counters.load()
     assert (found.file, found.position) == ("caf?.000001", 4)
