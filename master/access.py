@@ -30,8 +30,6 @@ CHECKS_AT_ONCE = 2
 """The largest number of passwords that are hashed at the same time. Each takes 16 MiB of memory and about 50 ms of a
 processor.
 """
-MOST_WAITING = 16
-"""The largest number of calls that wait to have a password hashed. Further calls are refused at once."""
 LONGEST_TURN = 1.0
 """The longest time that a call waits to have its password hashed, seconds."""
 
@@ -97,8 +95,6 @@ class Access:
         self._key = secrets.token_bytes(32)
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(CHECKS_AT_ONCE)
-        self.waiting = 0
-        """The number of calls that wait to have a password hashed."""
         self._addresses = Throttle(free=FREE_GUESSES, clock=clock)
         self._users_guessed = Throttle(free=FREE_GUESSES_OF_A_USER, clock=clock)
         self._devices: Recent[bytes, None] = Recent(_MOST_DEVICES)
@@ -183,18 +179,10 @@ class Access:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Hold one of the few slots for hashing a password while the ``with`` block runs. Raises TryLater when too many
-        calls wait for a slot, or when the wait is too long.
+        """Hold one of the few slots for hashing a password while the ``with`` block runs. Raises TryLater when the wait
+        is too long.
         """
-        with self._lock:
-            if self.waiting >= MOST_WAITING:
-                raise TryLater("the master is checking many passwords: try again", quiet=True)
-            self.waiting += 1
-        try:
-            mine = self._slots.acquire(timeout=LONGEST_TURN)
-        finally:
-            with self._lock:
-                self.waiting -= 1
+        mine = self._slots.acquire(timeout=LONGEST_TURN)
         if not mine:
             raise TryLater("the master is checking many passwords: try again", quiet=True)
         try:

@@ -26,7 +26,6 @@ from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.logs import Seldom
 from dumpfilter.base.printable import printable
 from dumpfilter.master.limits import (
-    MAX_DECODING,
     MAX_SMALL_REQUEST,
     MIN_NET_TIMEOUT,
     Kind,
@@ -168,7 +167,6 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
         self._bounds = bounds
         self._seconds = limits.request_seconds
         self._workers = workers
-        self._decoding = asyncio.Semaphore(MAX_DECODING)
         self._seldom = Seldom()
         self._signs = LifeSigns()
 
@@ -233,8 +231,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
             if len(data) <= MAX_SMALL_REQUEST:
                 request = decode()
             else:
-                async with self._decoding:
-                    request = await asyncio.get_running_loop().run_in_executor(self._workers, decode)
+                request = await asyncio.get_running_loop().run_in_executor(self._workers, decode)
         except (DecodeError, UnicodeDecodeError) as error:
             raise MalformedRequest(
                 "the request is not a message of the contract (a string that is not UTF-8?): "

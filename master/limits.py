@@ -71,11 +71,6 @@ MAX_WATCHES_OF_HOST = 16
 _REFUSED_AT_ONCE = 1000
 """The number of calls above the limits that get a proper error at once. gRPC ends further ones by itself."""
 
-MAX_DECODING = 2
-"""The largest number of requests that the master decodes at once. A decoded request can be 40 times as large as its
-bytes.
-"""
-
 REQUEST_SECONDS = 120.0
 """The time within which a client must send the whole request of a call, seconds. Some slaves have slow connections."""
 
@@ -116,8 +111,6 @@ class ServerLimits:
     """
 
     max_dumps: int = MAX_DUMPS
-    max_dumps_of_host: int = 0
-    """The largest number of dumps to one host at once; 0 stands for ``max_dumps``."""
     max_calls: int = MAX_CALLS
     max_calls_of_host: int = MAX_CALLS_OF_HOST
     max_watches: int = MAX_WATCHES
@@ -165,7 +158,7 @@ class Places:
     def __init__(self, limits: ServerLimits) -> None:
         self._most = {
             Kind.CALL: (limits.max_calls, limits.max_calls_of_host),
-            Kind.DUMP: (limits.max_dumps, limits.max_dumps_of_host or limits.max_dumps),
+            Kind.DUMP: (limits.max_dumps, limits.max_dumps),
             Kind.WATCH: (limits.max_watches, limits.max_watches_of_host),
         }
         self._used: Counter[tuple[Kind, str | None]] = Counter()
@@ -205,7 +198,7 @@ class Places:
 def host_of(peer: str) -> str:
     """Return the host in the address of a gRPC client, without the port.
 
-    >>> host_of("ipv4:10.0.0.7:51234"), host_of("ipv6:%5B::1%5D:51234"), host_of("unix:")
-    ('ipv4:10.0.0.7', 'ipv6:%5B::1%5D', 'unix:')
+    >>> host_of("ipv4:10.0.0.7:51234"), host_of("ipv6:%5B::1%5D:51234")
+    ('ipv4:10.0.0.7', 'ipv6:%5B::1%5D')
     """
-    return peer.rpartition(":")[0] if peer.startswith("ip") else peer
+    return peer.rpartition(":")[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ import grpc
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.endpoint import Endpoint
-from dumpfilter.base.security.exposure import UNIX_SOCKETS, Lack, check_listener
+from dumpfilter.base.security.exposure import Lack, check_listener, host_and_port
 from dumpfilter.base.security.listening import listening_error, why_not
 
 # At run time this import would load a large package that a master without TLS does not need.
@@ -43,8 +42,7 @@ class ListenAddress(Endpoint):
             )
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if _is_bare_ipv6(self.host) else self.host
-        return f"{host}:{self.port}"
+        return host_and_port(self.host, self.port)
 
     def check_exposure(self, users: Mapping[str, object]) -> str | None:
         """Check that a master with these ``users`` may listen on this address. Return a warning if only ``--insecure``
@@ -65,28 +63,18 @@ class ListenAddress(Endpoint):
             )
         return check_listener(self.owner, self.host_option, self.host, lacks, insecure=self.insecure)
 
-    def check_usable(self, users: Mapping[str, object]) -> None:
-        """Check that a master with these ``users`` could listen on this address now. Raises OptionError when the
-        address cannot be used, and Exposed, a kind of OptionError, when it lacks protection.
+    def open_port(self, server: grpc.Server | grpc.aio.Server) -> int:
+        """Make a gRPC server listen on this address, and return the port. Raises OptionError when the address cannot
+        be used.
         """
-        self.check_exposure(users)
-        self._check_free()
-
-    def _check_free(self) -> None:
         # gRPC would write a line with the name of its source file to standard error.
-        reason = None if self.host.startswith(UNIX_SOCKETS) else why_not(self.host, self.port)
+        reason = why_not(self.host, self.port)
         if reason is not None:
             raise listening_error(
                 f"{self.owner} cannot listen on {self}: {reason}; choose others with {self.host_option} and "
                 f"{self.port_option}",
                 reason,
             )
-
-    def open_port(self, server: grpc.Server | grpc.aio.Server) -> int:
-        """Make a gRPC server listen on this address, and return the port. Raises OptionError when the address cannot
-        be used.
-        """
-        self._check_free()
         try:
             if self.tls is None:
                 port = server.add_insecure_port(str(self))
@@ -123,10 +111,3 @@ class ListenAddress(Endpoint):
     def _configuration(self, tls: ServerTls) -> grpc.ServerCertificateConfiguration:
         roots = tls.ca if self.require_slave_certificate else None
         return grpc.ssl_server_certificate_configuration([(tls.key, tls.certificates)], roots)
-
-
-def _is_bare_ipv6(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).version == 6
-    except ValueError:
-        return False

@@ -108,8 +108,6 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         warn_of_plain_passwords(config)
         # The console's certificate is made before slaves can connect, so that a bad --tls-ca stops the start.
         sql = _SqlPorts(run, config)
-        if run.listen is not None:
-            run.listen.check_usable(config.users)
         server = MasterServer(
             store,
             listen=run.listen,

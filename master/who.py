@@ -19,7 +19,6 @@ from dumpfilter.dump.stream.versions import PROTOCOL
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_LOOPBACK = ipaddress.IPv4Address("127.0.0.1")
 _PEER = re.compile(r"(?:ipv4:([^:]+)|ipv6:\[([^\]]+)\]):\d+")
 
 
@@ -213,15 +212,11 @@ def endpoint_of(address: Address | str, port: int) -> str:
 def peer_address(peer: str) -> Address | None:
     """Return the IP address in gRPC's notation of a connection, or None when it has no address.
 
-    A connection over a Unix socket counts as 127.0.0.1. An IPv4 address inside an IPv6 address counts as IPv4.
+    An IPv4 address inside an IPv6 address counts as IPv4.
 
     >>> peer_address("ipv4:10.1.2.3:50000"), peer_address("ipv6:%5B::ffff:10.1.2.3%5D:50000")
     (IPv4Address('10.1.2.3'), IPv4Address('10.1.2.3'))
-    >>> peer_address("unix:/run/x")
-    IPv4Address('127.0.0.1')
     """
-    if peer.startswith(("unix:", "unix-abstract:")):
-        return _LOOPBACK
     match = _PEER.fullmatch(unquote(peer))
     if match is None:
         return None

@@ -12,7 +12,6 @@ from dumpfilter.master import access as access_module
 from dumpfilter.master.access import (
     CHECKS_AT_ONCE,
     FREE_GUESSES,
-    MOST_WAITING,
     Access,
     AccessDenied,
     TryLater,
@@ -153,11 +152,12 @@ def test_a_flood_is_hashed_a_few_at_a_time_and_holds_few_threads(
     access = Access({"a": slow})
     threads = [
         threading.Thread(target=guess, args=(access, 1), kwargs={"peer": f"ipv4:10.0.{n}.1:1"})
-        for n in range(CHECKS_AT_ONCE + MOST_WAITING)
+        for n in range(CHECKS_AT_ONCE + 6)
     ]
     for thread in threads:
         thread.start()
-    wait_for(lambda: slow.running == CHECKS_AT_ONCE and access.waiting == MOST_WAITING)
+    wait_for(lambda: slow.running == CHECKS_AT_ONCE)
+    monkeypatch.setattr(access_module, "LONGEST_TURN", 0.0)
     assert guess(access, 5, peer=RIGHTFUL) == [TryLater] * 5
     slow.release.set()
     for thread in threads:

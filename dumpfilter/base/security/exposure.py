@@ -11,9 +11,6 @@ from typing import NamedTuple
 
 from dumpfilter.base.errors import OptionError
 
-UNIX_SOCKETS = ("unix:", "unix-abstract:")
-"""The beginnings of gRPC's addresses for Unix sockets, which only this machine can reach."""
-
 
 class Lack(NamedTuple):
     """A protection that a server lacks, such as TLS, and the options that add the protection."""
@@ -45,8 +42,6 @@ def is_loopback(host: str) -> bool:
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0"), is_loopback("")
     (True, True, False, False)
     """
-    if host.startswith(UNIX_SOCKETS):
-        return True
     # getaddrinfo takes the empty name for loopback, and a server that listens there takes it for all addresses.
     if not host:
         return False
