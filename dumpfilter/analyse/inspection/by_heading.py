@@ -73,17 +73,24 @@ class HeadingSums:
     """For each sum, its period as Unix seconds divided by ``seconds``. Period 0 holds the events without a timestamp.
     """
     volume: Ints
-    """For each sum, its events, bytes and uncompressed bytes: an array of shape (n, 3)."""
+    """For each sum, its events, bytes, uncompressed bytes and transactions: an array of shape (n, 4)."""
 
     def by_heading(self) -> dict[Heading, Volume]:
         """Return the traffic of each heading, summed over all periods."""
-        totals = np.zeros((len(self.headings), 3), np.int64)
+        totals = np.zeros((len(self.headings), 4), np.int64)
         np.add.at(totals, self.heading, self.volume)
-        return {one: Volume(*row) for one, row in zip(self.headings, totals.tolist(), strict=True)}
+        return {one: Volume(*row[:3]) for one, row in zip(self.headings, totals.tolist(), strict=True)}
 
     def in_periods(self, seconds: int) -> HeadingSums:
         """Return these sums merged into longer periods. ``seconds`` must be a multiple of the current length."""
         return _summed(replace(self, seconds=seconds, period=self.period // (seconds // self.seconds)))
+
+    def in_few(self, most: int) -> HeadingSums:
+        """Return these sums merged into periods so long that at most ``most`` periods have traffic."""
+        found = self
+        while len(np.unique(found.period)) > most:
+            found = found.in_periods(wider(found.seconds))
+        return found
 
 
 class ByHeading:
@@ -98,7 +105,7 @@ class ByHeading:
         self._subjects, self._sources = subjects, sources
         self._numbers: dict[Heading, int] = {}
         nothing = np.zeros(0, np.int64)
-        self._found = HeadingSums(period or PERIODS[0], [], nothing, nothing, np.zeros((0, 3), np.int64))
+        self._found = HeadingSums(period or PERIODS[0], [], nothing, nothing, np.zeros((0, 4), np.int64))
         self._stored = self._new_tally()
         self._saved: Tally | None = None
         """A second tally, for the bytes that compression saves. None until the first compressed event."""
@@ -137,10 +144,10 @@ class ByHeading:
             tallied = tally.take()
             headings = Headings(tallied)
             number = np.array([self._numbers.setdefault(one, len(self._numbers)) for one in headings.all])
-            volume = np.zeros((len(tallied.bytes), 3), np.int64)
-            volume[:, column:] = tallied.bytes[:, None]
+            volume = np.zeros((len(tallied.bytes), 4), np.int64)
+            volume[:, column:3] = tallied.bytes[:, None]
             if column == 1:
-                volume[:, 0] = tallied.events
+                volume[:, 0], volume[:, 3] = tallied.events, tallied.transactions
             period = tallied.bucket * tallied.bucket_seconds // self._found.seconds
             parts.append(HeadingSums(self._found.seconds, [], number[headings.of_unit], period, volume))
         heading, period, volume = (
@@ -182,6 +189,29 @@ def _flat_segment(segment: Segment, flat: FlatEvents, size: Ints) -> Segment:
     )
 
 
+MOST_RATES = 2048
+"""The maximum number of periods in :func:`rates`."""
+
+
+class Rate(NamedTuple):
+    """The traffic of a binlog set in one period."""
+
+    start: int
+    """The beginning of the period, Unix seconds; 0 for transactions before the first timestamp."""
+    bytes: int
+    """The bytes of the events in the binlog."""
+    transactions: int
+
+
+def rates(sums: HeadingSums) -> tuple[int, list[Rate]]:
+    """Return the length of a period in seconds, and the traffic of each period that has any, ascending."""
+    sums = sums.in_few(MOST_RATES)
+    periods, which = np.unique(sums.period, return_inverse=True)
+    columns = (sums_of(which, sums.volume[:, k], len(periods)).tolist() for k in (1, 3))
+    starts = (periods * sums.seconds).tolist()
+    return sums.seconds, [Rate(*each) for each in zip(starts, *columns, strict=True)]
+
+
 MOST_PERIODS = 32
 """The maximum number of periods with traffic, unless the user chooses the period's length."""
 
@@ -198,8 +228,8 @@ class OverTimeOptions:
 
 def over_time(sums: HeadingSums, options: OverTimeOptions) -> OverTime:
     """Return the bytes of each schema or table of a binlog set in each period."""
-    while options.period is None and len(np.unique(sums.period)) > MOST_PERIODS:
-        sums = sums.in_periods(wider(sums.seconds))
+    if options.period is None:
+        sums = sums.in_few(MOST_PERIODS)
     labels = [one.name if options.by is Division.TABLE else one.labels[0] for one in sums.headings]
     numbers: dict[str, int] = {}
     of_heading = np.array([numbers.setdefault(label, len(numbers)) for label in labels], np.int64)

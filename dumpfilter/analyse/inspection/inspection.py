@@ -19,12 +19,13 @@ from dumpfilter.analyse.inspection.by_heading import (
     ByHeading,
     HeadingSums,
     OverTimeOptions,
+    Rate,
     Volume,
     over_time,
+    rates,
 )
 from dumpfilter.analyse.inspection.flat_events import FlatEvents, flat_events
 from dumpfilter.analyse.inspection.largest import Large, Largest, statement_text
-from dumpfilter.analyse.inspection.rates import Bucket, Rates
 from dumpfilter.analyse.report.headings import NO_TABLE
 from dumpfilter.analyse.report.periods import OverTime
 from dumpfilter.analyse.traffic.facts import sums
@@ -94,16 +95,10 @@ class Inspection:
     largest_transactions: list[Large] = field(default_factory=list)
     largest_statements: list[Large] = field(default_factory=list)
     bucket_seconds: int = 1
-    rates: list[Bucket] = field(default_factory=list)
-    """The number and bytes of transactions in each time bucket of ``bucket_seconds``. A transaction counts at its
-    last event's timestamp.
-
-    Empty buckets are left out. Transactions before the first timestamp are in the bucket that starts at 0.
+    rates: list[Rate] = field(default_factory=list)
+    """The bytes and transactions of each time bucket of ``bucket_seconds`` that has traffic. A transaction counts at
+    its last event's timestamp.
     """
-    steps_back: int = 0
-    """The number of transactions whose timestamp is lower than that of the previous transaction."""
-    largest_step_back: int = 0
-    """The largest decrease between the timestamps of two consecutive transactions, seconds."""
     gtids: str = ""
     purged_gtids: str = ""
     dropped_gtids: str = ""
@@ -143,7 +138,6 @@ class Inspection:
                 "bucket_seconds": self.bucket_seconds,
                 "buckets": [{**one._asdict(), "start": one.start or None} for one in self.rates],
             },
-            "timestamps_back": {"transactions": self.steps_back, "largest_seconds": self.largest_step_back},
             "gtids": self.gtids,
             "gtids_before": self.purged_gtids,
             "gtids_dropped": self.dropped_gtids,
@@ -218,10 +212,7 @@ class Inspector:
         )
         self._all, self._not_opened = NOTHING, NOTHING
         self._largest = Largest(top, self.sources)
-        self._rates = Rates()
         self._gtids, self._dropped = empty_set(found.family), empty_set(found.family)
-        self._open_bytes = 0
-        """The bytes seen so far of the transaction that continues in the next segment."""
 
     def add(self, reader: SegmentReader, segment: Segment) -> None:
         """Count the events of the next segment. ``reader`` must hold the segment's bytes."""
@@ -255,21 +246,6 @@ class Inspector:
             earliest, latest = int(times.min()), int(times.max())
             found.first_time = earliest if found.first_time is None else min(earliest, found.first_time)
             found.last_time = latest if found.last_time is None else max(latest, found.last_time)
-        if not len(segment.txn_source):
-            return
-        sizes = np.add.reduceat(segment.size, segment.txn_event[:-1])
-        # A transaction counts at the time of its last event. Some events, such as artificial ones, have no timestamp.
-        time_of = segment.time[segment.txn_event[1:] - 1].astype(np.int64)
-        without = time_of == 0
-        if without.any():
-            highest = np.maximum.reduceat(segment.time, segment.txn_event[:-1])
-            time_of[without] = highest[without]
-        if segment.continues:
-            sizes[0] += self._open_bytes
-        self._open_bytes = int(sizes[-1]) if segment.open else 0
-        done = segment.txn_source != R.KEPT
-        done[-1] &= not segment.open
-        self._rates.add(time_of[done], sizes[done])
 
     def _add_compression(self, reader: SegmentReader, segment: Segment, flat: FlatEvents) -> None:
         compression = self._found.compression
@@ -304,8 +280,7 @@ class Inspector:
         if binlogs is not None:
             for one in found.largest_statements:
                 one.text = statement_text(binlogs, one)
-        found.bucket_seconds, found.rates = self._rates.seconds, self._rates.buckets()
-        found.steps_back, found.largest_step_back = self._rates.backward, self._rates.largest_step_back
+        found.bucket_seconds, found.rates = rates(sums)
 
     def _tables(self, sums: HeadingSums) -> dict[tuple[str, str], Volume]:
         volumes = {heading.labels: volume for heading, volume in sums.by_heading().items() if volume.events}

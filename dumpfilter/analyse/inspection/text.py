@@ -13,10 +13,9 @@ from rich.text import Text
 from dumpfilter.analyse.inspection.by_heading import Volume
 from dumpfilter.analyse.inspection.inspection import TOP, Inspection
 from dumpfilter.analyse.inspection.largest import Large
-from dumpfilter.analyse.inspection.rates import main_span
-from dumpfilter.analyse.report.periods import OverTime
+from dumpfilter.analyse.report.periods import OverTime, wider
 from dumpfilter.analyse.report.terminal import Cell, table
-from dumpfilter.analyse.report.text import human_bytes, shorten, utc
+from dumpfilter.analyse.report.text import human_bytes, human_duration, human_files, shorten, utc
 from dumpfilter.base.printable import printable, visible
 
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -24,12 +23,6 @@ _BARS = " ▁▂▃▄▅▆▇█"
 
 _WIDTH = 64
 """The maximum number of bars in a line of rates. With its heading the line fits into 80 columns."""
-
-_NICE = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)
-"""The preferred durations that one bar of a line stands for, seconds."""
-
-_NOTED_STEP = 60
-"""The minimum decrease of timestamps that is mentioned, seconds. Parallel transactions cause smaller ones."""
 
 _TEXT_SHOWN = 38
 """The maximum length of a statement's text, characters. The MySQL GTID in the line above is at least as long."""
@@ -52,11 +45,6 @@ def render_inspection(found: Inspection, console: Console, *, top: int = TOP) ->
         console.print(f"time: {_time(found.first_time)} to {_time(found.last_time)}")
     else:
         console.print("time: –")
-    if found.largest_step_back >= _NOTED_STEP:
-        console.print(
-            f"timestamps: {found.steps_back:,} transactions are older than the one before, by up to "
-            f"{_span(found.largest_step_back)}"
-        )
     console.print(f"transactions: {found.transactions:,}")
     _print_compression(found, console, total)
     console.print(f"GTIDs: {_short(found.gtids) or 'none'}", soft_wrap=True)
@@ -84,12 +72,8 @@ def render_inspection(found: Inspection, console: Console, *, top: int = TOP) ->
 
 
 def _files(found: Inspection) -> str:
-    names = [escape(visible(name)) for name, _ in found.files]
-    return (
-        f"1 binlog file[/], {names[0]}"
-        if len(names) == 1
-        else f"{len(names)} binlog files[/], {names[0]} to {names[-1]}"
-    )
+    names = [escape(visible(found.files[k][0])) for k in (0, -1)]
+    return f"{human_files(len(found.files))}[/], {' to '.join(dict.fromkeys(names))}"
 
 
 def _print_compression(found: Inspection, console: Console, total: int) -> None:
@@ -174,46 +158,36 @@ def _print_over_time(console: Console, found: OverTime, top: int) -> None:
         cells = [total, *own, *([total - sum(own)] if others else [])]
         time = utc(period.start) if period.start else "no timestamp"
         rows.append((time, *(human_bytes(cell) if cell else "–" for cell in cells)))
-    title = f"Bytes by {found.by.value} over time, {_span(found.period_seconds)} a row"
+    title = f"Bytes by {found.by.value} over time, {human_duration(found.period_seconds)} a row"
     console.print(table(("from, UTC", *heads), rows, title=title, numbers=heads, framed=False))
 
 
 def _print_rates(console: Console, found: Inspection) -> None:
+    """Print bytes and transactions over time as two lines of bars. Periods without traffic have no bar, so that a
+    single wrong timestamp takes one bar only.
+    """
     timed = [one for one in found.rates if one.start]
-    first, end = main_span(timed)
-    if not end:
+    if not timed:
         return
-    shown = timed[first:end]
-    width = found.bucket_seconds
-    begin, until = shown[0].start, shown[-1].start + width
-    needed = max(width, -(-(until - begin) // _WIDTH))
-    each = next((nice for nice in _NICE if nice >= needed), needed)
-    columns = -(-(until - begin) // each)
-    place = (np.array([one.start for one in shown]) - begin) // each
-    console.print(f"[bold]Rates over time[/], {_time(begin)} to {_time(until)}, {_span(each)} a column")
-    for name, weights in (
-        ("bytes", [one.bytes for one in shown]),
-        ("transactions", [one.transactions for one in shown]),
-    ):
-        sums = np.bincount(place, weights=weights, minlength=columns)
+    width = each = found.bucket_seconds
+    while len({one.start // each for one in timed}) > _WIDTH:
+        each = wider(each)
+    _, place = np.unique([one.start // each for one in timed], return_inverse=True)
+    console.print(
+        f"[bold]Rates over time[/], {_time(timed[0].start)} to {_time(timed[-1].start + width)}, "
+        f"{human_duration(each)} with traffic a column"
+    )
+    for name in ("bytes", "transactions"):
+        sums = np.bincount(place, weights=[getattr(one, name) for one in timed])
         console.print(f"{name:>12} {_line(sums)}", highlight=False, no_wrap=True, overflow="crop")
-    busiest = max(shown, key=lambda one: one.bytes)
+    busiest = max(timed, key=lambda one: one.bytes)
     console.print(
         f"highest: {busiest.bytes / width:,.0f} bytes a second from {_time(busiest.start)} "
-        f"on, for {_span(width)}"
+        f"on, for {human_duration(width)}"
     )
     untimed = sum(one.transactions for one in found.rates if not one.start)
     if untimed:
         console.print(f"{untimed:,} transactions without a timestamp are left out of the lines")
-    stray = [*timed[:first], *timed[end:]]
-    if stray:
-        earliest, latest = _time(stray[0].start), _time(stray[-1].start)
-        when = f"at {earliest}" if earliest == latest else f"from {earliest} to {latest}"
-        number = sum(one.transactions for one in stray)
-        console.print(
-            f"transactions with timestamps far from all others, left out of the lines: {number:,}, {when} "
-            "(--json has them)"
-        )
 
 
 def _line(sums: npt.NDArray[Any]) -> str:
@@ -224,20 +198,6 @@ def _line(sums: npt.NDArray[Any]) -> str:
 
 def _percent(size: int, total: int) -> str:
     return f"{100 * size / max(total, 1):.1f} %"
-
-
-def _span(seconds: int) -> str:
-    """Format a duration in its two largest units.
-
-    >>> _span(1), _span(90), _span(86400), _span(795_322_463)
-    ('1 s', '1 min 30 s', '1 d', '9205 d 2 h')
-    """
-    parts = []
-    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
-        number, seconds = divmod(seconds, length)
-        if number:
-            parts.append(f"{number} {unit}")
-    return " ".join(parts[:2]) or "0 s"
 
 
 def _time(seconds: int) -> str:
