@@ -40,7 +40,7 @@ from dumpfilter.master import facts
 from dumpfilter.master.drain import Drain
 from dumpfilter.master.purge import purge
 from dumpfilter.master.register import RegisteredSlave, Unregistered
-from dumpfilter.master.replicas.control import ReplicaControl
+from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.who import Who
 
@@ -122,7 +122,7 @@ class MasterConsole:
         port: int = 0,
         lower_case_table_names: int = 0,
         reload: Callable[[], None] | None = None,
-        replicas: ReplicaControl | None = None,
+        replicas: ReplicaFilters | None = None,
         source: SourceThread | None = None,
     ) -> None:
         self._service = service
@@ -142,9 +142,7 @@ class MasterConsole:
             ),
             "filter_warnings": self._warnings,
             "imposed_filters": lambda: facts.IMPOSED.table(self._service.config.imposed),
-            "replica_drift": lambda: facts.DRIFT.table(
-                () if replicas is None else replicas.filters.drifting()
-            ),
+            "replica_drift": lambda: facts.DRIFT.table(() if replicas is None else replicas.drifting()),
             "replica_filters": lambda: facts.REPLICA_FILTERS.table(
                 () if replicas is None else _entries(replicas)
             ),
@@ -412,13 +410,13 @@ class MasterConsole:
 
     @execute.register
     def _change_replica_filter(self, command: C.ChangeReplicaFilter) -> Result:
-        control = self._replicas
-        if control is None:
+        filters = self._replicas
+        if filters is None:
             raise ER_UNKNOWN_ERROR("This master has no real replicas: it was started without --replica-port")
         try:
             with self._changing:
-                entry = control.choose(command.user, channel=command.channel, server_id=command.server_id)
-                slaves, warnings = control.change(entry, command.clauses)
+                entry = filters.choose(command.user, channel=command.channel, server_id=command.server_id)
+                slaves, warnings = filters.change(entry, command.clauses)
         except OptionError as error:
             raise ER_UNKNOWN_ERROR(str(error)) from None
         return Result(
@@ -445,10 +443,10 @@ def _write_rows(write_filter: ReplicationFilter | None) -> list[tuple[str, str]]
     return [(str(semantics), str(rule)) for rule in write_filter.rules]
 
 
-def _entries(control: ReplicaControl) -> list[facts.EntryView]:
-    changed = {one.who: one.changed_at for one in control.filters.changes}
-    replicas = control.replicas()
+def _entries(filters: ReplicaFilters) -> list[facts.EntryView]:
+    changed = {one.who: one.changed_at for one in filters.changes}
+    replicas = filters.replicas()
     return [
         facts.EntryView(entry, changed.get(entry.who), replicas.get(entry.who, []))
-        for entry in control.filters.entries
+        for entry in filters.entries
     ]

@@ -46,7 +46,7 @@ log = structlog.get_logger("dumpfilter.master")
 if TYPE_CHECKING:
     from dumpfilter.base.security.endpoint import Endpoint
     from dumpfilter.console.endpoint import ConsoleEndpoint
-    from dumpfilter.master.replicas.control import ReplicaControl
+    from dumpfilter.master.replicas.filters import ReplicaFilters
 
 _COLLECTION_THRESHOLDS = 20_000, 20, 50
 """The thresholds of Python's garbage collector in a master (gc.set_threshold)."""
@@ -318,12 +318,12 @@ class _SqlPorts:
         from dumpfilter.master.console import MasterConsole
 
         directory = ConnectionDirectory()
-        control = None if replicas is None else self._control(server, state)
+        filters = None if replicas is None else self._filters(server, state)
         executor = partial(
             MasterConsole,
             server.service,
             lower_case_table_names=self._run.lower_case_table_names,
-            replicas=control,
+            replicas=filters,
         )
         ports = {}
         if console is not None:
@@ -339,7 +339,7 @@ class _SqlPorts:
                 )
             )
             ports["console"] = console.host, opened.port
-        if replicas is not None and control is not None:
+        if replicas is not None and filters is not None:
             from dumpfilter.master.replicas.server import ReplicaServer
 
             most = server.max_connections
@@ -347,7 +347,7 @@ class _SqlPorts:
                 replicas,
                 server.service,
                 server.gate.places,
-                control.filters,
+                filters,
                 executor(port=replicas.port),
                 directory,
                 max_connections=most,
@@ -356,19 +356,18 @@ class _SqlPorts:
             server.count_replicas = lambda: (len(served.port.clients), most)
 
             def take_over(config: MasterConfig) -> None:
-                control.take_over(config.replicas)
+                filters.take_over(config.replicas)
                 served.take_over_accounts()
 
             reload.on_change.append(take_over)
             ports["replicas"] = replicas.host, number
         return ports
 
-    def _control(self, server: MasterServer, state: StateDirectory | None) -> ReplicaControl:
+    def _filters(self, server: MasterServer, state: StateDirectory | None) -> ReplicaFilters:
         """Return the object that holds and changes the filters of real replicas."""
-        from dumpfilter.master.replicas.control import ReplicaControl
         from dumpfilter.master.replicas.filters import ReplicaFilters
 
-        filters = ReplicaFilters(self._config.replicas)
+        filters = ReplicaFilters(self._config.replicas, server.service.register)
         server.service.known_slaves.entries = lambda: filters.entries
         if state is not None:
             state.keep_filters(filters)
@@ -376,7 +375,7 @@ class _SqlPorts:
             raise OptionError(
                 "--replica-port: no replica could log in: name at least one [[replica]] in the file of --config"
             )
-        return ReplicaControl(filters, server.service.register)
+        return filters
 
 
 def _descriptions(write_filter: ReplicationFilter, config: MasterConfig) -> Iterator[str]:

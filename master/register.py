@@ -436,9 +436,9 @@ class Register:
         their dumps. The caller holds the lock.
         """
         key = (
-            _definition(rule_filter),
-            None if self._write_filter is None else _definition(self._write_filter),
-            tuple((_definition(one.filter), one.on_undecided, one.name) for one in imposed),
+            definition(rule_filter),
+            None if self._write_filter is None else definition(self._write_filter),
+            tuple((definition(one.filter), one.on_undecided, one.name) for one in imposed),
         )
         found = self._shared_flags.get(key)
         if found is None:
@@ -534,7 +534,7 @@ class Register:
         return len(self._idle), self._idle.total
 
 
-def _definition(rule_filter: ReplicationFilter) -> Hashable:
+def definition(rule_filter: ReplicationFilter) -> Hashable:
     """Return a key of a filter: its class, its name comparison and its rules. Filters with equal keys give the same
     verdicts.
     """

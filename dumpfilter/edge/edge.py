@@ -184,7 +184,8 @@ class Edge:
             if self._for_replicas:
                 tls = self._tls or temporary_tls(options.replica_host, self._ca)
                 for name, port in self._for_replicas.items():
-                    served, filters = self._channels[name], ReplicaFilters(self._config.replicas)
+                    served = self._channels[name]
+                    filters = ReplicaFilters(self._config.replicas, served.register)
                     served.on_open = partial(_use_entries, filters)
                     replicas = ReplicaServer(
                         Endpoint(options.replica_host, port, tls=tls, insecure=self._insecure),
@@ -228,7 +229,7 @@ class Edge:
 
 
 def _use_entries(filters: ReplicaFilters, config: MasterConfig) -> None:
-    filters.replace(config.replicas)
+    filters.take_over(config.replicas)
 
 
 def _write_first(path: Path | None, ports: Mapping[str, int]) -> None:

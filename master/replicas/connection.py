@@ -23,15 +23,17 @@ from dumpfilter.console.connection import Com, Connection, Doing
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone, Login
 from dumpfilter.dump.packets.framing import NOTHING
+from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master.ahead import Wanted, check_place
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.limits import MAX_NAME, Kind, Places
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import NotRegistered, RegisteredSlave
 from dumpfilter.master.replica_encoding import ReplicaEncoding
+from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas import failures
 from dumpfilter.master.replicas.answers import SessionState, answer, session_state
-from dumpfilter.master.replicas.filters import ChosenFilter, ReplicaFilters
+from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.requests import (
     FATAL,
     DumpRequest,
@@ -364,20 +366,21 @@ class ReplicaConnection(Connection):
         service, peer = self._service, self._peer
         service.drains.check(peer)
         while True:
-            chosen = await self._choose_filter(peer)
+            entry, chosen = await self._choose_filter(peer)
             slave = await service.reader.serve(self.counted(functools.partial(self._register, chosen)))
-            if self._shared.filters.is_current(chosen):
+            if entry in self._shared.filters.entries:
                 break
             # The filter changed between the choice and the entry into the register.
             with contextlib.suppress(NotRegistered):
                 service.register.remove(slave.slave_id)
-        audit_slave("replica", peer, peer.endpoint, rules=" ".join(map(str, chosen.filter.rules)))
+        audit_slave("replica", peer, peer.endpoint, rules=" ".join(map(str, chosen.rules)))
         await service.reader.serve(functools.partial(service.filter_warnings.texts, slave))
         return slave
 
-    async def _choose_filter(self, peer: Peer) -> ChosenFilter:
-        """Return the filter for the replica ``peer``. The call takes seconds if the master reads the replica's own
-        filter over the network. Raises ReplicaRefused.
+    async def _choose_filter(self, peer: Peer) -> tuple[ReplicaEntry, ReplicationFilter]:
+        """Return the filter for the replica ``peer``, and the ``[[replica]]`` table that the filter comes from.
+
+        The call takes seconds if the master reads the replica's own filter over the network. Raises ReplicaRefused.
         """
         filters = self._shared.filters
         if not filters.asks(peer):
@@ -416,14 +419,14 @@ class ReplicaConnection(Connection):
             program_version=printable(self._program),
         )
 
-    def _register(self, chosen: ChosenFilter) -> RegisteredSlave:
+    def _register(self, chosen: ReplicationFilter) -> RegisteredSlave:
         """Register the replica with the chosen filter. Raises DumpfilterError."""
         peer = self._peer
         # The secret lets the same replica take over its own dump.
         names = "\0".join((peer.user, peer.channel, peer.uuid)).encode("utf-8", "surrogatepass")
         return self._service.register.add(
             peer,
-            chosen.filter,
+            chosen,
             secret=hmac.digest(self._shared.key, names, "sha256"),
         )
 

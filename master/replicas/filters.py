@@ -1,4 +1,8 @@
-"""The choice of each real replica's filter from the ``[[replica]]`` tables of the master's configuration."""
+"""The filters of real replicas, from the ``[[replica]]`` tables of the master's configuration.
+
+A replica's filter is chosen when the replica asks for a dump. It changes with a statement on the console, or when the
+configuration is read again. Running dumps apply the new filter at their next transaction boundary.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,9 @@ from dumpfilter.base.recent import Recent
 from dumpfilter.base.security.passwords import ConsolePassword
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.compare import Beyond, passes_beyond
+from dumpfilter.filter.rules import FilterClause
+from dumpfilter.master.limits import Overloaded
+from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave, Unregistered, definition
 from dumpfilter.master.replica_entry import ConnectBack, Drift, OnDrift, ReplicaEntry, first_fitting
 from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter, read_own_filter
 from dumpfilter.master.who import Peer, Who, audit_slave
@@ -44,17 +51,6 @@ class ReplicaRefused(DumpfilterError):
 
         A replica stops at error 1236. At any other error it logs the text and reconnects.
         """
-
-
-@dataclass(frozen=True)
-class ChosenFilter:
-    """The filter by which the master decides which events a replica gets, and the configuration table that it comes
-    from.
-    """
-
-    entry: ReplicaEntry
-    """The table of the configuration that the filter comes from."""
-    filter: ReplicationFilter
 
 
 @dataclass(frozen=True)
@@ -88,10 +84,14 @@ def _rules(entry: ReplicaEntry) -> tuple[str, ...] | None:
 class ReplicaFilters:
     """The passwords and filters of real replicas, from the ``[[replica]]`` tables of the configuration. Thread-safe.
 
-    ``read`` is the function that connects to a replica and reads the replica's own filter.
+    ``register`` has the replicas that are registered now, whose filters change with the tables. ``read`` is the
+    function that connects to a replica and reads the replica's own filter.
     """
 
-    def __init__(self, entries: Sequence[ReplicaEntry] = (), *, read: ReadFilter = read_own_filter) -> None:
+    def __init__(
+        self, entries: Sequence[ReplicaEntry], register: Register, *, read: ReadFilter = read_own_filter
+    ) -> None:
+        self._register = register
         self._lock = threading.Lock()
         self._read = read
         self._file = {entry.who: entry for entry in entries}
@@ -107,18 +107,6 @@ class ReplicaFilters:
         self._adopted: Recent[_Replica, ReplicationFilter] = Recent(_MOST_REMEMBERED)
         """The own filter of each replica when the master adopted it last."""
 
-    def replace(self, entries: Sequence[ReplicaEntry]) -> None:
-        """Put the tables of a configuration that was read again into force.
-
-        A filter that was changed on the console stays, unless the file now has other rules than at the time of the
-        change.
-        """
-        with self._lock:
-            self._file = {entry.who: entry for entry in entries}
-            is_dropped = self._use(self.changes)
-        if is_dropped:
-            self._tell()
-
     def restore(self, saved: Iterable[ChangedFilter]) -> None:
         """Apply the changes that operators made on the console in the master's last run. A change whose table is gone
         or has other rules is dropped.
@@ -126,21 +114,135 @@ class ReplicaFilters:
         with self._lock:
             self._use(saved)
 
-    def change(self, entry: ReplicaEntry, rules: Iterable[object]) -> ReplicaEntry:
-        """Change the rules of a ``[[replica]]`` table, and return the table with the new rules. Raises OptionError for
-        a rule that is not valid.
+    def choose(self, user: str, *, channel: str | None = None, server_id: int | None = None) -> ReplicaEntry:
+        """Return the ``[[replica]]`` table of ``user`` that a console statement names.
 
-        If ``rules`` equal those of the configuration file, the table counts as unchanged again.
+        ``channel`` and ``server_id`` select among several tables; None selects any. Raises OptionError when no table or
+        several tables match.
         """
+        mine = [entry for entry in self.entries if entry.user == user]
+        if not mine:
+            raise OptionError(f"there is no [[replica]] of user {printable(user)!r} in the configuration")
+        found = [
+            entry
+            for entry in mine
+            if channel in (None, entry.channel) and (server_id is None or server_id in entry.server_ids)
+        ]
+        if len(found) == 1:
+            return found[0]
+        listed = "; ".join(f"{entry.key} for {entry.conditions}" for entry in mine)
+        raise OptionError(
+            f"user {printable(user)!r} has {'several' if found else 'no'} [[replica]] with these conditions: name "
+            f"the channel or a server id of one as the configuration does ({printable(listed)})"
+        )
+
+    def change(
+        self, entry: ReplicaEntry, clauses: Sequence[FilterClause]
+    ) -> tuple[list[RegisteredSlave], list[str]]:
+        """Replace rules in the filter of a ``[[replica]]`` table, also in the running dumps of its replicas.
+
+        For each kind of rule, the last clause replaces all rules of that kind, as in CHANGE REPLICATION FILTER. If the
+        rules then equal those of the configuration file, the table counts as unchanged again. Return the registered
+        replicas of the table, and warnings for the operator. Raises OptionError for a rule that is not valid, and for a
+        table that adopts the replica's own filter.
+        """
+        old = entry.filter
+        if old is None:
+            raise OptionError(
+                f"{entry.key} adopts the filter that the replica itself has: say CHANGE REPLICATION FILTER on the "
+                "replica, and let it reconnect"
+            )
+        rules = list(old.rules)
+        for clause in clauses:
+            rules = [rule for rule in rules if rule.kind is not clause.kind] + list(clause.rules)
         changed = entry.with_rules(map(str, rules))
+        new = changed.filter
+        assert new is not None
         with self._lock:
-            own, new = _rules(self._file.get(entry.who, entry)) or (), _rules(changed) or ()
+            own = _rules(self._file.get(entry.who, entry)) or ()
             kept = [one for one in self.changes if one.who != entry.who]
-            if new != own:
-                kept.append(ChangedFilter(entry.who, entry.semantics, new, own, time.time()))
+            if (rules_now := _rules(changed) or ()) != own:
+                kept.append(ChangedFilter(entry.who, entry.semantics, rules_now, own, time.time()))
             self._use(kept)
         self._tell()
-        return changed
+        slaves = self.replicas().get(entry.who, [])
+        for slave in slaves:
+            self._change(slave, new)
+        warnings = [
+            f"server id {slave.peer.server_id}, channel {printable(slave.peer.channel)!r}: {wider}"
+            for slave in slaves
+            if slave.file and (wider := _widening(old, new, slave))
+        ]
+        if not any(slave.file for slave in slaves) and passes_beyond(new, old).beyond is not Beyond.NOTHING:
+            warnings.append(
+                "the new filter passes events that the old one dropped. They do not come back to replicas that have "
+                "received or executed their GTIDs; such a replica needs a new copy of these tables (docs/filters.md)"
+            )
+        if entry.connect is None:
+            warnings.append("the replica's own filter stays as it is: change it, too, on the replica")
+        if not self.on_change:
+            warnings.append("the change ends with this master, which was started without --state-dir")
+        return slaves, warnings
+
+    def take_over(self, entries: Sequence[ReplicaEntry]) -> None:
+        """Put the ``[[replica]]`` tables of a configuration that was read again into force, also in running dumps.
+
+        A filter that was changed on the console stays, unless the file now has other rules than at the time of the
+        change. A dump ends if the replica's user is gone or has another password. It also ends if the table's
+        ``adopt`` has changed, or the connection by which the master adopts the replica's own filter.
+        """
+        before = {
+            slave.slave_id: self.find(slave.peer)
+            for slave in self._register.all()
+            if slave.peer.is_real_replica
+        }
+        with self._lock:
+            self._file = {entry.who: entry for entry in entries}
+            is_dropped = self._use(self.changes)
+        if is_dropped:
+            self._tell()
+
+        def reason(slave: RegisteredSlave) -> DumpfilterError | None:
+            if slave.slave_id not in before:
+                return None
+            old, new = before[slave.slave_id], self.find(slave.peer)
+            if old is not None and new is not None and _login_facts(old) == _login_facts(new):
+                return None
+            return Unregistered(
+                f"the master's configuration has changed for user {printable(slave.peer.user)!r}: connect again"
+            )
+
+        for slave in self._register.remove_all(reason):
+            _note("end of the registration", slave, str(slave.ended_by))
+        for slave in self._register.all():
+            entry = self.find(slave.peer) if slave.slave_id in before else None
+            used = None if entry is None else entry.filter
+            if used is None or definition(used) == definition(slave.filter):
+                continue
+            old_filter = slave.filter
+            self._change(slave, used)
+            _note("change of filter", slave, "ok", _widening(old_filter, used, slave))
+
+    def _change(self, slave: RegisteredSlave, new: ReplicationFilter) -> None:
+        """Change the filter of a registered replica. If the filter takes too much memory, end the replica's
+        registration and dump instead.
+        """
+        try:
+            self._register.change_filter(slave.slave_id, new)
+        except NotRegistered:
+            log.debug("the replica left before its filter changed", server_id=slave.peer.server_id)
+        except Overloaded as error:
+            failed = error
+            self._register.remove_all(lambda one: failed if one.slave_id == slave.slave_id else None)
+
+    def replicas(self) -> dict[Who, list[RegisteredSlave]]:
+        """Return the registered replicas by the condition of the ``[[replica]]`` table that their filter comes from."""
+        found: dict[Who, list[RegisteredSlave]] = {}
+        for slave in self._register.all():
+            entry = self.find(slave.peer) if slave.peer.is_real_replica else None
+            if entry is not None:
+                found.setdefault(entry.who, []).append(slave)
+        return found
 
     def _use(self, changes: Iterable[ChangedFilter]) -> bool:
         """Put the file's tables into force with these changes. Return whether a change was dropped, because its table
@@ -176,9 +278,11 @@ class ReplicaFilters:
         entry = self.find(peer)
         return entry is not None and entry.connect is not None
 
-    def filter_for(self, peer: Peer) -> ChosenFilter:
-        """Return the filter for a replica that asks for a dump. The call may connect to the replica, and may take
-        seconds.
+    def filter_for(self, peer: Peer) -> tuple[ReplicaEntry, ReplicationFilter]:
+        """Return the filter for a replica that asks for a dump, and the table that the filter comes from. The call may
+        connect to the replica, and may take seconds.
+
+        The choice holds while the table is in :attr:`entries`. Another thread may replace the table meanwhile.
 
         Raises ReplicaRefused if the replica meets no ``[[replica]]`` table's conditions, or if its own filter is to be
         adopted and cannot be read. A replica whose own filter is wider than its filter on the master is also refused
@@ -191,18 +295,11 @@ class ReplicaFilters:
                 f"id {peer.server_id} and address {peer.address}: add one to the master's configuration"
             )
         if entry.filter is None:
-            return ChosenFilter(entry, self._adopt(entry, peer))
+            return entry, self._adopt(entry, peer)
         # A program that only reads the binlog, such as mysqlbinlog, registers without a port and has no filter.
         if entry.connect is not None and (entry.connect.port or peer.port):
             self._check_own(entry, entry.connect, peer, entry.filter)
-        return ChosenFilter(entry, entry.filter)
-
-    def is_current(self, chosen: ChosenFilter) -> bool:
-        """Tell whether the ``[[replica]]`` table that ``chosen`` comes from is still in force unchanged.
-
-        Another thread may have replaced the tables, or changed the table's rules, since the filter was chosen.
-        """
-        return chosen.entry in self.entries
+        return entry, entry.filter
 
     def _adopt(self, entry: ReplicaEntry, peer: Peer) -> ReplicationFilter:
         """Connect to the replica and return its own filter. Raises ReplicaRefused when it cannot be read."""
@@ -306,9 +403,36 @@ def _difference(own: OwnFilter, used: ReplicationFilter) -> tuple[str, bool]:
     return f"{_INCOMPARABLE}: {reason}", False
 
 
-def same_filters(one: ReplicationFilter, other: ReplicationFilter) -> bool:
-    """Tell whether two filters have the same rules and compare names alike, and so decide alike."""
-    return type(one) is type(other) and one.rules == other.rules and one.names == other.names
+def _note(what: str, slave: RegisteredSlave, result: str, warning: str = "") -> None:
+    """Write a change that concerns a replica to the audit log and to the ordinary log.
+
+    ``what`` is the action, and ``result`` its outcome. A ``warning`` that is not empty replaces the result, and the
+    ordinary log gets it as a warning.
+    """
+    audit_slave(what, slave.peer, slave.peer.endpoint, warning or result)
+    (log.warning if warning else log.info)(
+        f"replica: {what}",
+        **slave.peer.fields,
+        result=printable(warning or result),
+        rules=printable(" ".join(map(str, slave.filter.rules))),
+    )
+
+
+def _login_facts(entry: ReplicaEntry) -> tuple[object, ...]:
+    """Return the values of a ``[[replica]]`` table whose change forces the replica to connect again."""
+    return entry.stored, entry.adopt, entry.connect if entry.adopt else None
+
+
+def _widening(old: ReplicationFilter, new: ReplicationFilter, slave: RegisteredSlave) -> str:
+    """Return a warning text if ``new`` may send events that ``old`` dropped, or an empty text."""
+    wider = passes_beyond(new, old)
+    if wider.beyond is Beyond.NOTHING:
+        return ""
+    what = wider.example if wider.beyond is Beyond.SOMETHING else "events that the old one dropped"
+    return (
+        f"the new filter passes {printable(what)} from {printable(slave.file)}:{slave.position} on; what the old one "
+        "dropped before does not come back, and the replica needs a new copy of these tables (docs/filters.md)"
+    )
 
 
 def _key(peer: Peer) -> _Replica:

@@ -13,7 +13,6 @@ from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.replica_entry import ReplicaEntry
-from dumpfilter.master.replicas.control import ReplicaControl
 from dumpfilter.master.replicas.filters import ReplicaFilters, ReplicaRefused
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
@@ -27,9 +26,8 @@ class Consoled:
 
     def __init__(self, server: MasterServer, entries: Sequence[ReplicaEntry], own: Own | None = None) -> None:
         self.register = server.service.register
-        self.filters = ReplicaFilters(entries, read=own or Own())
-        control = ReplicaControl(self.filters, self.register)
-        self.console = MasterConsole(server.service, replicas=control)
+        self.filters = ReplicaFilters(entries, self.register, read=own or Own())
+        self.console = MasterConsole(server.service, replicas=self.filters)
 
     def run(self, statement: str) -> Result:
         return self.console.execute(parse_statement(statement))

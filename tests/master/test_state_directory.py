@@ -17,13 +17,15 @@ from dumpfilter.base import files, state_file
 from dumpfilter.base.errors import DirectoryBusy, OptionError
 from dumpfilter.base.state_file import checksum
 from dumpfilter.dump.chunk import Counts
-from dumpfilter.filter import FilterSemantics
+from dumpfilter.filter import FilterSemantics, RuleKind, make_rule
+from dumpfilter.filter.rules import FilterClause
 from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
 from dumpfilter.master.drain import SHUTTING_DOWN, Drain, Drains
 from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.filters import ChangedFilter, ReplicaFilters
 from dumpfilter.master.state_directory import COUNTERS, DRAINS, FORMAT, StateDirectory
 from dumpfilter.master.who import Peer, Who
+from tests.master.replicas.entries import filters_of
 from tests.master.replicas.serving import entry
 
 RECORDS = [
@@ -249,13 +251,15 @@ def test_a_filter_that_was_changed_on_the_console_outlives_the_master(tmp_path: 
     def run(entries: list[ReplicaEntry]) -> tuple[StateDirectory, ReplicaFilters]:
         keeper = StateDirectory(tmp_path)
         keeper.keep(CounterBook(), Drains())
-        filters = ReplicaFilters(entries)
+        filters = filters_of(entries)
         keeper.keep_filters(filters)
         return keeper, filters
 
     mine = entry("r", ["--replicate-do-db=a"])
     keeper, filters = run([mine])
-    changed = filters.change(mine, ["--replicate-do-db=b"])
+    filters.change(mine, [FilterClause(RuleKind.DO_DB, (make_rule(RuleKind.DO_DB, "b"),))])
+    (changed,) = filters.entries
+    assert changed != mine
     # The master is killed.
     keeper._stop.set()
     keeper._lock.release()

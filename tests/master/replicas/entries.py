@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dumpfilter.filter import Filter
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.register import Register
 from dumpfilter.master.replica_entry import ConnectBack, ReplicaEntry
+from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter
 from dumpfilter.master.who import MYSQL_PROTOCOL, Peer
 from tests.master.replicas.serving import entry
@@ -44,3 +48,8 @@ class Own:
 
 def _filter(rules: tuple[str, ...]) -> Filter:
     return Filter.from_options([f"--replicate-{rule}" for rule in rules])
+
+
+def filters_of(entries: Sequence[ReplicaEntry], own: Own | None = None) -> ReplicaFilters:
+    """Return the filters of replicas of which none is registered."""
+    return ReplicaFilters(entries, Register(Subjects()), read=own or Own())

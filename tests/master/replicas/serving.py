@@ -84,7 +84,9 @@ def serving(
     """Serve a binlog set to replicas while the ``with`` block runs."""
     server = MasterServer(BinlogStore(binlogs), **{"limits": TINY, **options})
     server.start()
-    filters = ReplicaFilters(entries or [entry(user, rules) for user, rules in USERS.items()])
+    filters = ReplicaFilters(
+        entries or [entry(user, rules) for user, rules in USERS.items()], server.service.register
+    )
     replicas = ReplicaServer(
         Endpoint(tls=tls),
         server.service,

@@ -114,7 +114,7 @@ def test_a_filter_that_changes_meanwhile_is_chosen_again(
     def change_and_add(peer: Peer, rule_filter: ReplicationFilter, **more: Any) -> Any:
         seen.append(len(rule_filter.rules))
         if len(seen) == 1:
-            filters.change(mine, ["--replicate-do-db=hr", *SHOP])
+            filters.take_over([entry(mine.user, ["--replicate-do-db=hr", *SHOP])])
         return add(peer, rule_filter, **more)
 
     monkeypatch.setattr(register, "add", change_and_add)

@@ -15,7 +15,6 @@ from dumpfilter.filter.rules import FilterClause
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.register import MOST_DUMPING_WEIGHT, Register, RegisteredSlave
 from dumpfilter.master.replica_entry import ReplicaEntry
-from dumpfilter.master.replicas.control import ReplicaControl
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from tests.master.replicas.entries import PEER, Own, adopting
 from tests.master.replicas.serving import entry
@@ -36,8 +35,7 @@ class Served:
         most_weight: int = MOST_DUMPING_WEIGHT,
     ) -> None:
         self.register = Register(Subjects(), most_dumping_weight=most_weight)
-        self.filters = ReplicaFilters(entries, read=own or Own())
-        self.control = ReplicaControl(self.filters, self.register)
+        self.filters = ReplicaFilters(entries, self.register, read=own or Own())
 
     def dump(
         self, user: str = "r", server_id: int = 7, channel: str = "", port: int = 3306
@@ -50,8 +48,8 @@ class Served:
             uuid=str(uuid.UUID(int=server_id)),
             port=port,
         )
-        chosen = self.filters.filter_for(peer)
-        slave = self.register.add(peer, chosen.filter)
+        _, chosen = self.filters.filter_for(peer)
+        slave = self.register.add(peer, chosen)
         self.register.begin_dump(slave)
         return slave
 
@@ -63,8 +61,8 @@ def rules(slave: RegisteredSlave) -> list[str]:
 def test_a_change_concerns_the_replicas_of_one_entry() -> None:
     served = Served([entry("r", [], channel="c"), entry("r", ["--replicate-do-db=a"]), entry("s", [])])
     mine, other, theirs = served.dump(), served.dump(channel="c", server_id=8), served.dump("s", 9)
-    slaves, warnings = served.control.change(
-        served.control.choose("r", channel="c"),
+    slaves, warnings = served.filters.change(
+        served.filters.choose("r", channel="c"),
         [clause(RuleKind.IGNORE_DB, "x"), clause(RuleKind.DO_TABLE, "b.t")],
     )
     assert not any("passes" in warning for warning in warnings)
@@ -74,8 +72,8 @@ def test_a_change_concerns_the_replicas_of_one_entry() -> None:
         ["ignore-db=x", "do-table=b.t"],
         [],
     ]
-    slaves, warnings = served.control.change(
-        served.control.choose("r", channel="c"), [clause(RuleKind.IGNORE_DB)]
+    slaves, warnings = served.filters.change(
+        served.filters.choose("r", channel="c"), [clause(RuleKind.IGNORE_DB)]
     )
     assert any("the new filter passes" in warning for warning in warnings)
     assert rules(other) == ["do-table=b.t"]
@@ -87,53 +85,53 @@ def test_a_statement_must_mean_one_entry() -> None:
     served = Served(
         [entry("r", []), entry("r", [], server_ids=ids), entry("r", [], channel="c", server_ids=ids)]
     )
-    assert served.control.choose("r", channel="c").channel == "c"
+    assert served.filters.choose("r", channel="c").channel == "c"
     with pytest.raises(OptionError, match=r"several.*replica\[1\] for any replica.*server_ids=7,8"):
-        served.control.choose("r")
+        served.filters.choose("r")
     with pytest.raises(OptionError, match="has no "):
-        served.control.choose("r", channel="d")
+        served.filters.choose("r", channel="d")
     with pytest.raises(OptionError, match="has no "):
-        served.control.choose("r", server_id=9)
+        served.filters.choose("r", server_id=9)
     with pytest.raises(OptionError, match="there is no"):
-        served.control.choose("x")
-    assert served.control.choose("r", channel="c", server_id=7).channel == "c"
+        served.filters.choose("x")
+    assert served.filters.choose("r", channel="c", server_id=7).channel == "c"
 
 
 def test_rules_of_the_wrong_semantics_change_nothing() -> None:
     served = Served([entry("r", [], semantics=FilterSemantics.EFFECTIVE)])
     with pytest.raises(OptionError, match="--replicate-do-db"):
-        served.control.change(served.control.choose("r"), [clause(RuleKind.DO_DB, "a")])
+        served.filters.change(served.filters.choose("r"), [clause(RuleKind.DO_DB, "a")])
     assert not served.filters.changes
 
 
 def test_an_adopted_filter_is_changed_on_the_replica() -> None:
     served = Served([adopting()])
     with pytest.raises(OptionError, match="CHANGE REPLICATION FILTER on the replica"):
-        served.control.change(served.control.choose("r"), [clause(RuleKind.DO_DB, "a")])
+        served.filters.change(served.filters.choose("r"), [clause(RuleKind.DO_DB, "a")])
 
 
 def test_a_configuration_that_is_read_again_changes_running_dumps() -> None:
     served = Served([entry("r", ["--replicate-do-db=a"]), entry("s", []), entry("t", []), entry("u", [])])
     mine, gone, other, adopted = served.dump(), served.dump("s", 8), served.dump("t", 9), served.dump("u", 10)
     version = other.filter_version
-    served.control.take_over([entry("r", ["--replicate-do-db=b"]), entry("t", []), adopting("u")])
+    served.filters.take_over([entry("r", ["--replicate-do-db=b"]), entry("t", []), adopting("u")])
     assert rules(mine) == ["do-db=b"]
     assert mine.dump
     assert other.filter_version == version
     assert gone not in served.register.all()
     assert "connect again" in str(gone.ended_by)
     assert adopted not in served.register.all()
-    served.control.take_over([entry("r", ["--replicate-do-db=b"], ConsolePassword.plain("new"))])
+    served.filters.take_over([entry("r", ["--replicate-do-db=b"], ConsolePassword.plain("new"))])
     assert mine not in served.register.all()
 
 
 def test_a_change_of_the_console_survives_a_reload() -> None:
     served = Served([entry("r", ["--replicate-do-db=a"])])
     slave = served.dump()
-    served.control.change(served.control.choose("r"), [clause(RuleKind.DO_DB, "c")])
-    served.control.take_over([entry("r", ["--replicate-do-db=a"]), entry("s", [])])
+    served.filters.change(served.filters.choose("r"), [clause(RuleKind.DO_DB, "c")])
+    served.filters.take_over([entry("r", ["--replicate-do-db=a"]), entry("s", [])])
     assert rules(slave) == ["do-db=c"]
-    served.control.take_over([entry("r", ["--replicate-do-db=d"])])
+    served.filters.take_over([entry("r", ["--replicate-do-db=d"])])
     assert rules(slave) == ["do-db=d"]
 
 
@@ -141,7 +139,7 @@ def test_a_filter_that_is_too_large_ends_the_dump() -> None:
     served = Served([entry("r", ["--replicate-do-db=a"])], most_weight=100_000)
     slave, other = served.dump(), served.dump(server_id=8)
     large = clause(RuleKind.DO_DB, *(f"database{number}" for number in range(1000)))
-    served.control.change(served.control.choose("r"), [large])
+    served.filters.change(served.filters.choose("r"), [large])
     assert slave not in served.register.all()
     assert "the bound" in str(slave.ended_by)
     # The filter of a dump that is alone is never too large.
@@ -154,5 +152,5 @@ def test_a_replica_that_has_just_left_is_no_error(monkeypatch: pytest.MonkeyPatc
     listed = served.register.all()
     served.register.remove(slave.slave_id)
     monkeypatch.setattr(served.register, "all", lambda: listed)
-    served.control.change(served.control.choose("r"), [clause(RuleKind.DO_DB, "a")])
+    served.filters.change(served.filters.choose("r"), [clause(RuleKind.DO_DB, "a")])
     assert rules(served.dump()) == ["do-db=a"]

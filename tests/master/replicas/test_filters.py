@@ -11,16 +11,16 @@ from dumpfilter.master.replica_entry import OnDrift
 from dumpfilter.master.replicas.filters import ReplicaFilters, ReplicaRefused
 from dumpfilter.master.replicas.own_filter import FilterUnreadable
 from dumpfilter.master.who import Peer
-from tests.master.replicas.entries import PEER, Own, adopting, checked
+from tests.master.replicas.entries import PEER, Own, adopting, checked, filters_of
 from tests.master.replicas.serving import entry
 
 
 def rules(filters: ReplicaFilters, peer: Peer = PEER) -> list[str]:
-    return [str(rule).removeprefix("--replicate-") for rule in filters.filter_for(peer).filter.rules]
+    return [str(rule).removeprefix("--replicate-") for rule in filters.filter_for(peer)[1].rules]
 
 
 def test_the_first_entry_that_fits_gives_the_filter() -> None:
-    filters = ReplicaFilters(
+    filters = filters_of(
         [
             entry("r", ["--replicate-do-db=c"], channel="c"),
             entry("r", ["--replicate-do-db=any"]),
@@ -34,7 +34,7 @@ def test_the_first_entry_that_fits_gives_the_filter() -> None:
 
 
 def test_a_replica_without_an_entry_is_refused() -> None:
-    filters = ReplicaFilters([entry("r", [], server_ids=frozenset({8}))])
+    filters = filters_of([entry("r", [], server_ids=frozenset({8}))])
     with pytest.raises(
         ReplicaRefused, match=r"no \[\[replica\]\] of user 'r' is for .*server id 7.*: add one"
     ) as caught:
@@ -44,7 +44,7 @@ def test_a_replica_without_an_entry_is_refused() -> None:
 
 def test_a_filter_is_adopted_at_each_connect() -> None:
     own = Own("do-db=a")
-    filters = ReplicaFilters([adopting()], read=own)
+    filters = filters_of([adopting()], own)
     assert rules(filters) == ["do-db=a"]
     own.rules = ("ignore-db=b",)
     assert rules(filters) == ["ignore-db=b"]
@@ -54,7 +54,7 @@ def test_a_filter_is_adopted_at_each_connect() -> None:
 @pytest.mark.parametrize("momentary", [True, False])
 def test_without_its_filter_a_replica_is_not_served(momentary: bool) -> None:
     own = Own()
-    filters = ReplicaFilters([adopting()], read=own)
+    filters = filters_of([adopting()], own)
     own.error = FilterUnreadable("cannot read: do this", momentary=momentary)
     with pytest.raises(ReplicaRefused, match="adopt: cannot read: do this") as caught:
         filters.filter_for(PEER)
@@ -65,13 +65,13 @@ def test_rules_that_may_be_one_or_several_are_logged() -> None:
     own = Own()
     own.likely = ("ignore-db=a", "ignore-db=b")
     with capture_logs() as logs:
-        assert rules(ReplicaFilters([adopting()], read=own)) == []
+        assert rules(filters_of([adopting()], own)) == []
     assert [line["rules"] for line in logs] == ["REPLICATE_IGNORE_DB=a,b"]
 
 
 def test_a_widened_filter_is_told_with_the_way_out() -> None:
     own = Own("do-db=a")
-    filters = ReplicaFilters([adopting()], read=own)
+    filters = filters_of([adopting()], own)
     with capture_logs() as logs:
         rules(filters)
         own.rules = ("do-db=a", "do-table=a.t")
@@ -86,7 +86,7 @@ def test_a_widened_filter_is_told_with_the_way_out() -> None:
 
 def test_drift_is_told_to_both_sides_and_then_the_replica_is_served() -> None:
     own = Own("do-db=a", "do-db=b")
-    filters = ReplicaFilters([checked("do-db=a")], read=own)
+    filters = filters_of([checked("do-db=a")], own)
     with capture_logs() as logs, pytest.raises(ReplicaRefused) as caught:
         filters.filter_for(PEER)
     assert caught.value.momentary
@@ -112,13 +112,13 @@ def test_drift_is_told_to_both_sides_and_then_the_replica_is_served() -> None:
 def test_a_narrower_or_equal_filter_is_no_drift() -> None:
     for own in (Own("do-db=a"), Own("do-db=a", "do-table=a.t"), Own("ignore-db=b", "do-db=a")):
         with capture_logs() as logs:
-            assert rules(ReplicaFilters([checked("do-db=a")], read=own)) == ["do-db=a"]
+            assert rules(filters_of([checked("do-db=a")], own)) == ["do-db=a"]
         assert not logs
 
 
 def test_drift_is_refused_by_option() -> None:
     own = Own("do-db=a", "ignore-table=a.t")
-    filters = ReplicaFilters([checked("do-db=a", "ignore-table=a.u", on_drift=OnDrift.REFUSE)], read=own)
+    filters = filters_of([checked("do-db=a", "ignore-table=a.u", on_drift=OnDrift.REFUSE)], own)
     for _ in range(2):
         with pytest.raises(ReplicaRefused, match=r"rows of a\.u.*by --replicate-ignore-table=a\.u") as caught:
             filters.filter_for(PEER)
@@ -129,7 +129,7 @@ def test_drift_is_refused_by_option() -> None:
 
 def test_what_cannot_be_compared_is_a_warning_only() -> None:
     own = Own("do-db=a")
-    filters = ReplicaFilters([checked("ignore-db=a", "ignore-db=b", on_drift=OnDrift.REFUSE)], read=own)
+    filters = filters_of([checked("ignore-db=a", "ignore-db=b", on_drift=OnDrift.REFUSE)], own)
     own.rules, own.likely = (), ("ignore-db=a", "ignore-db=b")
     with pytest.raises(ReplicaRefused, match=r"can be one rule or several.*commas_separate = true") as caught:
         filters.filter_for(PEER)
@@ -143,18 +143,5 @@ def test_what_cannot_be_compared_is_a_warning_only() -> None:
 
 def test_a_program_without_a_port_has_no_filter_of_its_own() -> None:
     own = Own()
-    assert rules(ReplicaFilters([checked("do-db=a")], read=own), replace(PEER, port=0)) == ["do-db=a"]
+    assert rules(filters_of([checked("do-db=a")], own), replace(PEER, port=0)) == ["do-db=a"]
     assert not own.reads
-
-
-def test_a_choice_is_current_until_somebody_changes_it() -> None:
-    filters = ReplicaFilters([entry("r", ["--replicate-do-db=a"])])
-    chosen = filters.filter_for(PEER)
-    assert filters.is_current(chosen)
-    filters.change(chosen.entry, [])
-    assert not filters.is_current(chosen)
-    chosen = filters.filter_for(PEER)
-    assert filters.is_current(chosen)
-    filters.replace([entry("r", ["--replicate-do-db=b"])])
-    assert not filters.is_current(chosen)
-    assert rules(filters) == ["do-db=b"]

@@ -205,7 +205,7 @@ def test_a_changed_filter_does_not_go_on_inside_a_transaction() -> None:
             place, events = inside_of(replica)
             assert dump(replica, place)
         wider = entry("r", ["--replicate-wild-ignore-table=no.%"])
-        served.filters.replace([wider])
+        served.filters.take_over([wider])
         with served.connect("r").greet(family="mariadb") as replica:
             replica.register(7)
             assert "another filter" in refusal(replica, place)

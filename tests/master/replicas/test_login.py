@@ -78,7 +78,7 @@ def test_a_wrong_password_is_error_1045(mysql: Serving, user: str, password: str
 
 def test_a_changed_password_ends_the_connection(wait_for: WaitFor) -> None:
     with serving(MYSQL) as served, served.connect() as old, served.connect("shop") as other:
-        served.filters.replace([entry("all", [], ConsolePassword.plain("new")), entry("shop", [])])
+        served.filters.take_over([entry("all", [], ConsolePassword.plain("new")), entry("shop", [])])
         served.replicas.take_over_accounts()
         wait_for(lambda: len(served.replicas.port.processes()) == 1)
         with pytest.raises(pymysql.err.OperationalError):
