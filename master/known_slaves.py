@@ -247,7 +247,8 @@ def _of_registration(slave: RegisteredSlave, records: Mapping[SlaveKey, SlaveCou
     record = records.get(slave.record.key)
     if slave.dump:
         presence = Presence.CONNECTED
-    elif record is None:
+    elif record is None or (record.is_done and not slave.file):
+        # UNREGISTER REPLICA ended what the slave did before this registration.
         presence = Presence.REGISTERED
     else:
         presence = Presence.FINISHED if record.is_done else Presence.GONE

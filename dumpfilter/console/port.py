@@ -142,9 +142,14 @@ class ClientPort(Connections[PortClient]):
         The connections of users who are gone, or who have another password now, are closed.
         """
         changed = self._accounts.change(users)
-        for client in self.clients.copy().values():
+
+        def end(client: PortClient) -> None:
             if client.user in changed:
-                client.end(query_only=False)
+                client.task.cancel()
+
+        # In the loop no login stands between the check of the old password and its session.
+        for client in self.clients.copy().values():
+            client.task.get_loop().call_soon_threadsafe(end, client)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         number = self._directory.next_number()

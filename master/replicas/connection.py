@@ -7,9 +7,10 @@ import contextlib
 import functools
 import hmac
 import secrets
+import threading
 import uuid as uuids
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import structlog
@@ -26,7 +27,7 @@ from dumpfilter.dump.packets.framing import NOTHING
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master.ahead import Wanted, check_place
 from dumpfilter.master.dump import Dump, DumpOptions
-from dumpfilter.master.limits import MAX_NAME, Kind, Places
+from dumpfilter.master.limits import MAX_NAME, Kind, Overloaded, Places
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import NotRegistered, RegisteredSlave
 from dumpfilter.master.replica_encoding import ReplicaEncoding
@@ -78,18 +79,49 @@ _VERSION_ATTRIBUTE = "_client_version"
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
+_MOST_ASKED = 8
+"""The largest number of replicas whose own filters are read at the same time."""
+
+
 class ReplicaPort:
     """The objects that all connections of one replication port share."""
 
-    filters: ReplicaFilters
-    places: Places
-    askers: ThreadPoolExecutor
-    """The threads that connect to replicas to read their own filters. A replica that does not answer delays nothing
-    else.
-    """
-    key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
-    """The key from which the registration secrets of replicas are computed."""
+    def __init__(self, filters: ReplicaFilters, places: Places) -> None:
+        self.filters = filters
+        self.places = places
+        self.key = secrets.token_bytes(32)
+        """The key from which the registration secrets of replicas are computed."""
+        self._asking = asyncio.Semaphore(_MOST_ASKED)
+
+    async def ask(self, work: Callable[[], _T]) -> _T:
+        """Call a function that connects to a replica in a thread of its own, and return its result.
+
+        At most _MOST_ASKED such threads run, also if the caller is cancelled. The end of the process does not wait for
+        them, because a replica may not answer for minutes.
+        """
+        loop = asyncio.get_running_loop()
+        await self._asking.acquire()
+        done: Future[_T] = Future()
+        done.set_running_or_notify_cancel()
+
+        def run() -> None:
+            try:
+                done.set_result(work())
+            except BaseException as error:
+                done.set_exception(error)
+            finally:
+                # After the end of the loop nobody waits.
+                with contextlib.suppress(RuntimeError):
+                    loop.call_soon_threadsafe(self._asking.release)
+
+        try:
+            threading.Thread(target=run, name="replica-filter", daemon=True).start()
+        except RuntimeError:
+            self._asking.release()
+            raise Overloaded(
+                "the system gives the master no more threads; raise the limit (ulimit -u)"
+            ) from None
+        return await asyncio.wrap_future(done)
 
 
 class ReplicaConnection(Connection):
@@ -386,8 +418,8 @@ class ReplicaConnection(Connection):
         if not filters.asks(peer):
             return await self._service.reader.serve(lambda: filters.filter_for(peer))
         # Replicas that do not answer make others wait for a thread. One that leaves meanwhile gives its place up.
-        asking = self._shared.askers.submit(filters.filter_for, peer)
-        return await self._unless_client_leaves(asyncio.wrap_future(asking))
+        asking = asyncio.create_task(self._shared.ask(functools.partial(filters.filter_for, peer)))
+        return await self._unless_client_leaves(asking)
 
     async def _unless_client_leaves(self, work: asyncio.Future[_T]) -> _T:
         """Return the result of ``work``. Cancel ``work`` and raise ClientGone when the client leaves before."""

@@ -51,8 +51,6 @@ REPLICA_CAPABILITIES = (
 _STATEMENT_THREADS = 12
 _THREADS_OF_USER = 4
 """The largest number of statements of one user that run at the same time, so that no user occupies all threads."""
-_MOST_ASKED = 8
-"""The largest number of replicas whose own filters are read at the same time."""
 _END_SECONDS = 12.0
 """The longest time that the closing of a port may take, seconds."""
 _MARIADB_PREFIX = "5.5.5-"
@@ -140,7 +138,7 @@ class ReplicaServer:
     ) -> None:
         self._endpoint = endpoint
         self._service = service
-        self._shared = ReplicaPort(filters, places, ThreadPoolExecutor(_MOST_ASKED, "replica-filter"))
+        self._shared = ReplicaPort(filters, places)
         self._executor = executor
         self._pool = ThreadPoolExecutor(_STATEMENT_THREADS, "replica-statement")
         self._limits = Limits(_THREADS_OF_USER)
@@ -179,7 +177,6 @@ class ReplicaServer:
     async def _close(self) -> None:
         await self.port.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
-        self._shared.askers.shutdown(wait=False, cancel_futures=True)
 
     def take_over_accounts(self) -> None:
         """Replace the port's users and passwords by those of the ``[[replica]]`` tables now in force. Any thread can

@@ -88,6 +88,12 @@ def test_a_slave_that_registers_only_is_not_back() -> None:
     assert fleet.seen() == [(101, Presence.GONE)]
 
 
+def test_a_slave_that_registers_after_unregister_is_not_finished() -> None:
+    fleet = Fleet([record(101, 1, is_done=True)])
+    fleet.register.add(Peer("repl", "", 101, uuid=str(uuid.UUID(int=101))), Filter())
+    assert fleet.seen() == [(101, Presence.REGISTERED)]
+
+
 @pytest.mark.parametrize(("days", "known"), [(6.9, [(101, Presence.GONE)]), (7.1, [])])
 def test_the_keeping_time(days: float, known: list[tuple[int, Presence]]) -> None:
     fleet = Fleet([record(101, days)])

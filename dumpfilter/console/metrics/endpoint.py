@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger("dumpfilter.console.metrics")
 
 MAX_SCRAPES = 8
-"""The limit of concurrent connections. Further ones are closed."""
+"""The limit of concurrent connections. For a further one, the oldest that has not sent its request yet is closed."""
+
+_ROOM_SECONDS = 1.0
+"""The time limit for a closed connection to make room for a new one, seconds."""
 
 SCRAPE_SECONDS = 30.0
 """The time limit of a connection, seconds."""
@@ -131,6 +134,14 @@ class OneAtATime(Collector):
 class _Handler(WSGIRequestHandler):
     """A handler of one HTTP request."""
 
+    server: _Server
+
+    def parse_request(self) -> bool:
+        """Read the request's header, and tell the server that the client has sent it."""
+        is_right = super().parse_request()
+        self.server.silent.pop(self.client_address, None)
+        return is_right
+
     def log_message(self, format: str, *args: Any) -> None:
         """Write no log line, because Prometheus would cause one every few seconds."""
 
@@ -145,6 +156,8 @@ class _Server(ThreadingMixIn, WSGIServer):
     def __init__(self, endpoint: MetricsEndpoint, registry: CollectorRegistry) -> None:
         self._tls = endpoint.tls if endpoint.uses_tls else None
         self._places = threading.Semaphore(MAX_SCRAPES)
+        self.silent: dict[Any, socket.socket] = {}
+        """The connections that have not sent their request yet, by the client's address, the oldest first."""
         infos = socket.getaddrinfo(
             endpoint.host or None, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
@@ -160,12 +173,18 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._places.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+            # A client that says nothing must not keep Prometheus out.
+            for oldest in list(self.silent.values())[:1]:
+                _cut(oldest)
+            if not self._places.acquire(timeout=_ROOM_SECONDS if self.silent else 0):
+                self.shutdown_request(request)
+                return
+        self.silent[client_address] = request
         try:
             super().process_request(request, client_address)
         except RuntimeError:
             # The system refuses a thread. One scrape fails, and the server goes on.
+            self.silent.pop(client_address, None)
             self._places.release()
             self.shutdown_request(request)
 
@@ -173,6 +192,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.silent.pop(client_address, None)
             self._places.release()
 
     def finish_request(self, request: Any, client_address: Any) -> None:

@@ -81,6 +81,10 @@ def test_replicas_that_do_not_answer_delay_nobody_else(served: Serving) -> None:
         waiting = [replicas.enter_context(ask(served, "adopted", 100 + number)) for number in range(SILENT)]
         asked.acquire()
         assert size(served, "shop")
+        # Python waits at its end for threads that are no daemons.
+        assert {one.daemon for one in threading.enumerate() if one.name.startswith("replica-filter")} == {
+            True
+        }
         go_on.set()
         for replica in waiting:
             with pytest.raises(pymysql.err.MySQLError, match="it was silent"):

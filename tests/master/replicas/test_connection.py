@@ -20,8 +20,8 @@ from dumpfilter.console.server import ConsoleServer
 from dumpfilter.dump.packets.framing import last_events
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.replica_entry import ConnectBack
+from dumpfilter.master.replicas.connection import _MOST_ASKED
 from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter
-from dumpfilter.master.replicas.server import _MOST_ASKED
 from dumpfilter.master.who import Peer, Who
 from tests.master.replicas.serving import (
     MARIADB,

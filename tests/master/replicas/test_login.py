@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
+import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pymysql
 import pytest
@@ -74,6 +77,25 @@ def test_a_hash_alone_needs_the_password_once() -> None:
 )
 def test_a_wrong_password_is_error_1045(mysql: Serving, user: str, password: str) -> None:
     assert number_of(mysql.port, user, password) == 1045
+
+
+def test_a_password_that_changes_during_the_login_ends_the_connection(wait_for: WaitFor) -> None:
+    with serving(MYSQL) as served:
+        opened = served.replicas._open_session
+
+        def change_and_open(*arguments: Any) -> Any:
+            # The password has been checked, and the client has no session yet.
+            served.replicas._open_session = opened  # type: ignore[method-assign]
+            served.filters.take_over([entry("all", [], ConsolePassword.plain("new"))])
+            changing = threading.Thread(target=served.replicas.take_over_accounts)
+            changing.start()
+            changing.join()
+            return opened(*arguments)
+
+        served.replicas._open_session = change_and_open  # type: ignore[method-assign]
+        with contextlib.suppress(pymysql.err.OperationalError), served.connect():
+            wait_for(lambda: not served.replicas.port.processes())
+        assert served.replicas._open_session == opened
 
 
 def test_a_changed_password_ends_the_connection(wait_for: WaitFor) -> None:
