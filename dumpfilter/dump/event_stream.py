@@ -117,14 +117,12 @@ def kept_pieces(
                     left_out(passed)
 
 
-def one_event(
-    file: str, fd: FormatDescription, offset: int, event: bytes, *, undecided: bool = False
-) -> KeptEvents:
+def one_event(file: str, fd: FormatDescription, offset: int, event: bytes) -> KeptEvents:
     """Return a single event as a :class:`KeptEvents`. ``offset`` is the byte offset in ``file`` at which the original
     event begins.
     """
     start, size, place = (np.array([one], np.int64) for one in (0, len(event), offset))
-    return KeptEvents(file, fd, np.frombuffer(event, np.uint8), start, size, place, undecided)
+    return KeptEvents(file, fd, np.frombuffer(event, np.uint8), start, size, place)
 
 
 class _Statements:

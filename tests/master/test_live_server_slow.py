@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.analyse.printing.load_files import LoadFiles
-from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
@@ -21,8 +19,8 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.targets import SummaryTarget
+from tests.analyse.printing.printed import printed
 from tests.applying import apply_files
-from tests.kept_events import kept_events
 from tests.mariadb import MariaDb, mariadb_version
 from tests.oracle.replaying import Server
 from tests.slave.once import Once
@@ -214,7 +212,7 @@ def test_a_data_directory_under_load(
     rules = Filter.from_options(SHOP, names=NameRules("mariadb"))
     filter_set(BinlogSet.open(data), rules, tmp_path / "set", "bin")
     made = split_here(data, tmp_path / "parts")
-    text = printed_text(BinlogSet.open(data), rules, tmp_path / "loads")
+    text, _ = printed(data, tmp_path / "loads", rules)
     for name, files in {
         "filtered relay logs": relayed[0],
         "a filtered set": binlogs_in(tmp_path / "set", "bin"),
@@ -235,18 +233,6 @@ def test_a_data_directory_under_load(
     assert states[0] == states[1]
     if large_files:
         assert all(first_transaction(path) > 3000 for path in large)
-
-
-def printed_text(binlogs: BinlogSet, rules: Filter, loads: Path) -> bytes:
-    """Print what passes."""
-    out: list[bytes] = []
-    printer = TextPrinter(out.append, load_files=LoadFiles(loads))
-    for number, kept in enumerate(kept_events(binlogs, rules)):
-        if not number:
-            printer.begin(kept.fd)
-        printer.event(kept.event, kept.offset, kept.fd, file=kept.file)
-    printer.end()
-    return b"".join(out)
 
 
 def first_transaction(path: Path) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 import re
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,7 +33,6 @@ from dumpfilter.filter.factory import FilterOptions
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.index.fileset import BinlogSet
 
-_BUFFER = 1 << 16
 _MOST_NAMES = 10
 """The maximum number of tables that a warning names."""
 _POSITION = re.compile(r"\d+")
@@ -88,10 +86,9 @@ def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log:
     """
     work = _Work(binlogs, options, log)
     counts = Counts()
-    buffered = _Buffered(out)
     loads = LoadFiles(options.local_load)
     printer = TextPrinter(
-        buffered.write,
+        out.write,
         load_files=loads,
         rules=work.rules,
         skip_gtids=options.skip_gtids,
@@ -124,7 +121,7 @@ def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log:
             printer.flush()
             raise
         finally:
-            buffered.flush()
+            out.flush()
     work.report(counts, decided=printer.decided)
     if printer.comments:
         work.warn(
@@ -315,34 +312,3 @@ def _seconds(text: str, option: str) -> int | None:
         raise OptionError(
             f"{option}={text}: not a date and time (2026-11-21 13:05:00, in local time, or with an offset)"
         ) from None
-
-
-class _Buffered:
-    """A buffer that merges small writes to an output, for speed.
-
-    If the program that reads the output has ended, ``write`` and ``flush`` discard the data and raise
-    BrokenPipeError.
-    """
-
-    def __init__(self, out: BinaryIO) -> None:
-        self._out = out
-        self._pieces: list[bytes] = []
-        self._size = 0
-
-    def write(self, data: bytes) -> None:
-        self._pieces.append(data)
-        self._size += len(data)
-        if self._size >= _BUFFER:
-            self.flush()
-
-    def flush(self) -> None:
-        data = b"".join(self._pieces)
-        self._pieces, self._size = [], 0
-        try:
-            self._out.write(data)
-            self._out.flush()
-        except BrokenPipeError:
-            if self._out is sys.stdout.buffer:
-                # Python flushes standard output at its exit, and would print a second error.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise

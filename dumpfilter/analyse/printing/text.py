@@ -32,7 +32,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import FL_PREPARED_XA, MariadbGtidEvent, MysqlGtidEvent, Xid
 from dumpfilter.binlog.query import QUERY_HEADER_LENGTH, ExecuteLoadQueryEvent, QueryEvent
 from dumpfilter.binlog.reader import Event
-from dumpfilter.dump.event_stream import KeptEvents, PassedStatement, one_event
+from dumpfilter.dump.event_stream import KeptEvents, PassedStatement
 from dumpfilter.dump.with_tables_info import announce_tables_info, has_tables_info
 from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.kinds import KindFilter
@@ -198,13 +198,6 @@ class TextPrinter:
             self._harmless.run_before(query)
         elif self._kinds is None or self._kinds.statement(statement_of(query, statement.fd)).passes:
             self._harmless.dropped(query)
-
-    def event(
-        self, event: bytes, offset: int, fd: FormatDescription, *, file: str, undecided: bool = False
-    ) -> None:
-        """Print one complete event immediately. :meth:`events` describes the errors."""
-        self.events(one_event(file, fd, offset, event, undecided=undecided))
-        self._texts.print()
 
     def events(self, kept: KeptEvents) -> None:
         """Print complete events. The text of some may be delayed until a later call or :meth:`flush`.

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from dumpfilter.analyse.printing.load_files import LoadFiles
 from dumpfilter.analyse.printing.text import TextPrinter
+from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.dump.event_stream import kept_pieces, one_event
 from dumpfilter.filter import Filter
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.clever import CleverFilter
 from dumpfilter.index.fileset import BinlogSet
-from tests.kept_events import kept_events
 from tests.oracle.recordings import Recording, all_recordings
 
 BINLOG = re.compile(rb"^BINLOG '\n(.*?)'/\*!\*/;$", re.MULTILINE | re.DOTALL)
@@ -21,7 +22,7 @@ BINLOG = re.compile(rb"^BINLOG '\n(.*?)'/\*!\*/;$", re.MULTILINE | re.DOTALL)
 
 
 def printed(
-    files: list[Path],
+    files: Path | list[Path],
     loads: Path,
     rules: ReplicationFilter | None = None,
     *,
@@ -40,12 +41,20 @@ def printed(
         warn=warnings.append,
     )
     follow = CleverFilter(rules, warn=warnings.append) if clever else None
-    for number, kept in enumerate(kept_events(BinlogSet.open(files), rules, clever=follow)):
+    for number, kept in enumerate(kept_pieces(BinlogSet.open(files), rules, clever=follow)):
         if not number:
             printer.begin(kept.fd)
-        printer.event(kept.event, kept.offset, kept.fd, file=kept.file)
+        printer.events(kept)
     printer.end()
     return b"".join(out), warnings
+
+
+def print_event(
+    printer: TextPrinter, event: bytes, offset: int, fd: FormatDescription, file: str = "bin.000001"
+) -> None:
+    """Print one event immediately."""
+    printer.events(one_event(file, fd, offset, event))
+    printer.flush()
 
 
 def recording(name: str) -> Recording:

@@ -20,7 +20,7 @@ from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.event_stream import kept_pieces, one_event
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
-from tests.analyse.printing.printed import BINLOG, events_in, printed, recording
+from tests.analyse.printing.printed import BINLOG, events_in, print_event, printed, recording
 from tests.analyse.printing.running import text_of
 
 
@@ -90,9 +90,9 @@ def test_a_statement_that_holds_the_delimiter_gets_another(tmp_path: Path) -> No
     body = bytes(query.body) + b" /* x /*!*/; y /*!0*/; */"
     out: list[bytes] = []
     printer = TextPrinter(out.append, load_files=LoadFiles(tmp_path))
-    printer.event(description.raw, 4, description.fd, file="f")
+    print_event(printer, description.raw, 4, description.fd)
     event = make_event(header.type, body, timestamp=header.timestamp, checksum=True)
-    printer.event(event, 99, description.fd, file="f")
+    print_event(printer, event, 99, description.fd)
     text = b"".join(out)
     assert text.endswith(b"y /*!0*/; */\n/*!1*/;\nDELIMITER /*!*/;\n")
     assert b"\nDELIMITER /*!1*/;\n" in text
@@ -103,10 +103,10 @@ def test_what_cannot_be_printed_is_a_comment_and_a_warning(tmp_path: Path) -> No
     out: list[bytes] = []
     warnings: list[str] = []
     printer = TextPrinter(out.append, load_files=LoadFiles(tmp_path), warn=warnings.append)
-    printer.event(description.raw, 4, description.fd, file="bin.000001")
+    print_event(printer, description.raw, 4, description.fd)
     out.clear()
-    printer.event(make_event(99, b"what", checksum=True), 127, description.fd, file="bin.000001")
-    printer.event(make_event(EventType.INCIDENT, b"\1\0\4gone"), 200, description.fd, file="bin.000001")
+    print_event(printer, make_event(99, b"what", checksum=True), 127, description.fd)
+    print_event(printer, make_event(EventType.INCIDENT, b"\1\0\4gone"), 200, description.fd)
     text = b"".join(out)
     assert b"\tUnknown(99)\t" in text
     # an incident stops the client
@@ -124,8 +124,8 @@ def test_a_name_cannot_end_a_comment(tmp_path: Path) -> None:
     table = TableMap(7, 1, "d", "x\nDROP DATABASE d;\n", bytes([3]), b"", b"\0")
     out: list[bytes] = []
     printer = TextPrinter(out.append, load_files=LoadFiles(tmp_path))
-    printer.event(description.raw, 4, description.fd, file="f")
-    printer.event(make_event(EventType.TABLE_MAP, encode_table_map(table)), 127, description.fd, file="f")
+    print_event(printer, description.raw, 4, description.fd)
+    print_event(printer, make_event(EventType.TABLE_MAP, encode_table_map(table)), 127, description.fd)
     printer.end()
     assert not any(line.startswith(b"DROP") for line in b"".join(out).splitlines())
 
@@ -133,9 +133,9 @@ def test_a_name_cannot_end_a_comment(tmp_path: Path) -> None:
 def test_damage_is_told_with_file_and_position(tmp_path: Path) -> None:
     description = next(events_in(recording("mysql-row").files))
     printer = TextPrinter(lambda data: None, load_files=LoadFiles(tmp_path))
-    printer.event(description.raw, 4, description.fd, file="bin.000001")
+    print_event(printer, description.raw, 4, description.fd)
     with pytest.raises(BinlogCorrupt, match=r"bin\.000001: at 127: Intvar event"):
-        printer.event(make_event(EventType.INTVAR, b"x"), 127, description.fd, file="bin.000001")
+        print_event(printer, make_event(EventType.INTVAR, b"x"), 127, description.fd)
 
 
 @pytest.mark.parametrize("name", ["mysql-row", "mysql-mixed", "mariadb-row", "mariadb-mixed"])
@@ -170,7 +170,7 @@ def test_events_before_a_damaged_one_are_printed(tmp_path: Path) -> None:
     for event in (first, *rest[:table], maps):
         printer.events(one_event("bin.000001", event.fd, event.offset, event.raw))
     with pytest.raises(BinlogCorrupt, match=rf"bin\.000001: at {rows.offset}: rows event: the rows data end"):
-        printer.event(broken, rows.offset, rows.fd, file="bin.000001")
+        print_event(printer, broken, rows.offset, rows.fd)
     text = b"".join(out)
     assert b"# at %d\n" % maps.offset in text
     assert b"# at %d\n" % rows.offset not in text
@@ -188,9 +188,9 @@ def test_a_large_compressed_transaction_is_printed_in_little_memory(tmp_path: Pa
         written += len(text)
 
     printer = TextPrinter(write, load_files=LoadFiles(tmp_path))
-    printer.event(description.raw, 4, description.fd, file="bin.000001")
+    print_event(printer, description.raw, 4, description.fd)
     tracemalloc.start()
-    printer.event(event, 127, description.fd, file="bin.000001")
+    print_event(printer, event, 127, description.fd)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert written > 96 << 20
@@ -205,7 +205,7 @@ def test_damage_inside_a_compressed_transaction_is_told_after_the_events_before(
     event = make_event(EventType.TRANSACTION_PAYLOAD, payload, checksum=description.fd.checksum)
     out: list[bytes] = []
     printer = TextPrinter(out.append, load_files=LoadFiles(tmp_path))
-    printer.event(description.raw, 4, description.fd, file="bin.000001")
+    print_event(printer, description.raw, 4, description.fd)
     with pytest.raises(BinlogCorrupt, match=r"bin\.000001: at 127: .*impossible length"):
-        printer.event(event, 127, description.fd, file="bin.000001")
+        print_event(printer, event, 127, description.fd)
     assert b"Xid = 7\nCOMMIT" in b"".join(out)
