@@ -121,7 +121,7 @@ write_rules = st.lists(
 
 
 class TestStatements:
-    @settings(max_examples=500, deadline=None)
+    @settings(max_examples=40, deadline=None)
     @given(
         rules=rule_lists(),
         write=write_rules,
@@ -141,7 +141,7 @@ class TestStatements:
         # one of the steps names the rule that decides
         assert decision.rule is None or decision.rule in [stop.rule for stop in (*before, last)]
 
-    @settings(max_examples=500, deadline=None)
+    @settings(max_examples=40, deadline=None)
     @given(
         options=st.lists(
             st.sampled_from(

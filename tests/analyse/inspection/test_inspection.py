@@ -219,7 +219,7 @@ def test_recordings(path: Path) -> None:
     _check(inspect_set(binlogs_), [binlogs_.path(name) for name in binlogs_.names])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(made=binlogs())
 def test_generated(made: MadeBinlog, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("set") / "made.000001"

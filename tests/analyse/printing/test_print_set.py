@@ -138,8 +138,10 @@ def test_damage_is_told_with_file_and_position(tmp_path: Path) -> None:
         print_event(printer, make_event(EventType.INTVAR, b"x"), 127, description.fd)
 
 
-@pytest.mark.parametrize("name", ["mysql-row", "mysql-mixed", "mariadb-row", "mariadb-mixed"])
-@pytest.mark.parametrize("skip_gtids", [True, False])
+@pytest.mark.parametrize(
+    ("name", "skip_gtids"),
+    [("mysql-row", True), ("mysql-mixed", False), ("mariadb-row", False), ("mariadb-mixed", True)],
+)
 def test_events_printed_together_have_the_text_of_each_alone(
     name: str, skip_gtids: bool, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.analyse.printing.literals import user_variable
+from dumpfilter.analyse.printing.may_fail import MayFail
 from dumpfilter.binlog.context_events import (
     DECIMAL_RESULT,
     INT_RESULT,
@@ -22,10 +23,14 @@ from dumpfilter.binlog.events import ROWS
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.workload.generate import generate
 from dumpfilter.filter import Filter
+from dumpfilter.receiver.objects import objects_of
 from tests.analyse.printing.printed import BINLOG, events_in, printed, recording
+from tests.analyse.printing.running import lower_case_of, run_case, runnable, text_of, verdict
 from tests.binlog_tools import MYSQLBINLOG, local_load_directory
+from tests.commands.binlog_runs import invoke
 from tests.mariadb import MariaDb, mariadb_version
 from tests.oracle.recordings import Recording, all_recordings
+from tests.oracle.replaying import MariaDbServer, Server, State
 from tests.support import binlogs_in
 
 _POSITIONS = re.compile(rb"^#\d.*end_log_pos (\d+)", re.MULTILINE)
@@ -59,7 +64,14 @@ def test_lists_the_events_that_the_servers_program_lists(one: Recording, tmp_pat
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
     root = tmp_path_factory.mktemp("m")
-    made = MariaDb(root, "--local-infile=1", "--log-bin=b", "--character-set-server=utf8mb4")
+    made = MariaDb(
+        root,
+        "--local-infile=1",
+        "--log-bin=b",
+        "--log-bin-trust-function-creators=1",
+        "--character-set-server=utf8mb4",
+        "--max-allowed-packet=1G",
+    )
     yield made
     made.close()
     shutil.rmtree(root)
@@ -71,18 +83,9 @@ def replay(server: MariaDb, text: bytes, *options: str) -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
-def state(server: MariaDb) -> dict[str, dict[str, dict[str, object]]]:
-    """Return rows and checksum of each table in the form of oracle.json."""
-    found: dict[str, dict[str, dict[str, object]]] = {}
-    own = "('mysql', 'information_schema', 'performance_schema', 'sys')"
-    for database, table in server.sql(
-        f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA NOT IN {own} "
-        "AND TABLE_TYPE = 'BASE TABLE'"
-    ):
-        name = f"`{database}`.`{table}`"
-        counted, summed = server.sql(f"SELECT COUNT(*) FROM {name}; CHECKSUM TABLE {name}")
-        found.setdefault(database, {})[table] = {"rows": int(counted[0]), "checksum": summed[1]}
-    return found
+def state(server: MariaDb) -> State:
+    """Return rows and checksum of each table in the form of oracle.json. Databases without tables are left out."""
+    return {name: tables for name, tables in MariaDbServer(server).state().items() if tables}
 
 
 FORMATS = ("row", "statement", "mixed")
@@ -255,3 +258,74 @@ def test_user_variables_keep_their_types(server: MariaDb, tmp_path: Path) -> Non
         for row in server.sql("SELECT DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'v'")
     ]
     assert types == ["bigint", "int", "double", "decimal", "varchar", "binary"]
+
+
+SAMPLE = (
+    "mariadb-mixed",
+    "mariadb-row",
+    "mariadb-statement",
+    "mariadb-statement-kinds",
+    "mariadb-rewrite-statement",
+)
+"""The recordings that the suite runs. ``python -m tests.analyse.printing.running`` runs all."""
+
+SINGLE = {
+    ("mariadb-forms", "do-db-ignore-b"),
+    ("mariadb-forms", "rewrite-do"),
+    ("mariadb-forms2", "do-a"),
+    ("mariadb-statements", "rewrite+do-shop"),
+    ("mariadb118-alter", "rewrite"),
+}
+"""Single cases of larger recordings: renamed tables, MERGE tables, a collision of keys, an ALTER in two phases."""
+
+CASES = [
+    pytest.param(name, one, case, id=name)
+    for name, one, case in runnable("mariadb")
+    if (one.name in SAMPLE or (one.name, case) in SINGLE) and not lower_case_of(one, case)
+]
+
+
+@pytest.fixture(scope="module")
+def texts(server: MariaDb) -> Server:
+    """Return the server for the texts of :mod:`tests.analyse.printing.running`."""
+    server.sql("SET GLOBAL binlog_format = MIXED")
+    return MariaDbServer(server)
+
+
+@pytest.mark.parametrize(("name", "one", "case"), CASES)
+def test_a_text_runs_to_its_end(texts: Server, name: str, one: Recording, case: str) -> None:
+    assert verdict(name, one, case, run_case(texts, one, case)) == ""
+
+
+def test_as_it_is_the_text_stops(texts: Server, tmp_path: Path) -> None:
+    """With --may-fail=print the client stops at the first statement that the filter has torn apart."""
+    one = recording("mariadb-statement")
+    texts.empty([], one.collation)
+    text, _ = text_of(one, "ignore-table", tmp_path / "loads", MayFail.PRINT)
+    command = [*texts.client, "--binary-mode", "--local-infile=1"]
+    done = subprocess.run(command, input=text, capture_output=True, check=False)
+    assert b"ERROR 1146" in done.stderr
+
+
+def test_the_target_is_asked_for_what_it_has(texts: Server) -> None:
+    """The filter drops the CREATE of tables that the target has all the same."""
+    one = recording("mariadb-statement")
+    texts.empty([], one.collation)
+    socket = next(text for text in texts.client if text.startswith("--socket=")).removeprefix("--socket=")
+    address = f"mysql://root@localhost/?socket={socket}"
+
+    def missing(*options: str) -> set[str]:
+        text = invoke(*one.files, "--replicate-do-db=shop", *options).stdout
+        return set(re.findall(r"# dumpfilter: not run: table (\S+) is missing", text))
+
+    before = missing()
+    assert before
+    assert missing(f"--target-has={address}") == before
+    for name in before:
+        database, _, table = name.partition(".")
+        texts.sql(f"CREATE DATABASE IF NOT EXISTS `{database}`")
+        texts.sql(f"CREATE TABLE `{database}`.`{table}` (i INT)")
+    assert not missing(f"--target-has={address}") & before
+    texts.sql("CREATE DATABASE `a%b`")
+    texts.sql("CREATE FUNCTION `a%b`.`f_` () RETURNS INT RETURN 1")
+    assert {r"a\%b.", r"a\%b.f\_"} <= set(objects_of(address))
