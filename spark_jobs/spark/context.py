@@ -19,17 +19,16 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from dumpfilter import __version__
 from dumpfilter.base.errors import ConnectionLost, OptionError
-from dumpfilter.base.waiting import watching
-from dumpfilter.spark_jobs.spark.daemon import DRIVERS_CODE, code_digest
+from dumpfilter.spark_jobs.spark.daemon import DRIVERS_VERSION
 from dumpfilter.spark_jobs.spark.java import JAVA_AT_LEAST, find_java, java_release
 
 if TYPE_CHECKING:
@@ -43,9 +42,6 @@ TASK_ATTEMPTS = 4
 
 REACH_TIMEOUT = 5.0
 """The timeout of a connection to a Spark master, seconds."""
-
-NO_WORKER_AFTER = 15.0
-"""The interval at which the user is warned while the job has no executor (a worker process of the cluster), seconds."""
 
 ENVIRONMENT = "environment"
 """The directory, relative to an executor's working directory, into which Spark unpacks the archive of Python
@@ -172,7 +168,7 @@ def context_settings(settings: SparkSettings) -> dict[str, str]:
     if master.startswith("local"):
         host = "127.0.0.1"
     given = {
-        **job_settings(master),
+        **JOB_SETTINGS,
         "spark.master": master_with_retries(master),
         "spark.driver.memory": settings.driver_memory,
         "spark.executor.memory": settings.executor_memory,
@@ -205,19 +201,15 @@ _OPTIONS = {
 """The Spark settings that dumpfilter sets with its own options, and these options."""
 
 
-def job_settings(master: str) -> dict[str, str]:
-    """Return the Spark settings that jobs need however Spark is started. The options of spark-submit override them."""
-    # Cluster workers compare their code with the driver's. Local workers import the driver's own files, so a check
-    # would fail only for a developer who edits these files during a job.
-    code = {} if master.startswith("local") else {f"spark.executorEnv.{DRIVERS_CODE}": code_digest()}
-    return {
-        **code,
-        "spark.app.name": "dumpfilter",
-        "spark.python.daemon.module": "dumpfilter.spark_jobs.spark.daemon",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_RECORDS),
-        "spark.sql.codegen.wholeStage": "false",  # The jobs run Python functions, which Spark cannot compile.
-    }
+JOB_SETTINGS = {
+    f"spark.executorEnv.{DRIVERS_VERSION}": __version__,
+    "spark.app.name": "dumpfilter",
+    "spark.python.daemon.module": "dumpfilter.spark_jobs.spark.daemon",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_RECORDS),
+    "spark.sql.codegen.wholeStage": "false",  # The jobs run Python functions, which Spark cannot compile.
+}
+"""The Spark settings that jobs need however Spark is started. The options of spark-submit override them."""
 
 
 def _archive(environment: str, master: str) -> str:
@@ -257,7 +249,7 @@ def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     packaged = f"./{ENVIRONMENT}/bin/python"
     os.environ["PYSPARK_PYTHON"] = sys.executable if settings.environment is None else packaged
-    with _launched_context(given) as context, _warn_without_executor(context, given):
+    with _launched_context(given) as context:
         yield context
 
 
@@ -270,7 +262,7 @@ def _submitted_context() -> Iterator[SparkContext]:
     # The settings of spark-submit are properties of its JVM, so this process connects to the JVM first.
     SparkContext._ensure_initialized()
     conf = SparkConf(_jvm=SparkContext._jvm)
-    for key, value in job_settings(conf.get("spark.master", "") or "").items():
+    for key, value in JOB_SETTINGS.items():
         if not conf.contains(key):
             conf.set(key, value)
     try:
@@ -334,40 +326,6 @@ def _launched_context(given: Mapping[str, str]) -> Iterator[SparkContext]:
                 with _without_warnings():
                     context.stop()
                 _end_jvm()
-
-
-@contextlib.contextmanager
-def _warn_without_executor(context: SparkContext, given: Mapping[str, str]) -> Iterator[None]:
-    """Print a warning to stderr at intervals while the cluster gives the job no executor, during the body of a
-    ``with`` statement.
-
-    Spark itself prints nothing, so the user would not know why the job waits.
-    """
-    if given["spark.master"].startswith("local"):
-        yield
-        return
-
-    def watch(over: threading.Event) -> None:
-        # Spark counts the driver as an executor, too, so a list of length 1 means that no worker is there.
-        while not over.wait(NO_WORKER_AFTER):
-            try:
-                if len(_jvm_context(context).statusTracker().getExecutorInfos()) > 1:
-                    return
-            except Exception:  # The context is stopping, or the JVM has ended. The job itself reports either.
-                return
-            print(
-                f"dumpfilter: no executor of {given['spark.master']} is ready yet. It takes a worker with a core and "
-                f"{given['spark.executor.memory']} of memory free (--executor-memory). Waiting.",
-                file=sys.stderr,
-                flush=True,
-            )
-
-    with watching(watch, "spark-idle"):
-        yield
-
-
-def _jvm_context(context: SparkContext) -> Any:
-    return context._jsc.sc()
 
 
 @contextlib.contextmanager

@@ -14,58 +14,26 @@ from __future__ import annotations
 
 import functools
 import gc
-import hashlib
-import importlib.util
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-PACKAGE = "dumpfilter"
-"""The name of this product's Python package."""
+from dumpfilter import __version__
 
-DRIVERS_CODE = "DUMPFILTER_CODE"
-"""The environment variable with the digest of the driver's code (:func:`code_digest`), for the workers of a cluster."""
+DRIVERS_VERSION = "DUMPFILTER_VERSION"
+"""The environment variable with the version of the driver's ``dumpfilter``. Workers must have the same version."""
 
 
-def package_folder() -> Path:
-    """Return the folder of the installed package ``dumpfilter``.
-
-    Raises ModuleNotFoundError if the package is not installed.
+def check_version() -> None:
+    """End this worker process with an error if its ``dumpfilter`` has another version than the driver's, because
+    results could be wrong.
     """
-    spec = importlib.util.find_spec(PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(f"the package {PACKAGE} is not installed", name=PACKAGE)
-    return Path(spec.submodule_search_locations[0])
-
-
-def code_digest() -> str:
-    """Return a SHA-256 digest (hexadecimal) of all source files of ``dumpfilter``. It shows whether two machines
-    have equal code.
-    """
-    folder = package_folder()
-    # In a checkout the folders master, slave and spark_jobs are links, which Path.rglob would not follow.
-    sources = [
-        Path(parent, name)
-        for parent, _, names in os.walk(folder, followlinks=True)
-        for name in names
-        if name.endswith(".py")
-    ]
-    digest = hashlib.sha256()
-    for path in sorted(sources):
-        digest.update(f"{path.relative_to(folder).as_posix()}\0".encode())
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
-
-
-def check_code() -> None:
-    """End this worker process with an error if its ``dumpfilter`` differs from the driver's, because results could
-    be wrong.
-    """
-    wanted = os.environ.get(DRIVERS_CODE)
-    if wanted is not None and wanted != code_digest():
-        sys.exit("the worker's dumpfilter is not the driver's: package the environment again")
+    wanted = os.environ.get(DRIVERS_VERSION, __version__)
+    if wanted != __version__:
+        sys.exit(
+            f"the worker has dumpfilter {__version__}, the driver {wanted}: package the environment again"
+        )
 
 
 def load_product() -> None:
@@ -106,10 +74,10 @@ def freezing(serve: Callable[..., int]) -> Callable[..., int]:
 
 
 def main() -> None:
-    """Check the code, import the modules that tasks need, and run PySpark's daemon in this process."""
+    """Check the version, import the modules that tasks need, and run PySpark's daemon in this process."""
     from pyspark import daemon
 
-    check_code()
+    check_version()
     load_product()
     # The daemon forks a worker process, which calls this function for each of its tasks.
     daemon.worker = freezing(daemon.worker)

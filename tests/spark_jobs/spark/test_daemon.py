@@ -1,68 +1,26 @@
-"""The daemon that forks workers refuses tasks of a driver with other code."""
+"""The daemon that forks workers refuses tasks of a driver of another version."""
 
 from __future__ import annotations
 
 import gc
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from dumpfilter.spark_jobs.spark.daemon import (
-    DRIVERS_CODE,
-    PACKAGE,
-    check_code,
-    code_digest,
-    freezing,
-    package_folder,
-)
+from dumpfilter.spark_jobs.spark.context import JOB_SETTINGS
+from dumpfilter.spark_jobs.spark.daemon import DRIVERS_VERSION, check_version, freezing
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """Copy the sources of the package to another place."""
-    shutil.copytree(package_folder(), tmp_path / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
-    return tmp_path
-
-
-def digest_of(copy: Path) -> str:
-    code = "import dumpfilter.spark_jobs.spark.daemon as d; print(d.__file__); print(d.code_digest())"
-    told = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(copy)},
-        cwd=copy,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
-    assert told[0].startswith(str(copy))
-    return told[1]
-
-
-def test_the_same_code_in_another_place(copy: Path) -> None:
-    mine = digest_of(copy)
-    assert mine == code_digest()
-    (copy / "dumpfilter" / "__pycache__").mkdir(exist_ok=True)
-    (copy / "dumpfilter" / "__pycache__" / "compiled.so").touch()
-    os.utime(copy / "dumpfilter" / "base" / "errors.py", (1, 1))
-    assert digest_of(copy) == mine
-    with (copy / "dumpfilter" / "spark_jobs" / "spark" / "jobs.py").open("a") as source:
-        source.write("#\n")
-    assert digest_of(copy) != mine
-
-
-def test_another_state_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(DRIVERS_CODE, raising=False)
-    check_code()
-    monkeypatch.setenv(DRIVERS_CODE, code_digest())
-    check_code()
-    monkeypatch.setenv(DRIVERS_CODE, "another")
-    with pytest.raises(SystemExit, match="package the environment again"):
-        check_code()
+def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(DRIVERS_VERSION, raising=False)
+    check_version()
+    monkeypatch.setenv(DRIVERS_VERSION, JOB_SETTINGS[f"spark.executorEnv.{DRIVERS_VERSION}"])
+    check_version()
+    monkeypatch.setenv(DRIVERS_VERSION, "another")
+    with pytest.raises(SystemExit, match="the driver another: package the environment again"):
+        check_version()
 
 
 @pytest.fixture
