@@ -605,7 +605,7 @@ class BinlogSet:
     def refresh(self) -> bool:
         """Read the index file again and tell whether its list of binlog files has changed.
 
-        A set without an index file never changes.
+        A set without an index file never changes. Raises BinlogError.
         """
         if self.index is None:
             return False
@@ -613,23 +613,17 @@ class BinlogSet:
             with self._reading():
                 lines = read_index(self.index)
         except BinlogMissing:
-            if self._paths and not self.index.is_symlink() and not self.index.exists():
+            if self._paths and _is_gone(self.index):
                 # A server deletes its index file before it writes the new one. A missing index file therefore appears
                 # again.
                 return False
             raise
         paths: dict[str, Path | str] = {}
         for number, name in enumerate(lines):
-            if not name:
-                continue
-            path = self.index.parent / name
-            if not path.exists():
-                path = self.index.parent / Path(name).name
             # A server may still be writing the last line of the index file. Without its line end, the line counts only
             # if its file exists.
-            if number == len(lines) - 1 and not path.is_file():
-                continue
-            if paths.setdefault(path.name, path) != path:
+            path = self._named(name, is_last=number == len(lines) - 1) if name else None
+            if path is not None and paths.setdefault(path.name, path) != path:
                 raise BinlogCorrupt(
                     f"the index names two files {path.name}: {paths[path.name]} and {path}; "
                     "a binlog set needs a different name for each file",
@@ -644,6 +638,21 @@ class BinlogSet:
         changed = list(paths) != list(self._paths)
         self._paths = paths
         return changed
+
+    def _named(self, name: str, *, is_last: bool) -> Path | None:
+        """Return the path of the file that a line of the index file names. None for the last line if there is no such
+        file.
+
+        Raises BinlogUnreadable when the system cannot look up the path.
+        """
+        assert self.index is not None
+        path = self.index.parent / name
+        try:
+            if not path.exists():
+                path = self.index.parent / path.name
+            return None if is_last and not path.is_file() else path
+        except OSError as error:
+            raise unreadable(error, file=str(path)) from None
 
     def __contains__(self, name: object) -> bool:
         """Tell whether the set has a binlog file of this name."""
@@ -747,7 +756,7 @@ class BinlogSet:
             try:
                 return BinlogFile(path, self.end)
             except BinlogMissing:
-                if self.index is not None and not path.is_symlink() and not path.exists():
+                if self.index is not None and _is_gone(path):
                     raise _not_there(path) from None
                 raise
 
@@ -772,6 +781,17 @@ class BinlogSet:
 def identity_of(status: os.stat_result) -> FileIdentity:
     """Return the device and the inode of a file."""
     return status.st_dev, status.st_ino
+
+
+def _is_gone(path: Path) -> bool:
+    """Tell whether a directory that can be searched has no entry for the path."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def _not_there(path: Path) -> BinlogMissing:

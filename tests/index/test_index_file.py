@@ -45,8 +45,8 @@ def test_a_long_line(index: Path) -> None:
 
 
 def test_many_lines(index: Path) -> None:
-    with index.open("wb") as file:
-        file.write(b"./bin.000001\n" * 10_000_000)
+    index.write_bytes(b"./bin.000001\n")
+    os.truncate(index, 130_000_000)
     assert refused(index, BinlogCorrupt).startswith(
         f": the index has 130000000 bytes, more than the limit of {MAX_INDEX}"
     )
@@ -81,6 +81,23 @@ def test_an_unreadable_index(index: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(file_reads.os, "pread", fail)
     with pytest.raises(BinlogUnreadable, match=r"bin.index: at 0: cannot be read: Input/output error"):
         binlogs.refresh()
+    assert binlogs.names == ["bin.000001"]
+
+
+def test_a_name_that_the_system_cannot_look_up(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index.write_text("./bin.000001\n")
+    binlogs = BinlogSet.open(index)
+    index.write_text(f"./{'b' * 300}\n")
+    with pytest.raises(BinlogUnreadable, match=r"b: cannot be read: File name too long; check"):
+        binlogs.refresh()
+
+    def fail(path: Path) -> bool:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(Path, "exists", fail)
+    with pytest.raises(BinlogUnreadable, match=r"Stale file handle; try again") as raised:
+        binlogs.refresh()
+    assert raised.value.momentary
     assert binlogs.names == ["bin.000001"]
 
 

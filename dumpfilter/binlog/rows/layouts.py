@@ -54,7 +54,9 @@ class LayoutTable:
         self._describe, self._style, self._heads = describe, style, heads
         self._fill_unchanged = fill_unchanged
         self.described: list[tuple[Column, Family]] = []
-        """For each column, by its number, its description and the family of its server (MySQL or MariaDB)."""
+        """The columns of all described tables, each with the family of its server (MySQL or MariaDB). Without
+        ``styles`` and ``heads``, a column's index is its number in :attr:`Layouts.column`.
+        """
         self.tables: dict[TableKey, KnownTable] = {}
         self._styles = [*styles]
         self._layouts: list[ImageLayout] = []
