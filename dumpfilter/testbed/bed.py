@@ -17,7 +17,7 @@ from typing import Any
 
 from dumpfilter.base.endings import uninterrupted
 from dumpfilter.base.options.near import did_you_mean
-from dumpfilter.testbed.errors import NodesAreDown, NotCaughtUp, StartFailed, TestbedError, Unknown
+from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files
 from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.law import ServerLaw, check_law
@@ -194,7 +194,11 @@ class Testbed(AbstractContextManager["Testbed"]):
         """Raise NodeIsDown if a node does not run. Recordings and generated workloads are excepted, which may pause."""
         down = [node for node in self.nodes.values() if not isinstance(node, Files) and not node.is_running]
         if down:
-            raise NodesAreDown({node.name: node.state for node in down})
+            states = "\n".join(f"{node.name}: the node is {node.state}, and may lack data" for node in down)
+            raise NodeIsDown(
+                f"{states}: start() it, or leave out nodes that do not run with running_only=True (for the command "
+                "line: dumpfilter topology start, --running-only)"
+            )
 
     def wait_done(self, timeout: float | None = None) -> None:
         """Wait until all recordings and workloads have written everything. Raises NotCaughtUp."""
@@ -296,9 +300,6 @@ class Testbed(AbstractContextManager["Testbed"]):
             steps.callback(self._state.close)
             if not self._keep:
                 steps.callback(self._remove_files)
-            if self._state.is_temporary:
-                # From here on this process removes the directory, or keeps it.
-                steps.callback(self._ground.keeper.keep, self.directory)
             steps.callback(self._ground.end_all)
             steps.callback(self._link_process.close)
             steps.callback(self._close_nodes)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.testbed.errors import NodesAreDown, NotUp, TestbedError
+from dumpfilter.testbed.errors import NotUp, TestbedError
 from dumpfilter.testbed.leftovers import owner_of
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ class ControlServer:
 
     def __init__(self, bed: Testbed) -> None:
         self._bed = bed
-        self._down = threading.Event()
         self._gone = threading.Event()
         self._path = bed.directory / SOCKET
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -71,14 +70,8 @@ class ControlServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def wait_for_down(self, timeout: float | None = None) -> bool:
-        """Wait until a client asks for the end of the topology. Return False after ``timeout`` seconds; None:
-        no limit.
-        """
-        return self._down.wait(timeout)
-
     def close(self) -> None:
-        """Answer the client that asked for the topology's end, and remove the socket. Call this after the end."""
+        """Remove the socket. Call this after the topology's end."""
         self._gone.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -105,13 +98,7 @@ class ControlServer:
     def _answer(self, request: bytes) -> dict[str, Any]:
         try:
             verb, arguments = json.loads(request)
-            if verb == "down":
-                self._down.set()
-                self._gone.wait()
-                return {"value": None}
             return {"value": _VERBS[verb](self._bed, **arguments)}
-        except NodesAreDown as error:
-            return {"error": error.for_command, "exit_code": error.exit_code}
         except DumpfilterError as error:
             return {"error": str(error), "exit_code": error.exit_code}
         except Exception as error:
@@ -127,28 +114,20 @@ class Control:
 
     def down(self) -> None:
         """End the topology, and return when its process has ended. Raises NotUp."""
-        starting = None
+        owner = owner_of(self.directory)
+        if owner is None or not owner.is_command:
+            raise self._without_socket()
+        is_starting = not (self.directory / SOCKET).exists()
         try:
-            pid = self.ask("pid")
-        except NotUp:
-            starting = owner_of(self.directory)
-            if starting is None or not starting.is_command:
-                raise
-            pid = starting.pid
-        try:
-            process = os.pidfd_open(pid)
+            process = os.pidfd_open(owner.pid)
         except ProcessLookupError:
             # The process has ended by itself meanwhile.
             raise self._without_socket() from None
         try:
-            if starting is None:
-                with contextlib.suppress(NotUp):
-                    self.ask("down")
-            else:
-                _signal(process, signal.SIGTERM)
+            _signal(process, signal.SIGTERM)
             ended = select.poll()
             ended.register(process, select.POLLIN)
-            if not ended.poll(None if starting is None else _LONGEST_END * 1000):
+            if not ended.poll(_LONGEST_END * 1000 if is_starting else None):
                 # A process that waits for the compiler does not look at signals.
                 _signal(process, signal.SIGKILL)
                 ended.poll()
@@ -170,8 +149,7 @@ class Control:
                 "topology down"
             )
         return NotUp(
-            f"{self.directory}: process {owner.pid} runs the topology in this directory, and takes no commands; end "
-            "the process"
+            f"{self.directory}: process {owner.pid} runs the topology in this directory; end the process"
         )
 
     def ask(self, verb: str, **arguments: Any) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from dumpfilter.base.errors import ConnectionLost, DirectoryBusy, DumpfilterError, OptionError
 
 
@@ -25,26 +23,6 @@ class StartFailed(TestbedError):
 
 class NodeIsDown(TestbedError, ConnectionLost):
     """An error about a node that does not run, although the call needs it."""
-
-
-class NodesAreDown(NodeIsDown):
-    """An error about nodes that do not run, from a call that needs all nodes."""
-
-    def __init__(self, states: Mapping[str, str]) -> None:
-        self._states = "\n".join(
-            f"{name}: the node is {state}, and may lack data" for name, state in states.items()
-        )
-        super().__init__(
-            f"{self._states}: start() it, or leave out nodes that do not run with running_only=True"
-        )
-
-    @property
-    def for_command(self) -> str:
-        """The text of the error for users of the command line, with commands as remedies instead of Python calls."""
-        return (
-            f"{self._states}: start it with dumpfilter topology start, or leave out nodes that do not run with "
-            "--running-only"
-        )
 
 
 class NotCaughtUp(TestbedError):

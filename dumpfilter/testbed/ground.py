@@ -7,10 +7,9 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dumpfilter.testbed.keeping import Child, Keeper
+from dumpfilter.testbed.keeping import Child, Keeper, Program
 from dumpfilter.testbed.servers.server import Spawn, write_secret
 from dumpfilter.topology.model import Topology
 
@@ -40,7 +39,7 @@ class Ground:
     ) -> None:
         self.topology = topology
         self.directory = directory
-        self.keeper = keeper
+        self._keeper = keeper
         self._children: list[Child] = []
         self.is_ending = threading.Event()
         """Set when the topology is ending."""
@@ -83,19 +82,9 @@ class Ground:
         """Return the server id of a node."""
         return self._server_ids[name]
 
-    def start(
-        self,
-        name: str,
-        arguments: Sequence[str],
-        log: Path,
-        environment: Mapping[str, str] | None = None,
-        *,
-        is_executed: bool = False,
-    ) -> Child:
-        """Start a ``dumpfilter`` process with ``arguments``, or with ``is_executed`` another program. Raises
-        StartFailed.
-        """
-        child = self.keeper.start(name, arguments, log, environment=environment, is_executed=is_executed)
+    def start(self, program: Program) -> Child:
+        """Start a program as a process of the topology. Raises StartFailed."""
+        child = self._keeper.start(program)
         self._children.append(child)
         if self.is_ending.is_set():
             child.kill()
@@ -103,12 +92,12 @@ class Ground:
 
     def spawner(self, name: str, log: Path) -> Spawn:
         """Return the function that starts a real server as the child ``name``, with its output in the file ``log``."""
-        return lambda command, environment: self.start(name, command, log, environment, is_executed=True)
+        return lambda command, environment: self.start(Program(name, command, log, environment, True))
 
     def end_all(self) -> None:
         """Kill all processes that still run. The start of a node that is starting fails."""
         self.is_ending.set()
-        self.keeper.end_if_importing()
+        self._keeper.end_if_importing()
         for child in tuple(self._children):
             if child.poll() is None:
                 child.kill()

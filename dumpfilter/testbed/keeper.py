@@ -5,8 +5,7 @@ costs a few milliseconds where a new interpreter costs a second. Real servers ar
 
 Requests and answers are pickled tuples on a socket, whose number is the keeper's argument. A request names a method of
 the keeper, and has the method's arguments. When the socket's other end closes, the caller has ended or was killed. Then
-the keeper kills all children, and removes the directories that the caller named. If somebody kills the keeper itself,
-the kernel kills the children.
+the keeper kills all children. If somebody kills the keeper itself, the kernel kills the children.
 
 The keeper has one thread, since a process with several threads must not fork.
 """
@@ -19,13 +18,11 @@ import gc
 import importlib
 import os
 import runpy
-import shutil
 import signal
 import socket
 import sys
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import NoReturn
 
 from dumpfilter.base.compiler.notice import on_compilation
@@ -51,7 +48,6 @@ class _Keeper:
         self._pid = os.getpid()
         self._children: set[int] = set()
         """The ids of the running children. Each leads its own process group."""
-        self._directories: list[Path] = []
         self._woken, self._waker = socket.socketpair()
         self._woken.setblocking(False)
         self._waker.setblocking(False)
@@ -84,22 +80,12 @@ class _Keeper:
                     return program
 
     def close(self) -> None:
-        """Kill all children, and remove the directories of :meth:`remove_at_end`."""
+        """Kill all children."""
         for child in self._children:
             self.signal(child, signal.SIGKILL)
         for child in self._children:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(child, 0)
-        for directory in self._directories:
-            shutil.rmtree(directory, ignore_errors=True)
-
-    def remove_at_end(self, directory: Path) -> None:
-        """Remove a directory when the process that started the keeper has ended."""
-        self._directories.append(directory)
-
-    def keep(self, directory: Path) -> None:
-        """Cancel :meth:`remove_at_end` for a directory."""
-        self._directories.remove(directory)
 
     def signal(self, pid: int, number: int) -> None:
         """Send a signal to a child. SIGKILL is sent to the child's whole process group."""
@@ -110,10 +96,10 @@ class _Keeper:
                 os.killpg(pid, number)
             os.kill(pid, number)
 
-    def start(self, number: int, program: Program) -> Callable[[], NoReturn] | None:
+    def start(self, program: Program) -> Callable[[], NoReturn] | None:
         """Fork. Return None in the keeper, and in the child the function that replaces the child by ``program``.
 
-        The keeper reports the start to the caller under the request's ``number``, with the reason if it failed.
+        The keeper reports the start to the caller, with the reason if it failed.
         """
         reader, writer = os.pipe()
         child = os.fork()
@@ -125,7 +111,7 @@ class _Keeper:
             # The pipe closes when the child has executed its program, or begins to run dumpfilter.
             reason = failure.read().decode(errors="replace")
         self._children.add(child)
-        self.tell("started", number, program.name, child, reason)
+        self.tell("started", program.name, child, reason)
         return None
 
     def _become(self, program: Program, failure: int) -> NoReturn:
@@ -148,7 +134,7 @@ class _Keeper:
             os.environ.update(program.environment)
             if program.is_executed:
                 os.set_inheritable(failure, False)
-                os.execvpe(program.arguments[0], program.arguments, os.environ)
+                os.execvpe(program.arguments[0], list(program.arguments), os.environ)
             os.close(failure)
         except OSError as error:
             named = error.filename if error.filename != program.arguments[0] else ""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import itertools
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Pipe
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dumpfilter.base.compiler.notice import told_once
 from dumpfilter.testbed.errors import StartFailed, TestbedError
@@ -28,13 +28,13 @@ class Program(NamedTuple):
 
     name: str
     """The child's name in ``ps`` and in errors."""
-    arguments: list[str]
+    arguments: Sequence[str]
     """The arguments of ``dumpfilter``, or the whole command line of a program that is executed."""
     log: Path
     """The file for its standard output and standard error."""
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] = {}
     """The environment variables that are added or changed."""
-    is_executed: bool
+    is_executed: bool = False
     """Whether another program is executed, such as a real server. Otherwise the fork runs ``dumpfilter``."""
 
 
@@ -97,12 +97,11 @@ class Keeper:
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
                 start_new_session=True,
             )
-        self._numbers = itertools.count(1)
         self._sending = threading.Lock()
-        self._changed = threading.Condition()
-        self._answers: dict[int, tuple[Child, str]] = {}
-        """For each request, the started child, and the reason why its program could not be executed (empty if it
-        could).
+        self._starting = threading.Lock()
+        self._started: queue.SimpleQueue[tuple[Child, str] | None] = queue.SimpleQueue()
+        """Each started child, with the reason why its program could not be executed (empty if it could). None: the
+        keeper has ended.
         """
         self._children: dict[int, Child] = {}
         self._gone = False
@@ -121,44 +120,27 @@ class Keeper:
         """Whether the keeper runs, and this process is the one that started it (and not a fork)."""
         return self._owner == os.getpid() and not self._gone
 
-    def start(
-        self,
-        name: str,
-        arguments: Sequence[str],
-        log: Path,
-        *,
-        environment: Mapping[str, str] | None = None,
-        is_executed: bool = False,
-    ) -> Child:
-        """Start ``dumpfilter`` with these arguments in a fork of the keeper. Raises StartFailed.
-
-        With ``is_executed`` the arguments are the command line of another program, such as a real server.
-        """
-        program = Program(name, list(arguments), log, dict(environment or {}), is_executed)
-        number = next(self._numbers)
-        self._send("start", number, program)
-        with self._changed:
-            if not self._changed.wait_for(lambda: number in self._answers or self._gone, _ANSWER_TIMEOUT):
-                raise TestbedError(f"the keeper (process {self.pid}) does not answer")
-            if number not in self._answers:
+    def start(self, program: Program) -> Child:
+        """Start a program as a child of the keeper. Raises StartFailed if it cannot be executed."""
+        with self._starting:
+            # The keeper starts one program after another, so that the next answer is the one to this request.
+            self._send("start", program)
+            try:
+                answer = self._started.get(timeout=_ANSWER_TIMEOUT)
+            except queue.Empty:
+                self._process.kill()
+                raise TestbedError(f"the keeper (process {self.pid}) does not answer") from None
+            if answer is None:
+                self._started.put(None)
                 raise self._is_gone()
-            child, failure = self._answers.pop(number)
+        child, failure = answer
         if failure:
-            raise StartFailed(f"{name}: {arguments[0]} cannot be started: {failure}")
+            raise StartFailed(f"{program.name}: {program.arguments[0]} cannot be started: {failure}")
         return child
 
     def signal(self, pid: int, number: int) -> None:
         """Send a signal to a child."""
         self._send("signal", pid, int(number))
-
-    def remove_at_end(self, directory: Path) -> None:
-        """Make the keeper remove a directory when this process has ended."""
-        self._send("remove_at_end", directory)
-
-    def keep(self, directory: Path) -> None:
-        """Cancel :meth:`remove_at_end` for a directory. Nothing happens if the keeper was killed."""
-        with contextlib.suppress(TestbedError):
-            self._send("keep", directory)
 
     def end_if_importing(self) -> None:
         """Kill a keeper that is still starting, so that calls that wait for its first answer end."""
@@ -190,33 +172,23 @@ class Keeper:
         )
 
     def _receive(self) -> None:
-        while True:
-            try:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
                 what, *values = self._connection.recv()
-            except (EOFError, OSError):
-                break
-            if what == "compiles":
-                # The notice may take its time, and nobody shall wait for the lock meanwhile.
-                told_once()
-                continue
-            with self._changed:
-                self._take(what, *values)
-                self._changed.notify_all()
-        with self._changed:
-            self._gone = True
-            for child in self._children.values():
-                child.ended(-signal.SIGKILL)
-            self._children.clear()
-            self._changed.notify_all()
-
-    def _take(self, what: str, number: int, *values: Any) -> None:
-        self._has_answered = True
-        if what == "exited":
-            self._children.pop(number).ended(*values)
-        else:
-            name, pid, failure = values
-            child = self._children[pid] = Child(self, name, pid)
-            self._answers[number] = child, failure
+                if what == "compiles":
+                    told_once()
+                elif what == "exited":
+                    pid, code = values
+                    self._children.pop(pid).ended(code)
+                else:
+                    name, pid, failure = values
+                    child = self._children[pid] = Child(self, name, pid)
+                    self._has_answered = True
+                    self._started.put((child, failure))
+        self._gone = True
+        for child in self._children.values():
+            child.ended(-signal.SIGKILL)
+        self._started.put(None)
 
 
 _shared: Keeper | None = None

@@ -20,7 +20,7 @@ from dumpfilter.slave.state.infos import CountersInfo, MasterInfo, RelayLogInfo
 from dumpfilter.testbed.binlogs import WatchedSet, end_of, lag_behind
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
 from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground
-from dumpfilter.testbed.keeping import Child
+from dumpfilter.testbed.keeping import Child, Program
 from dumpfilter.testbed.node import PAUSED, Counted, Feed, Goal, TestbedNode
 from dumpfilter.testbed.server_nodes import RunningServerNode, StartedServer
 from dumpfilter.testbed.servers import Account, ReplicaStatus, SqlServer, free_port, replica_status
@@ -108,7 +108,7 @@ class OwnNode(TestbedNode):
             for option, file in files.items():
                 file.unlink(missing_ok=True)
                 arguments += [option, str(self._ports[option]), f"{option}-file", str(file)]
-            self._child = self._ground.start(self.name, arguments, self.log)
+            self._child = self._ground.start(Program(self.name, arguments, self.log))
             try:
                 self._wait_for_ports(files)
                 return

@@ -59,8 +59,6 @@ def up(
         state = take(None if directory is None else Path(directory), is_command=is_command)
         started.callback(state.close)
         if state.is_temporary:
-            keeper.remove_at_end(state.directory)
-            started.callback(keeper.keep, state.directory)
             started.callback(shutil.rmtree, state.directory, ignore_errors=True)
         else:
             # The logs and the report of an earlier run stay when the new one fails.

@@ -23,7 +23,7 @@ from dumpfilter.testbed import (
     Unknown,
 )
 from dumpfilter.testbed.control import Control, ControlServer
-from dumpfilter.testbed.errors import NodesAreDown, NotUp
+from dumpfilter.testbed.errors import NotUp
 from dumpfilter.testbed.leftovers import Owner
 from dumpfilter.testbed.values import ChannelState
 from dumpfilter.topology import parse_string, parse_toml_topology
@@ -38,7 +38,6 @@ M = NodeStatus("m", "workload", "running", is_done=True, place=Place("bin.000001
 LINK = LinkStatus("m:web", "m", "web", "up", 2_000_000, 0.05, 0.0, 4096, 128, 1, 10.0)
 
 
-IMPOSSIBLE = 7
 """The limit, seconds, of a check that fails, because a node does not run."""
 
 
@@ -108,8 +107,6 @@ class NotedBed:
 
     def check(self, timeout: float, *, running_only: bool) -> None:
         self.asked.append(f"check {timeout:g} {running_only}")
-        if timeout == IMPOSSIBLE:
-            raise NodesAreDown({"web": "stopped"})
 
     def report(self) -> dict[str, Any]:
         raise ZeroDivisionError("a mistake")
@@ -141,13 +138,6 @@ def test_status_shows_positions_lag_savings_and_links(bed: NotedBed) -> None:
 
 def test_bytes_that_nobody_counts_are_a_dash() -> None:
     assert (bytes_or_nothing(None), bytes_or_nothing(0)) == ("–", "0 B")
-
-
-def test_errors_have_the_words_of_the_command_line(bed: NotedBed) -> None:
-    done = ask(bed, "check", "--timeout", f"{IMPOSSIBLE}s")
-    assert done.returncode == 3
-    assert "dumpfilter topology start, or leave out nodes that do not run with --running-only" in done.stderr
-    assert "()" not in done.stderr
 
 
 def test_a_topology_that_is_starting_is_told_and_ended(tmp_path: Path) -> None:

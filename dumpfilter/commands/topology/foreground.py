@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -51,22 +52,22 @@ def _run_until_end(
     """Run the topology until it is told to end, and return its report (see :meth:`Testbed.report`)."""
     with (
         up(topology, directory, keep=keep, timeout=timeout, is_command=True) as bed,
-        ControlServer(bed) as control,
+        ControlServer(bed),
     ):
-        # Ctrl-C is how people end a topology, so it is no failure.
+        # Ctrl-C and `dumpfilter topology down` are how people end a topology, so they are no failure.
         with contextlib.suppress(KeyboardInterrupt):
-            _run(bed, control, table=table)
+            _run(bed, table=table)
         ignore_endings()
         report = bed.report()
-        # Whoever asked for the end is answered after the end.
         bed.down()
     return report
 
 
-def _run(bed: Testbed, control: ControlServer, *, table: bool) -> None:
+def _run(bed: Testbed, *, table: bool) -> None:
     if table and Console().is_terminal:
-        watch_status(lambda: bed.status().as_dict(), pause=control.wait_for_down, hint=_HINT)
+        watch_status(lambda: bed.status().as_dict(), is_transient=True, hint=_HINT)
         return
     Console(highlight=False).print(status_view(bed.status().as_dict()))
     typer.echo(f"{bed.topology.name} is up in {bed.directory}")
-    control.wait_for_down()
+    # Ctrl-C, and the SIGTERM of `dumpfilter topology down`, interrupt the wait.
+    threading.Event().wait()

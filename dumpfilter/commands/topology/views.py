@@ -118,24 +118,20 @@ def watch_status(
     ask: Callable[[], dict[str, Any]],
     seconds: float = REFRESH_SECONDS,
     *,
-    pause: Callable[[float], bool] | None = None,
+    is_transient: bool = False,
     hint: str = "",
 ) -> None:
-    """Show a topology's status on the terminal, refreshed every ``seconds``.
+    """Show a topology's status on the terminal, refreshed every ``seconds``, until Ctrl-C.
 
-    ``ask`` returns the status. ``pause`` waits for a number of seconds, and returns True to end. Without ``pause`` the
-    display ends with Ctrl-C. ``hint`` is a line below the tables.
+    ``ask`` returns the status. With ``is_transient`` the display disappears at its end. ``hint`` is a line below the
+    tables.
     """
     with Live(
-        _view(ask(), hint), console=Console(highlight=False), auto_refresh=False, transient=pause is not None
+        _view(ask(), hint), console=Console(highlight=False), auto_refresh=False, transient=is_transient
     ) as live:
-        while not (pause or _sleep)(seconds):
+        while True:
+            time.sleep(seconds)
             live.update(_view(ask(), hint), refresh=True)
-
-
-def _sleep(seconds: float) -> bool:
-    time.sleep(seconds)
-    return False
 
 
 def _view(status: dict[str, Any], hint: str) -> RenderableType:
