@@ -102,14 +102,14 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell: Tell) 
         bed.wait_caught_up(experiment.patience)
         before = {name: link.counters.down for name, link in bed.links.items()}
         begin = time.monotonic_ns() // NANOSECONDS
-        with _loads(bed, experiment.loads):
+        with _loads(bed, experiment.loads) as wait:
             bed.release()
             for link in bed.links.values():
                 # The times of scheduled outages begin with the load.
                 link.set()
             for phase in phases_for(experiment.topology, experiment.phases, variant):
                 tell(f"{phase.name}, {phase.seconds:g} s")
-                _pass(bed, phase)
+                _pass(bed, phase, wait)
             tell("writing the rest")
             bed.wait_done(experiment.patience)
         tell("waiting until all nodes have caught up")
@@ -169,8 +169,8 @@ def _received_log(node: TestbedNode, feed: Feed) -> Watched:
     return Watched(node.server.data, f"{RELAY_LOG}-{feed.channel}".lower() if feed.channel else RELAY_LOG)
 
 
-def _pass(bed: Testbed, phase: Phase) -> None:
-    """Run a phase: inject its faults, wait for its time, and remove the faults."""
+def _pass(bed: Testbed, phase: Phase, wait: Callable[[float], None]) -> None:
+    """Run a phase: inject its faults, wait for its time with ``wait``, and remove the faults."""
     begin = time.monotonic()
     shapes = {name: bed.link(name).shape for name in phase.links}
     for name in phase.cut:
@@ -181,7 +181,7 @@ def _pass(bed: Testbed, phase: Phase) -> None:
         bed.link(name).set(**{key: value for key, value in vars(change).items() if value is not None})
     for name in phase.killed:
         bed[name].kill()
-    time.sleep(max(0.0, begin + phase.seconds - time.monotonic()))
+    wait(begin + phase.seconds - time.monotonic())
     for name in (*phase.cut, *phase.silent):
         bed.link(name).heal()
     for name, shape in shapes.items():
@@ -191,12 +191,13 @@ def _pass(bed: Testbed, phase: Phase) -> None:
 
 
 @contextlib.contextmanager
-def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[None]:
+def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[Callable[[float], None]]:
     """Run the statements of ``loads`` (by node) again and again on their servers, until the ``with`` block ends.
 
-    An error ends the statements of its server. At the end of the block the first error is raised.
+    The block receives a function that waits for a number of seconds. An error ends the statements of its server. The
+    first error is raised by the function as soon as it occurs, and at the latest by the end of the block.
     """
-    end = threading.Event()
+    end, failed = threading.Event(), threading.Event()
     errors: list[DumpfilterError] = []
 
     def run(node: str, load: Load) -> None:
@@ -209,12 +210,17 @@ def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[None]:
                     cursor.execute(text.replace("{n}", str(number)))
         except (DumpfilterError, pymysql.Error, OSError) as error:
             errors.append(TestbedError(f"load.{node}: {error}"))
+            failed.set()
+
+    def wait(seconds: float) -> None:
+        if failed.wait(max(0.0, seconds)):
+            raise errors[0]
 
     threads = [threading.Thread(target=run, args=one, name=f"load {one[0]}") for one in loads.items()]
     for thread in threads:
         thread.start()
     try:
-        yield
+        yield wait
     finally:
         end.set()
         for thread in threads:

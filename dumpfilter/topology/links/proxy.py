@@ -17,6 +17,9 @@ from dumpfilter.topology.links.shape import LinkShape
 BACKLOG = 128
 """The backlog of the listening socket: the connections that may wait for being accepted."""
 
+ACCEPT_RETRY = 0.1
+"""The time after which a link accepts again when the system had no resources for a connection, seconds."""
+
 READ_AT_ONCE = 0.002
 """The time after reading was resumed within which read bytes count as having waited in the socket, seconds."""
 
@@ -147,6 +150,7 @@ class Link:
         self._silent_since: float | None = None
         self._end_of_fault = _Timer(self.loop)
         self._schedule_timer = _Timer(self.loop)
+        self._accept_timer = _Timer(self.loop)
         self._listener: socket.socket | None = None
         self._keeper = _bind(port)
         self.port: int = self._keeper.getsockname()[1]
@@ -350,10 +354,15 @@ class Link:
             self._listener = _bind(self.port)
             prepare(self._listener, self._shape)
             self._listener.listen(BACKLOG)
-            self.loop.add_reader(self._listener, self._accept)
+            self._await_connections()
+
+    def _await_connections(self) -> None:
+        assert self._listener is not None
+        self.loop.add_reader(self._listener, self._accept)
 
     def _stop_listening(self) -> None:
         if self._listener is not None:
+            self._accept_timer.stop()
             self.loop.remove_reader(self._listener)
             self._listener.close()
             self._listener = None
@@ -363,7 +372,10 @@ class Link:
         try:
             accepted, _ = self._listener.accept()
         except OSError:
-            # The connection ended before it was accepted, or the process has no file descriptor left for it.
+            # The connection ended before it was accepted, or the process has no file descriptor left for it. In the
+            # latter case the connection stays in the backlog, and the loop would find it again at once.
+            self.loop.remove_reader(self._listener)
+            self._accept_timer.set(self.loop.time() + ACCEPT_RETRY, self._await_connections)
             return
         accepted.setblocking(False)
         self._accepted += 1

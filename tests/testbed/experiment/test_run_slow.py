@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 
+import pytest
+
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.simulation.results import Method, Results, Variant
 from dumpfilter.testbed.experiment.definition import Experiment, Load, Phase
 from dumpfilter.testbed.experiment.run import run_experiment
@@ -111,3 +115,14 @@ def test_plain_replication_sends_everything_and_replicas_filter() -> None:
     # A real replica writes only what it applied to its own binlog.
     assert plain.links[1].transactions < plain.links[0].transactions
     assert len(plain.links[0].outages) == 1
+
+
+def test_a_load_that_fails_ends_the_experiment_in_its_phase() -> None:
+    topology = Topology((server("db"), master("m", "db"), slave("web", "m")))
+    told: list[str] = []
+    began = time.monotonic()
+    phases = (Phase("load", 250.0), Phase("late", 1.0))
+    with pytest.raises(DumpfilterError, match=r"load\.db: .*1064"):
+        run_experiment(Experiment("bad", topology, phases, {"db": Load(("SELEC {n}",), 0.01)}), told.append)
+    assert time.monotonic() - began < 200
+    assert not any("late" in one for one in told)
