@@ -6,9 +6,10 @@ transactions arrived, for nodes of dumpfilter and real servers alike.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +19,6 @@ from dumpfilter.simulation.traffic import Ints
 
 INTERVAL = 0.001
 """The sampling interval of file sizes, seconds. It is the resolution of measured times."""
-
-LIST_INTERVAL = 0.02
-"""The polling interval for the first file of a log, seconds."""
-
 
 LogName = str | tuple[str, str]
 """The name of a log: the origin that writes it, or the node that receives it and the source that the node reads."""
@@ -74,61 +71,18 @@ class Growth:
         return found
 
 
-class _Log:
-    """A binlog or relay log whose file sizes a recorder samples."""
-
-    def __init__(self, watched: Watched) -> None:
-        self.watched = watched
-        self.samples: dict[Path, list[tuple[int, int]]] = {}
-        self._last: Path | None = None
-        self._next: Path | None = None
-        self._listed = 0.0
-
-    def look(self, now: float) -> None:
-        if self._last is None:
-            if now - self._listed < LIST_INTERVAL:
-                return
-            self._listed = now
-            files = self.watched.files()
-            if not files:
-                return
-            for path in files:
-                self._sample(path)
-            self._go_to(files[-1])
-            return
-        assert self._next is not None
-        # The next file is looked for first: when it exists, the last one has its final size.
-        while self._next.exists():
-            self._sample(self._last)
-            self._go_to(self._next)
-        self._sample(self._last)
-
-    def _go_to(self, path: Path) -> None:
-        self._last = path
-        number = path.suffix[1:]
-        self._next = path.with_suffix(f".{int(number) + 1:0{len(number)}d}")
-
-    def _sample(self, path: Path) -> None:
-        try:
-            size = path.stat().st_size
-        except FileNotFoundError:
-            return
-        samples = self.samples.setdefault(path, [])
-        if not samples or samples[-1][1] != size:
-            samples.append((time.monotonic_ns() // 1000, size))
-
-
 class Recorder:
     """A recorder of the sizes of log files over time. The logs need not exist yet. One thread calls :meth:`run`."""
 
     def __init__(self) -> None:
-        self._logs: dict[LogName, _Log] = {}
+        self._logs: dict[LogName, tuple[Watched, dict[Path, list[tuple[int, int]]]]] = {}
+        """Each log, with the times and sizes of its files."""
         self._changed = threading.Lock()
 
     def watch(self, name: LogName, watched: Watched) -> None:
         """Record the file sizes of a binlog or relay log from now on, under the key ``name``."""
         with self._changed:
-            self._logs[name] = _Log(watched)
+            self._logs[name] = watched, {}
 
     def run(self, over: threading.Event) -> None:
         """Sample all logs periodically until the event is set."""
@@ -137,18 +91,37 @@ class Recorder:
 
     def look(self) -> None:
         """Sample all logs once."""
-        now = time.monotonic()
         with self._changed:
-            for log in self._logs.values():
-                log.look(now)
+            for watched, samples in self._logs.values():
+                for path in _onward(next(reversed(samples))) if samples else watched.files():
+                    with contextlib.suppress(FileNotFoundError):
+                        size = path.stat().st_size
+                        of_file = samples.setdefault(path, [])
+                        if not of_file or of_file[-1][1] != size:
+                            of_file.append((time.monotonic_ns() // 1000, size))
 
     def grown(self) -> Mapping[LogName, Mapping[Path, Growth]]:
         """Return the sizes over time of each file of each recorded log, by the log's name and the file's path."""
         with self._changed:
             return {
-                name: {path: _growth(samples) for path, samples in log.samples.items()}
-                for name, log in self._logs.items()
+                name: {path: _growth(of_file) for path, of_file in samples.items()}
+                for name, (_, samples) in self._logs.items()
             }
+
+
+def _onward(path: Path) -> Iterator[Path]:
+    """Yield a file of a log, and the files that follow it.
+
+    The next file is looked for before a file is yielded: when the next one exists, the file has its final size.
+    """
+    while True:
+        number = path.suffix[1:]
+        following = path.with_suffix(f".{int(number) + 1:0{len(number)}d}")
+        is_last = not following.exists()
+        yield path
+        if is_last:
+            return
+        path = following
 
 
 def _growth(samples: Sequence[tuple[int, int]]) -> Growth:

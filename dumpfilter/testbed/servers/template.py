@@ -12,8 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from dumpfilter.base.errors import ServerFailed
@@ -27,12 +26,6 @@ _FORM = 1
 
 _TIMEOUT = 300.0
 _LOG_SHOWN = 2000
-_KEPT_SECONDS = 30 * 86_400.0
-"""The time without use after which a template is removed, seconds."""
-
-_FICLONE = 0x40049409
-"""The request of ``ioctl`` that lets two files share their blocks, on Btrfs, XFS and other file systems."""
-
 _FIXED_AT_FIRST = (
     "lower-case-table-names",
     "innodb-page-size",
@@ -60,8 +53,7 @@ def make_data(program: Program, directory: Path, small: Sequence[str], options: 
     """
     fixed = [*small, *(option for option in options if _name(option) in _FIXED_AT_FIRST)]
     try:
-        with _template(program, fixed) as template:
-            copy_tree(template, directory)
+        shutil.copytree(_template(program, fixed), directory, symlinks=True)
     except OSError as error:
         if directory.exists():
             raise ServerFailed(f"{directory}: the data directory cannot be made: {error}") from None
@@ -69,27 +61,12 @@ def make_data(program: Program, directory: Path, small: Sequence[str], options: 
         _make(program, directory, fixed)
 
 
-def copy_tree(source: Path, target: Path) -> None:
-    """Copy a directory. The copy shares the blocks of the files with the original if the file system can do so."""
-    shutil.copytree(source, target, symlinks=True, copy_function=_copy_file)
-
-
-def _copy_file(source: str, target: str) -> None:
-    with open(source, "rb") as old, open(target, "wb") as new:
-        try:
-            fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
-        except OSError:
-            shutil.copyfileobj(old, new, 1 << 20)
-    shutil.copymode(source, target)
-
-
 def _name(option: str) -> str:
     return option.lstrip("-").partition("=")[0].replace("_", "-")
 
 
-@contextlib.contextmanager
-def _template(program: Program, fixed: Sequence[str]) -> Iterator[Path]:
-    """Yield a data directory to copy for a new server, made if missing. No other process removes it meanwhile."""
+def _template(program: Program, fixed: Sequence[str]) -> Path:
+    """Return a data directory to copy for a new server, made if missing. Processes that need it meanwhile wait."""
     cache = cache_directory() / "servers"
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
     home = cache / _key(program, fixed)
@@ -105,10 +82,7 @@ def _template(program: Program, fixed: Sequence[str]) -> Iterator[Path]:
             except BaseException:
                 shutil.rmtree(making, ignore_errors=True)
                 raise
-            _remove_old(cache)
-        os.utime(home)
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        yield home / "data"
+    return home / "data"
 
 
 def _key(program: Program, fixed: Sequence[str]) -> str:
@@ -125,17 +99,6 @@ def _key(program: Program, fixed: Sequence[str]) -> str:
     ]
     digest = hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()
     return f"{program.family}-{program.version}-{digest[:16]}"
-
-
-def _remove_old(cache: Path) -> None:
-    """Remove templates that have not been used for a long time, and that no process is copying."""
-    for lock_path in cache.glob("*.lock"):
-        home = lock_path.with_suffix("")
-        with contextlib.suppress(OSError), open(lock_path, "w") as lock:
-            if home.stat().st_mtime > time.time() - _KEPT_SECONDS:
-                continue
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(home, ignore_errors=True)
 
 
 def _make(program: Program, data: Path, fixed: Sequence[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,12 +40,8 @@ def test_a_template_is_made_once_for_parallel_users(
         (targets[0] / "ibdata1").stat().st_size
     }
     assert (cache / "servers").stat().st_mode & 0o077 == 0
-    # A template that nobody used for long goes away when another one is made.
-    (old,) = (path for path in (cache / "servers").iterdir() if path.is_dir())
-    os.utime(old, (0, 0))
     make_data(program, tmp_path / "page", SMALL, ["--innodb_page_size=8k", "--max-connections=9"])
     assert len(made) == 2
-    assert not old.exists()
 
 
 def test_a_cache_that_cannot_be_written_is_no_trouble(tmp_path: Path, cache: Path) -> None:
