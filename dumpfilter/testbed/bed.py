@@ -20,12 +20,13 @@ from dumpfilter.base.options.near import did_you_mean
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files
 from dumpfilter.testbed.ground import HOST, Ground
-from dumpfilter.testbed.law import ServerLaw, check_law
+from dumpfilter.testbed.law import check_law
 from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.monitor import Monitor
 from dumpfilter.testbed.node import Feed, TestbedNode
 from dumpfilter.testbed.own_nodes import Master, Slave
+from dumpfilter.testbed.references import References
 from dumpfilter.testbed.server_nodes import RunningServerNode, SqlNode, StartedServer
 from dumpfilter.testbed.values import TestbedStatus
 from dumpfilter.topology.links.client import LinkProcess
@@ -70,7 +71,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._began = time.monotonic()
         self._lock = threading.Lock()
         self._is_down = False
-        self._server_law = ServerLaw(ground)
+        self._references = References(ground)
         self.links: Mapping[str, TestbedLink] = {
             link.name: TestbedLink(links, link, wait_timeout=ground.wait_timeout) for link in topology.links
         }
@@ -219,7 +220,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         """
         deadline = self._ground.deadline(timeout)
         self._catch_up(deadline, running_only=running_only)
-        check_law(self.nodes, self._server_law, max(deadline - time.monotonic(), 1.0))
+        check_law(self.nodes, self._references, max(deadline - time.monotonic(), 1.0))
         if not running_only:
             self._check_all_run()
 
@@ -303,7 +304,7 @@ class Testbed(AbstractContextManager["Testbed"]):
             steps.callback(self._ground.end_all)
             steps.callback(self._link_process.close)
             steps.callback(self._close_nodes)
-            steps.callback(self._server_law.close)
+            steps.callback(self._references.close)
             steps.callback(self._monitor.close)
 
     def _close_nodes(self) -> None:

@@ -79,8 +79,8 @@ class Ground:
         return time.monotonic() + (self.wait_timeout if timeout is None else timeout)
 
     def server_id(self, name: str) -> int:
-        """Return the server id of a node."""
-        return self._server_ids[name]
+        """Return the server id of a node. A hidden node, which the topology does not have, gets the next id."""
+        return self._server_ids.setdefault(name, FIRST_SERVER_ID + len(self._server_ids))
 
     def start(self, program: Program) -> Child:
         """Start a program as a process of the topology. Raises StartFailed."""

@@ -14,7 +14,7 @@ import pymysql
 from dumpfilter.base.errors import ConnectionLost, StatementRefused
 from dumpfilter.testbed.binlogs import WatchedSet
 from dumpfilter.testbed.errors import NodeIsDown, SqlFailed, TestbedError
-from dumpfilter.testbed.ground import Ground
+from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.servers import SqlServer
 from dumpfilter.testbed.values import NO_LAG, ChannelState, Lag, NodeStatus, Place, State, sum_known
@@ -55,7 +55,8 @@ class Feed:
     source: TestbedNode
     link: TestbedLink | None
     port: int = 0
-    """The port of the link to which the node connects."""
+    """The port to which the node connects: the link's, or without a link the source's."""
+    host: str = HOST
 
     @property
     def origin(self) -> TestbedNode:

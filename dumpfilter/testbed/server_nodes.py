@@ -171,7 +171,9 @@ class StartedServer(SqlNode):
             source = feed.source
             ca = self._ground.certificate if source.node.tls else None
             if isinstance(source, SqlNode):
-                address = SourceAddress(HOST, feed.port, source.account.user, source.account.password, ca=ca)
+                address = SourceAddress(
+                    feed.host, feed.port, source.account.user, source.account.password, ca=ca
+                )
             else:
                 address = SourceAddress(
                     HOST,

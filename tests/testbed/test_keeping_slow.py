@@ -138,6 +138,6 @@ def test_children_end_with_a_killed_caller(tmp_path: Path) -> None:
 def test_an_exit_that_comes_before_the_answer_is_not_lost(keeper: Keeper, tmp_path: Path) -> None:
     log = tmp_path / "log"
     children: list[Child] = [
-        keeper.start(Program("true", ["/bin/true"], log, is_executed=True)) for _ in range(20)
+        keeper.start(Program("true", ["/bin/true"], log, is_executed=True)) for _ in range(8)
     ]
     assert [child.wait(WAIT) for child in children] == [0] * 8

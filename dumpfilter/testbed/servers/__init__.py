@@ -3,7 +3,6 @@
 from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.servers.dialect import SourceAddress
 from dumpfilter.testbed.servers.programs import Program, find_program
-from dumpfilter.testbed.servers.reference import References, Route
 from dumpfilter.testbed.servers.replica import Channel, ReplicaStatus, replica_status, wait_for_gtids
 from dumpfilter.testbed.servers.server import Process, Server, Spawn, end_servers, free_port
 from dumpfilter.testbed.servers.session import Account, RunningServer, SqlServer
@@ -14,9 +13,7 @@ __all__ = [
     "Family",
     "Process",
     "Program",
-    "References",
     "ReplicaStatus",
-    "Route",
     "RunningServer",
     "Server",
     "SourceAddress",

@@ -375,10 +375,6 @@ class Server(SqlServer):
         self.stop()
         self.start()
 
-    def remove(self) -> None:
-        """Remove the files of a server that has ended."""
-        shutil.rmtree(self.directory, ignore_errors=True)
-
     def log_text(self) -> str:
         """Return the error log."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""

@@ -1,36 +1,19 @@
-"""Real replicas, and the references that tell what they must have."""
+"""Real replicas: channels, rules, kills, delays and waits."""
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from dumpfilter.base.errors import ReplicaBehind, ServerError
-from dumpfilter.testbed.servers import (
-    References,
-    Route,
-    Server,
-    SourceAddress,
-    replica_status,
-    wait_for_gtids,
-)
+from dumpfilter.base.errors import ReplicaBehind
+from dumpfilter.testbed.servers import Server, SourceAddress, replica_status, wait_for_gtids
 from dumpfilter.testbed.servers.data import equal_gtids
-from dumpfilter.testbed.values import Place
 
 Make = Callable[..., Server]
 WAIT = 120.0
 SHOP = ("replicate-do-db=shop",)
-
-
-@pytest.fixture
-def references(tmp_path: Path) -> Iterator[References]:
-    found = References(tmp_path / "references")
-    yield found
-    found.close()
 
 
 def start(*servers: Server) -> None:
@@ -40,7 +23,7 @@ def start(*servers: Server) -> None:
         one.wait_until_ready()
 
 
-def test_a_replica_follows_filters_and_survives_kills(server: Make, references: References) -> None:
+def test_a_replica_follows_filters_and_survives_kills(server: Make) -> None:
     source = server(
         "m", init=["CREATE DATABASE shop", "CREATE DATABASE hr", "USE shop", "CREATE TABLE t (i INT)"]
     )
@@ -64,58 +47,12 @@ def test_a_replica_follows_filters_and_survives_kills(server: Make, references: 
     assert status.applied == source.binlog_end()
     assert equal_gtids(replica.applied_gtids(), source.binlog_gtids())
 
-    routes = {"": Route(source.replication_address, (SHOP, SHOP))}
-    assert references.check(replica, routes, WAIT) == []
-    source.sql("INSERT INTO t VALUES (2)", database="shop")
-    assert references.check(replica, routes, WAIT) == []
-    replica.sql("SET sql_log_bin = 0", "DELETE FROM shop.t WHERE i = 1", "CREATE VIEW shop.v AS SELECT 1")
-    wait_for_gtids(replica, source.binlog_gtids(), WAIT)
-    table, view = references.check(replica, routes, WAIT)
-    assert re.fullmatch(
-        r"r: table shop\.t: found 1 rows with checksum \d+, expected 2 rows with checksum \d+", table
-    )
-    assert view == "r: view shop.v: found present, expected absent"
-
     channel.stop()
     with pytest.raises(ReplicaBehind, match=r"r: has stopped before 0-1-99, .*SQL thread No"):
         wait_for_gtids(replica, "0-1-99", WAIT)
 
 
-def test_a_filter_on_the_way_is_part_of_the_reference(server: Make, references: References) -> None:
-    source = server("m", init=[f"CREATE DATABASE {name}" for name in ("shop", "hr", "own")])
-    own = ("replicate-ignore-db=own",)
-    replica = server("r", is_replica=True, rules={"": own})
-    start(source, replica)
-    for database in ("own", "shop", "hr"):
-        source.sql("CREATE TABLE t (i INT)", database=database)
-    replica.channel().follow(source.replication_address, place=Place("bin.000001", 4))
-    wait_for_gtids(replica, source.binlog_gtids(), WAIT)
-    # The replica has received everything. A filter on the way would have dropped hr.
-    route = Route(source.replication_address, (("replicate-ignore-db=hr",), (), own))
-    told = references.check(replica, {"": route}, WAIT)
-    assert told[0] == "r: database hr: found present, expected absent"
-    assert [each.partition(": found")[0] for each in told[1:]] == ["r: table hr.t"]
-
-
-@pytest.mark.parametrize(
-    ("filters", "distinct"),
-    [
-        ([], [()]),
-        ([(), SHOP], [SHOP]),
-        ([SHOP, ()], [SHOP]),
-        ([SHOP, SHOP, (), SHOP], [SHOP]),
-        ([("a",), SHOP, ("a",)], [("a",), SHOP, ("a",)]),
-        ([("replicate-rewrite-db=a->b",)] * 2, [("replicate-rewrite-db=a->b",)] * 2),
-    ],
-    ids=["none", "own", "before", "equal ones", "different ones", "renames"],
-)
-def test_filters_that_change_nothing_need_no_reference(
-    filters: list[tuple[str, ...]], distinct: list[tuple[str, ...]]
-) -> None:
-    assert list(Route(SourceAddress("h", 1, "u", "p"), tuple(filters)).distinct) == distinct
-
-
-def test_two_channels_have_their_own_rules(server: Make, references: References) -> None:
+def test_two_channels_have_their_own_rules(server: Make) -> None:
     sources = [
         server(name, domain=number, init=[f"CREATE DATABASE {database}" for database in (name, "common")])
         for number, name in enumerate(("a", "b"), 1)
@@ -127,24 +64,13 @@ def test_two_channels_have_their_own_rules(server: Make, references: References)
         replica.channel(source.name).follow(source.replication_address)
         wait_for_gtids(replica, source.binlog_gtids(), WAIT)
     assert [status.channel for status in replica_status(replica)] == ["a", "b"]
-    routes = {
-        source.name: Route(source.replication_address, (tuple(rules[source.name]),)) for source in sources
-    }
-    assert references.check(replica, routes, WAIT) == []
     replica.restart()
     sources[0].sql("CREATE TABLE t (i INT)", database="common")
     sources[0].sql("CREATE TABLE t (i INT)", database="a")
     sources[1].sql("CREATE TABLE u (i INT)", database="common")
     for source in sources:
         wait_for_gtids(replica, source.binlog_gtids(), WAIT)
-    assert references.check(replica, routes, WAIT) == []
     assert replica.sql("SHOW TABLES IN common") == [("u",)]
-    # A second way of the same transactions needs no second channel of the reference.
-    references.close()
-    assert references.check(replica, {**routes, "c": routes["a"]}, WAIT) == []
-    references.close()
-    with pytest.raises(ServerError, match=r"r: has two channels from one source with different filters"):
-        references.check(replica, {**routes, "c": Route(sources[0].replication_address, (SHOP,))}, WAIT)
 
 
 def test_a_delayed_replica_is_behind(server: Make) -> None:

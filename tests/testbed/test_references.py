@@ -1,0 +1,56 @@
+"""The comparison of a replica with its reference, while the source still writes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from dumpfilter.testbed import references
+from dumpfilter.testbed.ground import Ground
+from dumpfilter.testbed.references import Filters, References, distinct
+from dumpfilter.testbed.server_nodes import StartedServer
+
+
+def test_what_a_replica_applies_during_the_comparison_is_no_difference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    applied = {"replica": "0-1-1", "reference": "0-1-1"}
+
+    def read_while_a_transaction_comes(_: Any) -> dict[str, str]:
+        data = {"view v": applied["replica"]}
+        if applied["reference"] == "0-1-1":
+            applied["replica"] = "0-1-2"
+        return data
+
+    def reach(gtids: str, _: float) -> None:
+        applied["reference"] = gtids
+
+    server = SimpleNamespace(name="r", applied_gtids=lambda: applied["replica"])
+    other = SimpleNamespace(server=None, reach=reach, gtids=lambda: applied["reference"])
+    monkeypatch.setattr(references, "read_data", read_while_a_transaction_comes)
+    monkeypatch.setattr(References, "_reference", lambda *_: other)
+    node = cast("StartedServer", SimpleNamespace(name="r", server=server))
+    assert References(cast("Ground", None)).check(node, 60.0) == []
+    assert applied == {"replica": "0-1-2", "reference": "0-1-2"}
+
+
+SHOP = ("replicate-do-db=shop",)
+RENAMES = ("replicate-rewrite-db=a->b",)
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        ((), ((),)),
+        (((), SHOP), (SHOP,)),
+        ((SHOP, ()), (SHOP,)),
+        ((SHOP, SHOP, (), SHOP), (SHOP,)),
+        ((("a",), SHOP, ("a",)), (("a",), SHOP, ("a",))),
+        ((RENAMES, RENAMES), (RENAMES, RENAMES)),
+    ],
+    ids=["none", "own", "before", "equal ones", "different ones", "renames"],
+)
+def test_filters_that_change_nothing_need_no_reference(filters: Filters, found: Filters) -> None:
+    assert distinct(filters) == found
