@@ -65,31 +65,7 @@ def test_a_chain_with_an_outage_has_the_bytes_of_its_simulation_in_each_variant(
     Results.model_validate_json(results.model_dump_json())
 
 
-def test_statements_on_a_real_server_reach_a_real_replica_and_a_slave() -> None:
-    rules = ("replicate-wild-do-table=shop.%",)
-    tables = tuple(
-        text
-        for schema in ("shop", "hr")
-        for text in (f"CREATE DATABASE {schema}", f"CREATE TABLE {schema}.t (id INT PRIMARY KEY, x TEXT)")
-    )
-    topology = Topology(
-        (
-            server("db", options=["--binlog-format=ROW"], init=tables),
-            master("m", "db"),
-            server("replica", "mariadb", "m"),
-            slave("web", "m", rules=rules),
-        )
-    )
-    load = Load(("REPLACE INTO shop.t VALUES ({n}, 'x')", "REPLACE INTO hr.t VALUES ({n}, 'x')"), 0.01)
-    variants = (Variant.MASTER, Variant.REPLICA)
-    results = run_experiment(Experiment("real", topology, (Phase("load", 0.5),), {"db": load}, variants))
-    check_agreement(results)
-    assert [node.kind for node in results.nodes] == ["MariaDB server", "master", "MariaDB replica", "slave"]
-    transactions = {node.name: node.transactions for node in results.runs[0].nodes}
-    assert 0 < transactions["web"] < transactions["replica"] == transactions["m"]
-
-
-def test_plain_replication_sends_everything_and_replicas_filter() -> None:
+def test_statements_reach_slaves_and_replicas_and_plain_replication_sends_everything() -> None:
     tables = tuple(
         text
         for schema in ("shop", "hr")
@@ -101,6 +77,7 @@ def test_plain_replication_sends_everything_and_replicas_filter() -> None:
             master("m", "db"),
             slave("web", "m", rules=("replicate-wild-do-table=shop.%",), link=LinkShape(2_000_000, 0.01)),
             slave("end", "web"),
+            server("replica", "mariadb", "m"),
         )
     )
     load = Load(("REPLACE INTO shop.t VALUES ({n}, 'x')", "REPLACE INTO hr.t VALUES ({n}, 'x')"), 0.01)
@@ -109,11 +86,20 @@ def test_plain_replication_sends_everything_and_replicas_filter() -> None:
     results = run_experiment(Experiment("plain", topology, phases, {"db": load}, variants))
     check_agreement(results)
     plain, filtered, replicas = (run for run in results.runs if run.method is Method.MEASURED)
-    assert [link.name for link in plain.links] == ["db:web", "web:end"]
+    assert [node.kind for node in results.nodes] == [
+        "MariaDB server",
+        "master",
+        "slave",
+        "slave",
+        "MariaDB replica",
+    ]
+    transactions = {node.name: node.transactions for node in filtered.nodes}
+    assert 0 < transactions["web"] < transactions["replica"] == transactions["m"]
+    assert [link.name for link in plain.links] == ["db:web", "db:replica", "web:end"]
     for run in (filtered, replicas):
-        assert [link.name for link in run.links] == ["db:m", "m:web", "web:end"]
+        assert [link.name for link in run.links] == ["db:m", "m:web", "m:replica", "web:end"]
     # A real replica writes only what it applied to its own binlog.
-    assert plain.links[1].transactions < plain.links[0].transactions
+    assert plain.links[2].transactions < plain.links[0].transactions
     assert len(plain.links[0].outages) == 1
 
 
