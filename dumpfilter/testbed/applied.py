@@ -39,11 +39,9 @@ class AppliedPlaces:
         the file of ``told``.
         """
         try:
-            applied = parse_gtid_set(gtids)
-            begin = told
-            known = self._known
-            if known is not None and known[1] > told and known[0].issubset(applied):
-                begin = known[1]
+            applied, begin = parse_gtid_set(gtids), told
+            if self._known is not None and self._known[1] > told and self._known[0].issubset(applied):
+                begin = self._known[1]
             found = _first_missing(paths, files, begin, applied)
         except (BinlogError, GtidError, OSError):
             return None

@@ -199,8 +199,10 @@ class OwnNode(TestbedNode):
 
     def wait_for(self, goal: Goal, deadline: float) -> None:
         waiting = [feed for feed in self.feeds if feed.origin.name == goal.origin]
+        next_look = time.monotonic() + _LOOK_FOR_ERRORS
 
         def is_reached() -> bool:
+            nonlocal next_look
             waiting[:] = [feed for feed in waiting if not self.applied_place(feed) >= goal.place]
             if not waiting:
                 return True
@@ -208,7 +210,9 @@ class OwnNode(TestbedNode):
                 raise NodeIsDown(
                     f"{self.name}: the {self.kind} is {self.state}, at {self.applied_place(waiting[0])}"
                 )
-            self._check_threads(waiting, goal)
+            if time.monotonic() >= next_look and not self._is_paused:
+                next_look = time.monotonic() + _LOOK_FOR_ERRORS
+                self._check_threads(waiting, goal)
             return False
 
         until(
@@ -311,8 +315,6 @@ class Slave(OwnNode):
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
-        self._next_look = 0.0
-        """The time of the next check of the threads during a wait (``time.monotonic``)."""
         for feed in self.feeds:
             if isinstance(feed.source, Slave) and len(feed.source.feeds) > 1:
                 raise NotRunnable(
@@ -435,16 +437,9 @@ class Slave(OwnNode):
         return channels[0].applied, gtids, tuple(channels)
 
     def _check_threads(self, waiting: Sequence[Feed], goal: Goal) -> None:
-        if time.monotonic() < self._next_look or self._is_paused:
-            return
-        self._next_look = time.monotonic() + _LOOK_FOR_ERRORS
         for feed, threads in self._threads_of(waiting):
             if not threads.sql_running and threads.texts:
                 raise NotCaughtUp(self._behind(feed, goal))
-
-    def wait_for(self, goal: Goal, deadline: float) -> None:
-        self._next_look = time.monotonic() + _LOOK_FOR_ERRORS
-        super().wait_for(goal, deadline)
 
     def pause(self) -> None:
         self.execute("STOP REPLICA SQL_THREAD")

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from dumpfilter.base.errors import ConnectionLost, DumpfilterError, ReplicaBehind, ServerError, ServerMissing
 from dumpfilter.binlog.gtid import parse_gtid_set
@@ -399,11 +399,8 @@ class RunningServerNode(SqlNode):
         return self._watched
 
     def address_for_master(self, port: int) -> str:
-        parts = urlsplit(f"mysql://{self._url.partition('://')[2]}")
-        options = urlencode([(name, value) for name, value in parse_qsl(parts.query)])
-        return (
-            f"mysql://{quote(self._account.user, safe='')}@{HOST}:{port}/{f'?{options}' if options else ''}"
-        )
+        query = self._url.partition("?")[2]
+        return f"mysql://{quote(self._account.user, safe='')}@{HOST}:{port}/{query and f'?{query}'}"
 
     def _begin(self) -> None:
         try:

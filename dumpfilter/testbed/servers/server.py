@@ -328,19 +328,13 @@ class Server(SqlServer):
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
         """Stop the server by a regular shutdown, and wait for its end. A server that does not end in time is killed."""
-        self.ask_to_stop()
-        self._wait_for_end(timeout)
-
-    def ask_to_stop(self) -> None:
-        """Ask the server to shut down, without waiting. :meth:`stop` also waits for its end."""
-        if self.process is None or not self.is_running:
-            return
         if self._is_new:
             # A server that is still starting can lose the signal of a request to end, and it has nothing to lose.
-            self.process.send_signal(signal.SIGKILL)
-            return
-        self._end_dumps()
-        self.process.send_signal(signal.SIGTERM)
+            self.kill()
+        elif self.process is not None and self.is_running:
+            self._end_dumps()
+            self.process.send_signal(signal.SIGTERM)
+            self._wait_for_end(timeout)
 
     def _end_dumps(self) -> None:
         """End MySQL's dump threads, which would delay the server's end by about ten seconds."""
@@ -365,9 +359,9 @@ class Server(SqlServer):
 
     def _wait_for_end(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
-        while self.process is not None and self.is_running:
+        while self.is_running:
             if time.monotonic() > deadline:
-                self.process.send_signal(signal.SIGKILL)
+                self.ask_to_die()
             time.sleep(_POLL)
 
     def restart(self) -> None:
