@@ -94,11 +94,10 @@ def test_errors_say_what_to_do_without_a_traceback(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--topology-server", "postgres=/p"], "begins with mariadb or mysql"),
         (["-o", "topology_timeout=soon"], "topology_timeout = soon: give a number of seconds"),
         (["-o", "topology_missing=ignore"], "topology_missing = ignore: give fail or skip"),
     ],
-    ids=["server", "timeout", "missing"],
+    ids=["timeout", "missing"],
 )
 def test_wrong_options_end_the_run(tmp_path: Path, options: list[str], told: str) -> None:
     done = run_files(tmp_path, *options, test_it="def test_it():\n    pass\n")
