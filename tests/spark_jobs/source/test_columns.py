@@ -51,7 +51,7 @@ def test_every_event_of_a_recording_is_a_row(path: Path) -> None:
     assert sum(row["size"] for row in wanted if row["inner"] is None) == path.stat().st_size - 4
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(made=binlogs(unreadable=True), range_size=st.integers(1, 3000), block_size=st.integers(19, 2000))
 def test_every_event_of_a_made_file_is_a_row(made: MadeBinlog, range_size: int, block_size: int) -> None:
     file = MemoryFile(made.data)
