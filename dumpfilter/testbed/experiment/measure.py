@@ -81,21 +81,22 @@ class Measured:
 def figures(measured: Measured) -> Run:
     """Return the results of a measured run: the lags of the nodes, and the bytes of the links."""
     router = Router({key: number for number, key in enumerate(measured.plan.filters)})
-    groups = [Group(router.routes(node, measured.setting), (node,)) for node in measured.plan.nodes]
-    flows = [_flows(measured, group) for group in groups]
-    found: list[tuple[Group, Outcome]] = []
-    for group, each in zip(groups, flows, strict=True):
-        (outcome,) = outcomes_of(group.routes, each, limit=measured.limit)
-        found.append((group, outcome))
-    duration = max(outcome.duration for _, outcome in found)
+    found: list[tuple[Group, list[Flow], Outcome]] = []
+    for node in measured.plan.nodes:
+        group = Group(router.routes(node, measured.setting), (node,))
+        flows = [
+            _flow(measured, node, channel, route)
+            for channel, route in zip(node.channels, group.routes, strict=True)
+        ]
+        (outcome,) = outcomes_of(group.routes, flows, limit=measured.limit)
+        found.append((group, flows, outcome))
+    duration = max(outcome.duration for *_, outcome in found)
     window = window_of(duration)
-    curves = [
-        (group, curves_of(group.routes, each, window)) for group, each in zip(groups, flows, strict=True)
-    ]
+    curves = [(group, curves_of(group.routes, flows, window)) for group, flows, _ in found]
     # The channels of a node that read several origins of one source share a link.
-    links = {link.name: link for group, outcome in found for link in link_figures(group, outcome)}
+    links = {link.name: link for group, _, outcome in found for link in link_figures(group, outcome)}
     nodes: list[NodeFigures] = []
-    for group, outcome in found:
+    for group, _, outcome in found:
         names = {channel.legs[-1].link for channel in group.nodes[0].channels}
         nodes += node_figures(group, outcome, sum(links[name].bytes for name in names))
     return Run(
@@ -107,14 +108,6 @@ def figures(measured: Measured) -> Run:
         nodes=tuple(nodes),
         series=series_of(window, curves),
     )
-
-
-def _flows(measured: Measured, group: Group) -> list[Flow]:
-    (node,) = group.nodes
-    return [
-        _flow(measured, node, channel, route)
-        for channel, route in zip(node.channels, group.routes, strict=True)
-    ]
 
 
 def _flow(measured: Measured, node: PlannedNode, channel: Channel, route: Route) -> Flow:
