@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from pathlib import Path
 
 from bench._common import Options, Report
 from dumpfilter.base.endings import ending_at_signals
@@ -78,12 +77,6 @@ def main() -> int:
     add("--size", type=parse_size, default="512M", help="bytes of binlog, or with K, M, G (512M)")
     add("--runs", type=int, default=5, help="timed runs of each case, interleaved (5)")
     add("--strict", action="store_true", help="exit with 1 when a target is not met")
-    add(
-        "--before",
-        type=Path,
-        metavar="DIRECTORY",
-        help="a checkout to measure beside this one (followers, live)",
-    )
     add("--followers", type=int, default=1000, help="slaves of followers and soak (1000)")
     add("--seconds", type=float, default=600, help="the time that soak takes (600)")
     add("--family", choices=FAMILIES, help="the servers of real_replica and live (both that are installed)")
@@ -91,10 +84,6 @@ def main() -> int:
     unknown = set(options.names) - set(CLAIMS)
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
-    if options.before is not None and not (options.before / "dumpfilter").is_dir():
-        parser.error(
-            f"--before {options.before}: is no checkout of dumpfilter; name a directory with dumpfilter/"
-        )
     met = True
     for name in options.names or [name for name in CLAIMS if name not in ON_REQUEST]:
         met &= measure_families(name, options) if name in PER_FAMILY else measure(name, name, options)

@@ -1,4 +1,4 @@
-"""Child processes: those that run a function of this checkout, and masters of this or another checkout."""
+"""Child processes: those that run a function of this checkout, and masters."""
 
 from __future__ import annotations
 
@@ -110,9 +110,8 @@ def master(
     source: Path | str,
     *options: str,
     users: Mapping[str, Sequence[str]] | None = None,
-    tree: Path = REPOSITORY,
 ) -> Iterator[Master]:
-    """Run ``dumpfilter master`` of a checkout on a set or an address.
+    """Run ``dumpfilter master`` on a set or an address.
 
     With ``users``, which are the rules of each user's replicas, the master has a replication port.
     """
@@ -134,7 +133,7 @@ def master(
         files = [Path(directory, port) for port in ("port", "replica-port")[: 1 + (users is not None)]]
         for file in files:
             command += [f"--{file.name}", "0", f"--{file.name}-file", str(file)]
-        environment = {**os.environ, "PYTHONPATH": str(tree)}
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
         log = Path(directory, "log")
 
         def failed(how: str) -> SystemExit:
@@ -142,7 +141,7 @@ def master(
 
         with log.open("wb") as output:
             process = subprocess.Popen(
-                command, cwd=tree, env=environment, stdout=subprocess.DEVNULL, stderr=output
+                command, cwd=REPOSITORY, env=environment, stdout=subprocess.DEVNULL, stderr=output
             )
         try:
             until(

@@ -38,8 +38,6 @@ class Options(argparse.Namespace):
     """The timed runs of each case."""
     strict: bool
     """Whether a missed target is a failure."""
-    before: Path | None
-    """The checkout of another release, whose master is measured beside this one's."""
     followers: int
     """The number of slaves that follow a growing binlog."""
     seconds: float

@@ -20,7 +20,6 @@ import numpy as np
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from bench._child import master
-from bench._common import REPOSITORY
 from dumpfilter.base.waiting import watching
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import MAGIC, EventType
@@ -206,16 +205,14 @@ class Served:
 
 
 @contextmanager
-def growing_master(
-    directory: Path, slaves: int, *, history: int = 1 << 20, tree: Path = REPOSITORY
-) -> Iterator[Served]:
-    """Run the master of a checkout for this many slaves on a new growing set. A client asks for its health meanwhile.
+def growing_master(directory: Path, slaves: int, *, history: int = 1 << 20) -> Iterator[Served]:
+    """Run a master for this many slaves on a new growing set. A client asks for its health meanwhile.
 
     The set is closed at the end. :func:`bench._check.check` reads it afterwards.
     """
     shutil.rmtree(directory, ignore_errors=True)
     growing = GrowingSet(directory, history=history)
-    with master(growing.index, "--max-dumps", str(slaves), tree=tree) as found:
+    with master(growing.index, "--max-dumps", str(slaves)) as found:
         served = Served(growing, found.address, found.pid)
         with watching(lambda over: served.health.ask(found.address, over), "health"):
             yield served

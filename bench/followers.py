@@ -12,7 +12,7 @@ import grpc
 
 from bench._check import FILTERS, Life, Result, check
 from bench._child import Child, master
-from bench._common import OUT, REPOSITORY, Options, Report, binlogs, dump_request, percentiles, steadily
+from bench._common import OUT, Options, Report, binlogs, dump_request, percentiles, steadily
 from bench._growing import Health, Served, growing_master
 from bench._process import Usage, usage
 from bench._raw import grpc_server
@@ -119,11 +119,11 @@ def _commit(served: Served) -> float:
     return served.growing.commit(*TABLE).committed
 
 
-def _follow(options: Options, tree: Path, *, bad: int = 0) -> _Figures:
-    """Return the figures of the master of a checkout. ``bad`` slaves are stuck, and as many are slow."""
+def _follow(options: Options, *, bad: int = 0) -> _Figures:
+    """Return the figures of a master. ``bad`` slaves are stuck, and as many are slow."""
     slaves = range(options.followers)
     history = _BAD_HISTORY if bad else _HISTORY
-    with growing_master(OUT / "followers", len(slaves), history=history, tree=tree) as served:
+    with growing_master(OUT / "followers", len(slaves), history=history) as served:
         start = served.growing.start
         with fleet(Job(served.address, slaves, start, bad=bad)) as followers:
             figures, results = _measure(
@@ -133,10 +133,10 @@ def _follow(options: Options, tree: Path, *, bad: int = 0) -> _Figures:
     return figures
 
 
-def _compile(tree: Path) -> None:
-    """Let a master of a checkout serve each filter once, so that it compiles its kernels. They stay in a cache."""
+def _compile() -> None:
+    """Let a master serve each filter once, so that it compiles its kernels. They stay in a cache."""
     with (
-        growing_master(OUT / "followers", FILTERS, tree=tree) as served,
+        growing_master(OUT / "followers", FILTERS) as served,
         fleet(Job(served.address, range(FILTERS), served.growing.start)) as followers,
     ):
         followers.wait_until_none("waits")
@@ -217,26 +217,25 @@ class _CatchUp:
         """The server's processor time for a GB, seconds."""
         return self.used.cpu / self.bytes * 1e9
 
-    @property
-    def digests(self) -> dict[int, object]:
-        """The digest of each filter's events, among the slaves that keep digests."""
-        found = {(r.filter, r.reached["digest"]) for r in self.results if r.number % _EXACT_EVERY == 0}
-        digests = dict(found)
-        assert len(digests) == len(found)
-        return digests
 
-
-def _catch_up(index: Path, tree: Path | None, sizes: Mapping[int, list[int]]) -> _CatchUp:
-    """Return the figures of slaves that receive a whole set. Without a tree the bare server sends these ``sizes``."""
+def _catch_up(index: Path, sizes: Mapping[int, list[int]] | None = None) -> _CatchUp:
+    """Return the figures of slaves that receive a whole set. With ``sizes`` the bare server sends messages of these."""
     with ExitStack() as stack:
-        if tree is not None:
-            served = stack.enter_context(master(index, tree=tree))
+        if sizes is None:
+            served = stack.enter_context(master(index))
             address, pid = served.address, served.pid
         else:
             server = stack.enter_context(Child(grpc_server))
             address, pid = f"127.0.0.1:{server.answer()}", server.pid
         slaves = range(_CATCH_UP_SLAVES)
-        job = Job(address, slaves, once=True, raw=tree is None, sizes=dict(sizes), exact_every=_EXACT_EVERY)
+        job = Job(
+            address,
+            slaves,
+            once=True,
+            raw=sizes is not None,
+            sizes=dict(sizes or {}),
+            exact_every=_EXACT_EVERY,
+        )
         followers = stack.enter_context(fleet(job))
         before = usage(pid)
         followers.wait_until_none("runs", seconds=900)
@@ -247,13 +246,10 @@ def _catch_up(index: Path, tree: Path | None, sizes: Mapping[int, list[int]]) ->
 
 
 def run(report: Report, options: Options) -> None:
-    _compile(REPOSITORY)
-    now = _follow(options, REPOSITORY)
+    _compile()
+    now = _follow(options)
     found = {"this release": now, "a bare grpc.aio server": _follow_bare(options, round(now.message))}
-    if options.before is not None:
-        _compile(options.before)
-        found["before"] = _follow(options, options.before)
-    found["with 20 slow and 20 stuck"] = bad = _follow(options, REPOSITORY, bad=20)
+    found["with 20 slow and 20 stuck"] = bad = _follow(options, bad=20)
     for name, figures in found.items():
         report.row(f"{options.followers} follow, {name}", figures.commit, figures.text)
     report.limit("threads", now.usage.threads, 40)
@@ -268,18 +264,14 @@ def run(report: Report, options: Options) -> None:
     text = f"{longest * 1e3:.0f} ms of {sum(each.asked for each in asked)} {errors}"
     report.row("longest answer of the health check", longest, text)
     report.limit("health checks without an answer", sum(each.failed for each in asked), 0)
-    _report_catch_up(report, options)
+    _report_catch_up(report)
 
 
-def _report_catch_up(report: Report, options: Options) -> None:
+def _report_catch_up(report: Report) -> None:
     made = binlogs(_CATCH_UP_SIZE)
-    now = _catch_up(made.index, REPOSITORY, {})
-    bare = _catch_up(made.index, None, {result.filter: result.sizes for result in now.results})
+    now = _catch_up(made.index)
+    bare = _catch_up(made.index, {result.filter: result.sizes for result in now.results})
     found = {"this release": now, "a bare copy": bare}
-    if options.before is not None:
-        found["before"] = before = _catch_up(made.index, options.before, {})
-        if before.digests != now.digests:
-            raise SystemExit("the two releases send different events")
     for name, each in found.items():
         text = (
             f"{each.seconds:7.1f} s, {each.speed:6.0f} MB/s, {each.cost:5.2f} CPU s a GB, "

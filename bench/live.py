@@ -3,31 +3,29 @@
 The replicas are in turns at the source and behind dumpfilter, each with a filter of its own. A loader commits at a
 steady rate. Beats, which are transactions that every replica gets, measure the time from commit to applied.
 Three slaves of dumpfilter over gRPC, and thirty programs that read as replicas with ten filters, follow the same load.
-With another checkout, the masters of both follow the source at the same time, so that a busy machine slows both alike.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from statistics import geometric_mean, median, quantiles
+from statistics import quantiles
 
 import psutil
 
 from bench._child import PASSWORD, Child, Master, master
-from bench._common import REPOSITORY, Options, Report
+from bench._common import Options, Report
 from bench._live import committing, reading
 from bench._process import processor_seconds, thread_seconds
 from bench._raw import relay_seconds
 from bench._relay_slave import following as following_slave
 from bench._servers import RealServer, running
-from bench.before import WORST
 from dumpfilter.base.waiting import until
 from dumpfilter.testbed.servers import Account, Family, SourceAddress
 from tests.certificates import Authority
@@ -54,8 +52,6 @@ _COLUMNS = "id BIGINT PRIMARY KEY AUTO_INCREMENT, a INT, body VARCHAR(800)"
 _UNSYNCED = ("--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2")
 _WARM_SECONDS = 3.0
 _MEASURED_SECONDS = 12.0
-_COMPARED_SECONDS = 6.0
-"""The time of one comparison of two masters, seconds."""
 _BEAT_SECONDS = 0.05
 _SETTLE_SECONDS = 1.0
 _LONGEST_WAIT = 60
@@ -235,26 +231,21 @@ def servers(family: Family) -> Iterator[tuple[RealServer, Replicas]]:
 
 
 @contextmanager
-def following(source: RealServer, tree: Path = REPOSITORY) -> Iterator[Master]:
-    """Run ``dumpfilter master`` of a checkout that follows the source."""
+def following(source: RealServer) -> Iterator[Master]:
+    """Run ``dumpfilter master`` that follows the source."""
     with tempfile.TemporaryDirectory() as directory:
         where = f"{source.replication.user}@{source.host}:{source.port}"
         address = f"mysql://{where}/?password-file={source.replication_password_file}"
-        with master(
-            address, "--store", f"{directory}/store", users={**RULES, **MANY_RULES}, tree=tree
-        ) as found:
+        with master(address, "--store", f"{directory}/store", users={**RULES, **MANY_RULES}) as found:
             yield found
 
 
 def run(report: Report, options: Options) -> None:
     """Measure the servers of the family that the options name."""
     assert options.family is not None
-    with servers(options.family) as (source, replicas):
-        with following(source) as ours:
-            for rate in RATES:
-                _at(rate, report, source, replicas, ours)
-        if options.before is not None:
-            _compare(report, source, options.before, options.runs)
+    with servers(options.family) as (source, replicas), following(source) as ours:
+        for rate in RATES:
+            _at(rate, report, source, replicas, ours)
     report.note("at the source: the processor time of the source's dump threads alone")
 
 
@@ -314,45 +305,3 @@ def _at(rate: int, report: Report, source: RealServer, replicas: Replicas, maste
             many = measure(source, None, spent, rate)
         row("thirty readers", many)
         limit("thirty / three", many.seconds / ours.seconds, 3)
-
-
-def _compare(report: Report, source: RealServer, before: Path, runs: int) -> None:
-    """Report the ratios of this checkout's processor time to another one's, for the same commits at the same time.
-
-    One pair of masters of the same checkout differed by 8 to 23 % in each measurement. So each run has new masters.
-    """
-    found: dict[str, list[dict[Path, float]]] = {}
-    for number in range(runs):
-        # Whichever is the first one in line wakes first.
-        trees = (before, REPOSITORY)[:: 1 if number % 2 else -1]
-        with ExitStack() as stack:
-            masters = {tree: stack.enter_context(following(source, tree)) for tree in trees}
-            # The masters catch up and compile kernels.
-            _each_spent(source, masters, RATES[0])
-            for rate in RATES:
-                found.setdefault(f"{rate}/s, no replica", []).append(_each_spent(source, masters, rate))
-            for each in masters.values():
-                stack.enter_context(reader(source, each.replica_port, _accounts(RULES)))
-            _each_spent(source, masters, RATES[0])
-            for rate in RATES:
-                found.setdefault(f"{rate}/s, three readers", []).append(_each_spent(source, masters, rate))
-    for name, spent in found.items():
-        ours, theirs = (median(each[tree] for each in spent) * 1e6 for tree in (REPOSITORY, before))
-        ratios = [each[REPOSITORY] / each[before] for each in spent]
-        what, ratio = f"{name}, this checkout / the other", geometric_mean(ratios)
-        spread = f"({min(ratios):.2f} to {max(ratios):.2f})"
-        text = f"{{:.2f}} {spread}, {ours:.0f} and {theirs:.0f} us of processor time a transaction"
-        report.row(what, ratio, text)
-        report.limit(what, ratio, round(1 / WORST, 2))
-
-
-def _each_spent(source: RealServer, masters: Mapping[Path, Master], rate: int) -> dict[Path, float]:
-    """Return the processor time of the master of each checkout for a transaction of the same load, seconds."""
-    before = {tree: processor_seconds(each.pid) for tree, each in masters.items()}
-    count = commits(source)
-    with loaded(source, rate):
-        time.sleep(_COMPARED_SECONDS)
-    # A master that is behind has not yet spent its time for the last commits.
-    time.sleep(_SETTLE_SECONDS)
-    number = commits(source) - count
-    return {tree: (processor_seconds(each.pid) - before[tree]) / number for tree, each in masters.items()}
