@@ -321,14 +321,14 @@ def test_the_space_is_given_back(
 
 
 def test_a_dump_keeps_its_file_and_those_after_it(tmp_path: Path) -> None:
-    made = generate(tmp_path / "set", 24 << 20, file_size=8 << 20)
+    made = generate(tmp_path / "set", 12 << 20, file_size=4 << 20)
     names = [path.name for path in made.files]
     server = MasterServer(BinlogStore(made.index))
     server.start()
     client = Client(server)
     try:
         slave = client.register()
-        stream = client.dump(slave.slave_id, chunk_size=4096)
+        stream = client.dump(slave.slave_id, chunk_size=64 << 10)
         seen = [next(stream)]  # it is held back by what gRPC takes, far from the first file's end
         (warning,) = execute(server, f"PURGE BINARY LOGS TO '{names[-1]}'")
         assert f"file {names[0]} was not purged because it was being read by 1 thread(s)" in warning

@@ -294,14 +294,14 @@ class TestRemoved:
     def test_a_purge_by_another_process_disturbs_a_dump_that_has_not_reached_the_last_purged_file(
         self, tmp_path: Path, purged: int
     ) -> None:
-        made = generate(tmp_path / "set", 24 << 20, file_size=8 << 20)
+        made = generate(tmp_path / "set", 12 << 20, file_size=4 << 20)
         names = [path.name for path in made.files]
         assert len(names) > 2
         expected = {path.name: path.read_bytes() for path in made.files}
         server = MasterServer(BinlogStore(made.index))
         server.start()
         client = Client(server)
-        stream = client.dump(client.register().slave_id, chunk_size=4096)
+        stream = client.dump(client.register().slave_id, chunk_size=64 << 10)
         seen = [next(stream)]  # gRPC's flow control holds the dump back, far from the first file's end
         made.index.write_text("".join(f"./{name}\n" for name in names[purged:]))
         for path in made.files[:purged]:
@@ -325,7 +325,7 @@ class TestUnreadable:
     def test_random_faults_give_the_right_data_or_a_typed_error(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        made = generate(tmp_path / "set", 3 << 20, file_size=1 << 20)
+        made = generate(tmp_path / "set", 1 << 20, file_size=400 << 10)
         server = MasterServer(BinlogStore(made.index, cache_bytes=1))
         server.start()
         client = Client(server)
@@ -336,7 +336,7 @@ class TestUnreadable:
         def faulty(call: object, shorter: object) -> object:
             def read(fd: int, what: object, offset: int) -> object:
                 chosen = chance.random()
-                if chosen < 0.01:
+                if chosen < 0.02:
                     raise OSError(errno.EIO, "Input/output error")
                 return call(fd, shorter(what) if chosen < 0.2 else what, offset)  # type: ignore[operator]
 

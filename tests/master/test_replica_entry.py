@@ -80,7 +80,7 @@ def test_an_unknown_address_meets_no_network() -> None:
 
 
 def test_thousands_of_tables_are_checked_in_a_moment() -> None:
-    made = [entry(server_ids=frozenset({number})) for number in range(1, 2000)]
+    made = [entry(server_ids=frozenset({number})) for number in range(1, 1000)]
     complete([*made, entry()])
     with pytest.raises(ValidationError, match="server_ids=7: no replica can reach"):
         complete([*made, entry(server_ids=frozenset({7}))])
