@@ -222,19 +222,15 @@ class MasterConsole:
 
     @execute.register
     def _show_binary_logs(self, command: C.ShowBinaryLogs) -> Result:
-        self._store.binlogs.refresh()
         width = 3 if self._mysql else 2
         columns = [Column("Log_name"), Column("File_size", ColumnType.INTEGER), Column("Encrypted")]
-        rows = [(name, self._size(name), "No")[:width] for name in self._store.binlogs.names]
+        rows = [(*file, "No")[:width] for file in self._store.sizes()]
         return Result(columns[:width], rows)
 
     @execute.register
     def _show_binary_log_status(self, command: C.ShowBinaryLogStatus) -> Result:
-        self._store.binlogs.refresh()
-        name = self._store.binlogs.names[-1]
         row: list[str | int] = [
-            name,
-            self._size(name),
+            *self._store.sizes()[-1],
             self._write_names(WriteRuleKind.DO_DB),
             self._write_names(WriteRuleKind.IGNORE_DB),
         ]
@@ -242,13 +238,6 @@ class MasterConsole:
             logged = self._store.logged()
             row.append("" if logged is None else str(logged.gtids).replace(",", ",\n"))
         return Result(binary_log_status_columns(self._store.family), [row])
-
-    def _size(self, name: str) -> int:
-        try:
-            return self._store.binlogs.path(name).stat().st_size
-        except OSError:
-            # A server shows size 0 for a file that the index file names and that is missing.
-            return 0
 
     def _write_names(self, kind: WriteRuleKind) -> str:
         write_filter = self._register.write_filter

@@ -22,7 +22,7 @@ SHORTEST_SECRET, LONGEST_SECRET = 16, 64
 its registration.
 """
 
-_FACTS = frozenset(pb.Slave.DESCRIPTOR.fields_by_name) - {"position", "counts", "imposed"}
+_FACTS = frozenset(pb.Slave.DESCRIPTOR.fields_by_name) - {"position", "counts"}
 """The names that a column of ``dumpfilter.slaves`` shares with a field of the gRPC message, with a value of the same
 type.
 """
@@ -105,13 +105,9 @@ def slave_to_proto(slave: KnownSlave, filter_warnings: Iterable[str] = ()) -> pb
     """
     view = SlaveView(slave, None)
     facts = {name: value for name, value in SLAVES.document(view, _FACTS).items() if value is not None}
-    message = pb.Slave(
+    return pb.Slave(
         **facts,
         position=pb.BinlogPosition(file=slave.file, position=slave.position),
         counts=counts_to_proto(slave.counts),
         filter_warnings=filter_warnings,
     )
-    if slave.registered is not None:
-        message.filter.CopyFrom(filter_to_proto(slave.registered.filter))
-        message.imposed.extend(imposed_to_proto(slave.registered.imposed))
-    return message

@@ -11,7 +11,7 @@ import grpc
 import structlog
 
 from dumpfilter import __version__
-from dumpfilter.base.errors import BinlogError, DumpfilterError, OptionError
+from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.logs import Seldom
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.audit import audit
@@ -328,13 +328,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     async def Status(self, request: pb.StatusRequest, context: Context) -> pb.StatusResponse:
         """Return the master's binlog files, and the slaves that the client may see.
 
-        A client that logs in as a user also gets the write rules of the binlog, and how much of the binlog has been
-        scanned. Raises AccessDenied for a stranger, and TryLater for a client that must wait; both are logged.
+        Raises AccessDenied for a stranger, and TryLater for a client that must wait; both are logged.
         """
         peer = context.peer()
         with self._logging_refusal("", "status refused", "", peer):
             slaves = await self.reader.serve(lambda: self._known_to(request, peer))
-        return await self.reader.serve(lambda: self._status(slaves, request))
+        return await self.reader.serve(lambda: self._status(slaves))
 
     def _known_to(self, request: pb.StatusRequest, peer: str) -> list[KnownSlave]:
         """Return the slaves that a client may see: the slave with the request's id, or all slaves of the request's
@@ -355,46 +354,16 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.access.check(request.user, request.password, peer=peer)
         return self.known_slaves.of_user(request.user)
 
-    def _status(self, slaves: list[KnownSlave], request: pb.StatusRequest) -> pb.StatusResponse:
+    def _status(self, slaves: list[KnownSlave]) -> pb.StatusResponse:
         """Return the answer to a Status request. ``slaves`` are the slaves that the client may see. Reads the binlog's
         index file again.
         """
-        whole = not request.slave_id
-        self.store.refresh()
-        names = self.store.binlogs.names
-        files = [pb.BinlogFile(name=printable(name), size=self._size(name)) for name in names]
-        fd = self.store.format_description
-        status = pb.StatusResponse(
-            master_uuid=self.master_uuid,
-            family=family_to_proto(fd.family),
-            server_version=fd.server_version,
-            position=pb.BinlogPosition(file=printable(names[-1]), position=files[-1].size),
-            files=files,
-        )
+        files = [pb.BinlogFile(name=printable(name), size=size) for name, size in self.store.sizes()]
+        status = pb.StatusResponse(server_version=self.store.format_description.server_version, files=files)
         for one in slaves:
             texts = () if one.registered is None else self.filter_warnings.texts(one.registered)
             status.slaves.append(slave_to_proto(one, texts))
-        if whole:
-            cached = self.store.cache_state()
-            bytes_scanned, events_scanned = self.store.scanned
-            write_filter = self.register.write_filter
-            status.write_rules.extend(map(str, write_filter.rules) if write_filter is not None else ())
-            status.index.CopyFrom(
-                pb.IndexStatus(
-                    bytes_scanned=bytes_scanned,
-                    events_scanned=events_scanned,
-                    segments_cached=cached.entries,
-                    bytes_cached=cached.bytes,
-                )
-            )
         return status
-
-    def _size(self, name: str) -> int:
-        try:
-            return self.store.binlogs.size(name)
-        except BinlogError:
-            # A server shows size 0 for a file that the index file names and that is missing.
-            return 0
 
     async def _begin_dump(self, request: pb.DumpRequest, slave: RegisteredSlave) -> dumps.Dump:
         wanted = await self.reader.serve(lambda: wanted_by(request, self.store))

@@ -415,6 +415,20 @@ class BinlogStore:
         with self._lock:
             return _sum([self._forgotten, *(each.scanned for each in self._files.values())])
 
+    def sizes(self) -> list[tuple[str, int]]:
+        """Return the names and sizes of the set's files, after the index file was read again. Raises BinlogError.
+
+        As on a server, a file that the index file names and that is missing has the size 0.
+        """
+        self.refresh()
+        found = []
+        for name in self.binlogs.names:
+            size = 0
+            with contextlib.suppress(BinlogError):
+                size = self.binlogs.size(name)
+            found.append((name, size))
+        return found
+
     def cache_state(self) -> CacheState:
         """Return the size and the limit of the segment cache, and its numbers of hits and misses."""
         return self._cache.state()

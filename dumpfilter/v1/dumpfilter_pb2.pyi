@@ -317,20 +317,18 @@ class Chunk(_message.Message):
     def __init__(self, file: _Optional[str] = ..., events: _Optional[bytes] = ..., format_description: _Optional[bytes] = ..., start_position: _Optional[int] = ..., end_position: _Optional[int] = ..., resume_position: _Optional[int] = ..., resume_bytes: _Optional[int] = ..., completed: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., heartbeat: _Optional[bool] = ..., end_of_log: _Optional[bool] = ..., end_of_file: _Optional[bool] = ..., begin_position: _Optional[int] = ..., previous_file: _Optional[str] = ..., gaps: _Optional[_Union[Gaps, _Mapping]] = ..., crc32: _Optional[int] = ..., kept_bytes: _Optional[int] = ...) -> None: ...
 
 class Slave(_message.Message):
-    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter", "filter_version", "dumping", "position", "counts", "registered_at", "last_seen_at", "imposed", "user", "protocol", "program_version", "bytes_gtid", "filter_warnings", "state", "gone_since", "drained", "entry", "refusal")
+    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter_version", "dumping", "position", "counts", "registered_at", "last_seen_at", "user", "protocol", "program_version", "bytes_gtid", "filter_warnings", "state", "gone_since", "drained", "entry", "refusal")
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
-    FILTER_FIELD_NUMBER: _ClassVar[int]
     FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
     DUMPING_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     REGISTERED_AT_FIELD_NUMBER: _ClassVar[int]
     LAST_SEEN_AT_FIELD_NUMBER: _ClassVar[int]
-    IMPOSED_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     PROGRAM_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -346,14 +344,12 @@ class Slave(_message.Message):
     host: str
     port: int
     channel: str
-    filter: FilterDefinition
     filter_version: int
     dumping: bool
     position: BinlogPosition
     counts: Counts
     registered_at: float
     last_seen_at: float
-    imposed: _containers.RepeatedCompositeFieldContainer[ImposedFilter]
     user: str
     protocol: int
     program_version: str
@@ -364,7 +360,7 @@ class Slave(_message.Message):
     drained: bool
     entry: str
     refusal: str
-    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., dumping: _Optional[bool] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., registered_at: _Optional[float] = ..., last_seen_at: _Optional[float] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ..., user: _Optional[str] = ..., protocol: _Optional[int] = ..., program_version: _Optional[str] = ..., bytes_gtid: _Optional[int] = ..., filter_warnings: _Optional[_Iterable[str]] = ..., state: _Optional[str] = ..., gone_since: _Optional[str] = ..., drained: _Optional[bool] = ..., entry: _Optional[str] = ..., refusal: _Optional[str] = ...) -> None: ...
+    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter_version: _Optional[int] = ..., dumping: _Optional[bool] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., registered_at: _Optional[float] = ..., last_seen_at: _Optional[float] = ..., user: _Optional[str] = ..., protocol: _Optional[int] = ..., program_version: _Optional[str] = ..., bytes_gtid: _Optional[int] = ..., filter_warnings: _Optional[_Iterable[str]] = ..., state: _Optional[str] = ..., gone_since: _Optional[str] = ..., drained: _Optional[bool] = ..., entry: _Optional[str] = ..., refusal: _Optional[str] = ...) -> None: ...
 
 class StatusRequest(_message.Message):
     __slots__ = ("slave_id", "user", "password")
@@ -377,24 +373,14 @@ class StatusRequest(_message.Message):
     def __init__(self, slave_id: _Optional[str] = ..., user: _Optional[str] = ..., password: _Optional[str] = ...) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("master_uuid", "family", "server_version", "position", "files", "slaves", "index", "write_rules")
-    MASTER_UUID_FIELD_NUMBER: _ClassVar[int]
-    FAMILY_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("server_version", "files", "slaves")
     SERVER_VERSION_FIELD_NUMBER: _ClassVar[int]
-    POSITION_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
     SLAVES_FIELD_NUMBER: _ClassVar[int]
-    INDEX_FIELD_NUMBER: _ClassVar[int]
-    WRITE_RULES_FIELD_NUMBER: _ClassVar[int]
-    master_uuid: str
-    family: ServerFamily
     server_version: str
-    position: BinlogPosition
     files: _containers.RepeatedCompositeFieldContainer[BinlogFile]
     slaves: _containers.RepeatedCompositeFieldContainer[Slave]
-    index: IndexStatus
-    write_rules: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, master_uuid: _Optional[str] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., server_version: _Optional[str] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., files: _Optional[_Iterable[_Union[BinlogFile, _Mapping]]] = ..., slaves: _Optional[_Iterable[_Union[Slave, _Mapping]]] = ..., index: _Optional[_Union[IndexStatus, _Mapping]] = ..., write_rules: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, server_version: _Optional[str] = ..., files: _Optional[_Iterable[_Union[BinlogFile, _Mapping]]] = ..., slaves: _Optional[_Iterable[_Union[Slave, _Mapping]]] = ...) -> None: ...
 
 class BinlogFile(_message.Message):
     __slots__ = ("name", "size")
@@ -403,15 +389,3 @@ class BinlogFile(_message.Message):
     name: str
     size: int
     def __init__(self, name: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
-
-class IndexStatus(_message.Message):
-    __slots__ = ("bytes_scanned", "events_scanned", "segments_cached", "bytes_cached")
-    BYTES_SCANNED_FIELD_NUMBER: _ClassVar[int]
-    EVENTS_SCANNED_FIELD_NUMBER: _ClassVar[int]
-    SEGMENTS_CACHED_FIELD_NUMBER: _ClassVar[int]
-    BYTES_CACHED_FIELD_NUMBER: _ClassVar[int]
-    bytes_scanned: int
-    events_scanned: int
-    segments_cached: int
-    bytes_cached: int
-    def __init__(self, bytes_scanned: _Optional[int] = ..., events_scanned: _Optional[int] = ..., segments_cached: _Optional[int] = ..., bytes_cached: _Optional[int] = ...) -> None: ...
