@@ -355,8 +355,10 @@ class Dump:
         return True
 
     async def _without_own(self, place: DumpPlace, step: Step | None) -> Step | None:
-        """Return ``step`` (the next chunks), or the step from ``place`` without the transactions that only this slave
-        leaves out. Return None if there are no chunks.
+        """Return the step (the next chunks) that this slave may get from ``place`` on. None stands for no chunks.
+
+        ``step`` is shared with other slaves. It is returned unchanged unless it has transactions that this slave has
+        already or has written itself. Then a step without these transactions is made for this slave alone.
         """
         if step is None or not self._own.touches(step.reach):
             return step

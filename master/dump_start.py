@@ -218,8 +218,8 @@ def find_position(file: str, position: int, store: BinlogStore, *, has_earlier: 
 
 
 def _holding(file: str, position: int, store: BinlogStore) -> IndexedFile:
-    """Return the newest relay log file that has the writer's file ``file`` from ``position``, or from an earlier
-    position, on.
+    """Return the relay log file with the event at ``position`` of ``file``, a binlog file of the server that wrote
+    the events. If several relay log files have parts of ``file``, the newest that begins at or before it is returned.
 
     Raises PositionError if there is none, and BinlogUnreadable (momentary) if the slave has not received the position
     yet.

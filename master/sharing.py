@@ -616,8 +616,10 @@ class SharedReader:
         return len(self._dumps) < 2
 
     def prepare(self, step: Step, number: int, chunk_size: int) -> None:
-        """Begin to make the messages of a step from piece number ``number`` on, and to plan the next step, before the
-        dump asks for them.
+        """Read ahead for a dump that is about to send a chunk of ``step``: begin to make the next chunks' messages.
+
+        ``number`` is the index of the chunk that follows in the step. Near the step's end the next step is planned,
+        too. ``chunk_size`` is the size of events above which a chunk may be split, bytes.
         """
         after, coming = step.after, step.pieces[number : number + _CHUNKS_AHEAD]
         if len(coming) < _CHUNKS_AHEAD:
