@@ -70,13 +70,12 @@ class Drains:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._drains: dict[Who, Drain] = {}
-        self._find: Callable[[Peer], Drain | None] = lambda peer: None
-        """Returns the drain of a slave. Results are cached until the next change."""
+        self._set({})
         self.on_change: list[Callable[[], None]] = []
 
     def _set(self, drains: dict[Who, Drain]) -> None:
         self._drains = drains
+        # Results are cached until the next change.
         self._find = lru_cache(_MOST_FOUND)(
             lambda peer: next((one for who, one in drains.items() if who.fits(peer)), None)
         )
