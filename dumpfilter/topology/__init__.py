@@ -28,23 +28,6 @@ if TYPE_CHECKING:
     from dumpfilter.topology.short_string import parse_string, topology_from
     from dumpfilter.topology.toml_notation import load_toml_topology, parse_toml_topology, to_toml
 
-_NAMES = {
-    "build": (
-        "link",
-        "make_topology",
-        "master",
-        "read",
-        "recording",
-        "running",
-        "server",
-        "slave",
-        "workload",
-    ),
-    "model": ("Topology",),
-    "short_string": ("parse_string", "topology_from"),
-    "toml_notation": ("load_toml_topology", "parse_toml_topology", "to_toml"),
-}
-
 __all__ = [
     "Topology",
     "link",
@@ -65,8 +48,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name's module at the first use of the name (PEP 562)."""
-    for module, names in _NAMES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    """Import the modules with the public names at the first use of one of them (PEP 562)."""
+    if name in __all__:
+        for module in ("build", "short_string", "toml_notation"):
+            found = importlib.import_module(f"{__name__}.{module}")
+            if hasattr(found, name):
+                return getattr(found, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

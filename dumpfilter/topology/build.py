@@ -50,8 +50,7 @@ def link(
 def read(source: str | Node, *, rules: Sequence[str] = (), link: LinkShape = PLAIN) -> Reading:
     """Return a source for a node with several sources, with the filter rules and the link of this source alone."""
     name = source if isinstance(source, str) else source.name
-    (reading,) = _node(name, {"from": {"node": name, "rules": tuple(rules), "link": link}}).reads
-    return reading
+    return _node(name, {}, name, rules, link).reads[0]
 
 
 def server(
@@ -74,15 +73,8 @@ def server(
     ``init`` are SQL statements that run once, when the server is new. With ``gtid`` False a replica continues by file
     and position.
     """
-    table = {
-        "server": family,
-        "program": program,
-        "root": root,
-        "init": tuple(init),
-        "gtid": gtid,
-        "tls": tls,
-    }
-    return _node(name, table, reads, rules, link, options)
+    own = {"server": family, "program": program, "root": root, "init": tuple(init), "gtid": gtid, "tls": tls}
+    return _node(name, own, reads, rules, link, options)
 
 
 def running(name: str, url: str) -> Node:

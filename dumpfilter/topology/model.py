@@ -270,6 +270,10 @@ class Workload(Model):
     first real server that is reached, or else ``mysql``.
     """
 
+    def with_style(self, style: Family) -> Workload:
+        """Return a copy with ``style`` if the workload has no style of its own."""
+        return self if self.style else self.model_copy(update={"style": style})
+
 
 class Node(Model):
     """A node of a topology. Its kind (server, recording, master …) follows from the keys that are set.
@@ -408,6 +412,19 @@ class Topology:
     def readers(self, name: str) -> tuple[Node, ...]:
         """Return the nodes that read directly from the node with this name."""
         return tuple(self._readers.get(name, ()))
+
+    @cached_property
+    def _writers(self) -> dict[str, dict[str, Node]]:
+        found: dict[str, dict[str, Node]] = {}
+        for node in self.nodes:
+            found[node.name] = {} if node.is_own else {node.name: node}
+            for reading in node.reads if node.is_own else ():
+                found[node.name] |= found[reading.source]
+        return found
+
+    def writers(self, name: str) -> tuple[Node, ...]:
+        """Return the servers, recordings and workloads that wrote the events which the node ``name`` serves."""
+        return tuple(self._writers[name].values())
 
     @property
     def links(self) -> tuple[Link, ...]:

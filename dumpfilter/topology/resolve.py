@@ -11,20 +11,19 @@ name ``m``, and the files are called ``m-recording`` or ``m-workload``. The mast
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections.abc import Iterable, Mapping
-from graphlib import CycleError, TopologicalSorter
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.near import did_you_mean
 from dumpfilter.base.options.toml_file import WRITTEN, reason_of
 from dumpfilter.binlog.format import Family
-from dumpfilter.topology.checks import Where, check_topology, of_node
-from dumpfilter.topology.model import DEFAULT_STYLE, KINDS, Node, Role, Topology
+from dumpfilter.topology.checks import Where, check_topology, of_node, problems_of_keys, refuse
+from dumpfilter.topology.model import DEFAULT_STYLE, Node, Role, Topology
 
 MOST_NODES = 1000
 """The limit of a topology's nodes. Each one becomes a process."""
@@ -66,6 +65,21 @@ def node_of(name: str, table: Mapping[str, Any], where: Where, *, written: bool 
     return node.with_(name=name)
 
 
+def topology_of(
+    tables: Mapping[str, Mapping[str, Any]], name: str, where: Where, directory: Path
+) -> Topology:
+    """Return the topology of nodes whose tables a person wrote, by the nodes' names.
+
+    Relative paths of binlogs begin at ``directory``. Raises OptionError as :func:`resolve` does.
+    """
+    nodes = [node_of(key, table, where) for key, table in tables.items()]
+    return resolve(
+        [node.with_(binlogs=directory / node.binlogs) if node.binlogs else node for node in nodes],
+        name,
+        where,
+    )
+
+
 def resolve(
     nodes: Iterable[Node],
     name: str = "topology",
@@ -77,33 +91,10 @@ def resolve(
     """
     written = _by_name([node.with_own_sources() for node in nodes], where)
     for node in written.values():
-        _check_keys(node, written, where)
-    ordered = _with_masters(_sources_first(written, where))
-    _check_depth(ordered, where)
-    families = _families_reached(ordered)
-    topology = Topology(
-        tuple(
-            node.with_(
-                workload=node.workload.model_copy(
-                    update={"style": node.workload.style or families.get(node.name, DEFAULT_STYLE)}
-                )
-            )
-            if node.workload
-            else node
-            for node in ordered
-        ),
-        name,
-    )
+        refuse(node, problems_of_keys(node, written), where)
+    topology = _with_styles(Topology(tuple(_with_masters(_sources_first(written, where))), name))
     check_topology(topology, where)
     return topology
-
-
-def check_name(name: str, where: str) -> None:
-    """Check the name of a node. Raises OptionError, whose text begins with ``where``, for an invalid name."""
-    if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
-        raise OptionError(
-            f"{where}: {name!r} is no name of a node: use at most {LONGEST_NAME} letters, digits, - and _"
-        )
 
 
 def _by_name(nodes: list[Node], where: Where) -> dict[str, Node]:
@@ -118,7 +109,10 @@ def _by_name(nodes: list[Node], where: Where) -> dict[str, Node]:
     folded: dict[str, str] = {}
     for node in nodes:
         here = where(node.name, "")
-        check_name(node.name, here)
+        if not _NAME.fullmatch(node.name) or len(node.name) > LONGEST_NAME:
+            raise OptionError(
+                f"{here}: {node.name!r} is no name of a node: use at most {LONGEST_NAME} letters, digits, - and _"
+            )
         other = folded.setdefault(node.name.casefold(), node.name)
         if node.name in found:
             raise OptionError(f"{here}: two nodes are called {node.name}; give one another name")
@@ -131,97 +125,39 @@ def _by_name(nodes: list[Node], where: Where) -> dict[str, Node]:
     return found
 
 
-def _check_keys(node: Node, nodes: Mapping[str, Node], where: Where) -> None:
-    """Check that the keys of a node may stand together, and that all its sources exist in ``nodes``. Raises
-    OptionError.
-    """
-    kinds, given = node.kinds, node.model_fields_set
-    if len(kinds) > 1:
-        raise OptionError(
-            f"{where(node.name, KINDS[kinds[1]].key)}: stands beside {KINDS[kinds[0]].key}; a node is one of them"
-        )
-    for kind, facts in KINDS.items():
-        for key in facts.keys:
-            if key in given and kind != node.kind:
-                raise OptionError(
-                    f"{where(node.name, key)}: goes with {facts.key} only; leave it out, or say {facts.key}"
-                )
-    if not node.reads:
-        for key in ("link", "rules"):
-            if key in given and getattr(node, key) != Node.model_fields[key].default:
-                raise OptionError(
-                    f"{where(node.name, key)}: the node reads nothing; say from, or leave {key} out"
-                )
-        if not kinds:
-            raise OptionError(
-                f"{where(node.name, '')}: says neither what the node is nor what it reads; give server, connect, "
-                "binlogs, workload or from"
-            )
-    what = KINDS[node.kind].only_serves
-    if node.reads and what:
-        raise OptionError(
-            f"{where(node.name, 'from')}: {node.name} is {what}, which reads nothing; leave from out"
-        )
-    if node.options and what:
-        raise OptionError(
-            f"{where(node.name, 'options')}: {node.name} is {what}, which has no command line; leave options out"
-        )
-    if kinds and node.role and (node.kind, node.role) != ("workload", "master"):
-        raise OptionError(
-            f"{where(node.name, 'role')}: {node.role} is a role of dumpfilter's own nodes; leave role out, or leave "
-            "out what says that the node is a server or files"
-        )
-    seen: set[str] = set()
-    for reading in node.reads:
-        if reading.source not in nodes:
-            near = did_you_mean(reading.source, [each for each in nodes if each != node.name])
-            raise OptionError(f"{where(node.name, 'from')}: there is no node {reading.source!r}{near}")
-        if reading.source in seen:
-            raise OptionError(
-                f"{where(node.name, 'from')}: {reading.source} stands there twice; a node reads a source once"
-            )
-        seen.add(reading.source)
-
-
 def _sources_first(nodes: Mapping[str, Node], where: Where) -> list[Node]:
-    """Return the nodes in an order in which each node follows its sources. Raises OptionError for a cycle."""
-    position = {name: at for at, name in enumerate(nodes)}
-    sorter = TopologicalSorter(
-        {name: [reading.source for reading in node.reads] for name, node in nodes.items()}
-    )
-    try:
-        sorter.prepare()
-    except CycleError as error:
-        circle: list[str] = error.args[1][1:]
-        first = circle.index(min(circle, key=position.__getitem__))
-        path = [*circle[first:], *circle[: first + 1]]
-        raise OptionError(
-            f"{where(path[0], 'from')}: the nodes read in a circle, {' >> '.join(path)}; leave one arrow out"
-        ) from None
-    ready: list[tuple[int, str]] = []
-    ordered = []
-    while sorter.is_active():
-        for name in sorter.get_ready():
-            heapq.heappush(ready, (position[name], name))
-        name = heapq.heappop(ready)[1]
-        ordered.append(nodes[name])
-        sorter.done(name)
-    return ordered
+    """Return the nodes in an order in which each node follows its sources.
 
-
-def _check_depth(ordered: list[Node], where: Where) -> None:
-    """Check that no node has more than ``MOST_SOURCES`` nodes before it in a chain. Raises OptionError.
-
-    ``ordered`` has sources before their readers.
+    Raises OptionError for a cycle, and for a node with more than ``MOST_SOURCES`` nodes before it in a chain.
     """
-    sources: dict[str, int] = {}
-    for node in ordered:
-        sources[node.name] = max((sources[reading.source] + 1 for reading in node.reads), default=0)
-        if sources[node.name] > MOST_SOURCES:
+    before: dict[str, int] = {}
+    """For each node in the order, the number of nodes before it in the longest chain."""
+
+    def too_long(name: str) -> OptionError:
+        return OptionError(
+            f"{where(name, 'from')}: more than {MOST_SOURCES} nodes stand before {name} in a chain, and that is the "
+            "limit; let nodes read from an earlier one"
+        )
+
+    def visit(name: str, readers: tuple[str, ...]) -> int:
+        if name in before:
+            return before[name]
+        if name in readers:
+            path = (name, *reversed(readers[readers.index(name) :]))
             raise OptionError(
-                f"{where(node.name, 'from')}: {sources[node.name]} nodes stand before {node.name} in a chain, and the "
-                f"limit is {MOST_SOURCES}; let nodes read from an earlier one"
+                f"{where(name, 'from')}: the nodes read in a circle, {' >> '.join(path)}; leave one arrow out"
             )
+        if len(readers) > MOST_SOURCES:
+            raise too_long(readers[0])
+        sources = (visit(reading.source, (*readers, name)) for reading in nodes[name].reads)
+        before[name] = found = max((number + 1 for number in sources), default=0)
+        if found > MOST_SOURCES:
+            raise too_long(name)
+        return found
+
+    for name in nodes:
+        visit(name, ())
+    return [nodes[name] for name in before]
 
 
 def _with_masters(ordered: list[Node]) -> list[Node]:
@@ -307,19 +243,19 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def _families_reached(ordered: list[Node]) -> dict[str, Family]:
-    """Return the family of the first real server that a node's events reach, by the node's name.
-
-    ``ordered`` has sources before their readers. Nodes whose events reach no real server are left out.
-    """
-    nodes = {node.name: node for node in ordered}
-    found: dict[str, Family] = {}
-    for server in ordered:
-        waiting = [server] if server.server else []
-        while waiting:
-            node = waiting.pop()
-            # The sources of a node with a family have a family, too.
-            if node.name not in found:
-                found[node.name] = server.family
-                waiting += [nodes[reading.source] for reading in node.reads]
-    return found
+def _with_styles(topology: Topology) -> Topology:
+    """Return the topology with a style for each workload: its own, or that of the first server that it reaches."""
+    families: dict[str, Family] = {}
+    for node in topology.nodes:
+        for reading in node.reads if node.server else ():
+            for writer in topology.writers(reading.source):
+                families.setdefault(writer.name, node.family)
+    return replace(
+        topology,
+        nodes=tuple(
+            node.with_(workload=node.workload.with_style(families.get(node.name, DEFAULT_STYLE)))
+            if node.workload
+            else node
+            for node in topology.nodes
+        ),
+    )

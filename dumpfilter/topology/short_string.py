@@ -22,7 +22,6 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -30,28 +29,18 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.near import did_you_mean
 from dumpfilter.filter.rules import EffectiveRuleKind, RuleKind
 from dumpfilter.topology.model import KINDS, LinkTable, Node, Topology, Workload
-from dumpfilter.topology.resolve import node_of, resolve
-from dumpfilter.topology.toml_notation import below, load_toml_topology
+from dumpfilter.topology.resolve import topology_of
+from dumpfilter.topology.toml_notation import load_toml_topology
 
 _TOKEN = re.compile(
-    r"""
-    (?P<space>[ \t\r]+)
-    | (?P<arrow>>>|→)
-    | (?P<end>[;\n])
-    | (?P<comma>,)
-    | (?P<open>\[)
-    | (?P<name>[A-Za-z0-9_][A-Za-z0-9_-]*)
-    """,
-    re.VERBOSE,
+    r"(?P<space>[ \t\r]+)|(?P<arrow>>>|→)|(?P<end>[;\n])|(?P<comma>,)|(?P<name>[A-Za-z0-9_][A-Za-z0-9_-]*)"
 )
 _OPENED = re.compile(r"[ \t]*\[")
 _CLOSED = re.compile(r"\s*\]")
-_KEY = re.compile(r"\s*(?:--)?([A-Za-z_-]+)\s*=\s*")
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
-_PLAIN_VALUE = re.compile(r'[^,\]"]*')
-_AFTER_VALUE = re.compile(r"\s*([,\]])")
+_ATTRIBUTE = re.compile(
+    r"""\s*(?:--)?(?P<key>[A-Za-z_-]+)\s*=\s*(?P<value>"(?:[^"\\]|\\.)*"|[^,\]"]*)(?:\s*(?P<after>[,\]]))?"""
+)
 
-_KIND_KEYS = tuple(facts.key for kind, facts in KINDS.items() if facts.key and kind != "workload")
 _LINK_KEYS = tuple(LinkTable.model_fields)
 _WORKLOAD_KEYS = tuple(key for key in Workload.model_fields if key not in _LINK_KEYS)
 _NODE_KEYS = (
@@ -63,42 +52,26 @@ _NODE_KEYS = (
     *_WORKLOAD_KEYS,
     "option",
 )
-_REPEATABLE = ("init", "option", "down")
 _RULE_KEYS = {
     name
     for kind in (*RuleKind, *EffectiveRuleKind)
     for name in (kind.option, kind.option.removeprefix("replicate-"))
 }
+_LISTS = {"init": "init", "option": "options", "down": "down"}
+"""For the keys that may be repeated, other than rules: the key of the table that has the list of all values."""
+_SAY_WHAT = {"from", "role", *(facts.key for facts in KINDS.values() if facts.key)}
+"""The keys of a table without which a node of a short string is a generated workload."""
 
 
-class _Attribute(NamedTuple):
-    key: str
-    value: str
-
-
-@dataclass
-class _Mention:
-    """One occurrence of a node in the short string, with its attributes and its sources.
+class _Mention(NamedTuple):
+    """One occurrence of a node in the short string, with its attributes (keys and values) and its sources.
 
     The sources are the nodes before the arrow that leads to this occurrence; empty without an arrow.
     """
 
     name: str
-    attributes: list[_Attribute] = field(default_factory=list)
-    sources: list[str] = field(default_factory=list)
-
-    def table(self, keys: tuple[str, ...]) -> dict[str, Any]:
-        """Return the values of the attributes whose keys are in ``keys``, by key.
-
-        A key that may be repeated, such as ``init``, has a list of values.
-        """
-        found: dict[str, Any] = {}
-        for key, value in self.attributes:
-            if key in keys and key in _REPEATABLE:
-                found.setdefault(key, []).append(value)
-            elif key in keys:
-                found[key] = value
-        return found
+    attributes: list[tuple[str, str]]
+    sources: list[str]
 
 
 def parse_string(text: str, *, name: str = "topology", directory: Path = Path()) -> Topology:
@@ -109,11 +82,12 @@ def parse_string(text: str, *, name: str = "topology", directory: Path = Path())
     >>> [link.name for link in parse_string("m >> web[do-db=shop, rate=2mbit]; m >> hr >> hr2").links]
     ['m:web', 'm:hr', 'hr:hr2']
     """
-    mentions: dict[str, list[_Mention]] = {}
+    tables: dict[str, dict[str, Any]] = {}
     for mention in _mentions(text):
-        mentions.setdefault(mention.name, []).append(mention)
-    nodes = [node_of(key, _table(each), _where) for key, each in mentions.items()]
-    return resolve([below(directory, node) for node in nodes], name, _where)
+        _add(tables, mention)
+    for key, table in tables.items():
+        _complete(key, table)
+    return topology_of(tables, name, _where, directory)
 
 
 def topology_from(text: str | os.PathLike[str] | Topology) -> Topology:
@@ -153,36 +127,28 @@ def _mentions(text: str) -> Iterator[_Mention]:
     """
     at = 0
     sources: list[str] = []
-    nodes: list[_Mention] = []
-    wanted = True  # a node must come next
+    nodes: list[str] = []
+    is_wanted = True  # a node must come next
     while at < len(text):
         token = _TOKEN.match(text, at)
         if token is None:
             _refuse(text, at, f"{text[at]!r} has no meaning here; write NODE >> NODE[KEY=VALUE]")
         kind, column, at = token.lastgroup, at, token.end()
-        if kind == "space":
-            continue
         if kind == "name":
-            if not wanted:
+            if not is_wanted:
                 _refuse(text, column, f"an arrow is missing before {token[0]}; write >> between nodes")
-            mention = _Mention(token[0], sources=list(sources))
-            opened = _OPENED.match(text, at)
-            if opened:
-                at = _attributes(text, opened.end(), mention)
-            nodes.append(mention)
-            wanted = False
-            yield mention
-            continue
-        if kind == "end" and (text[column] == "\n" or not nodes) and wanted:
-            continue  # an empty chain, or a chain that goes on in the next line
-        if wanted or kind == "open":
+            attributes, at = _attributes(text, at, token[0])
+            nodes.append(token[0])
+            is_wanted = False
+            yield _Mention(token[0], attributes, sources)
+        elif kind != "space" and not is_wanted:
+            if kind != "comma":
+                sources, nodes = nodes if kind == "arrow" else [], []
+            is_wanted = True
+        elif kind != "space" and token[0] != "\n" and (kind != "end" or nodes or sources):
+            # A chain may be empty, and may go on in the next line.
             _refuse(text, column, f"a node is missing before {token[0]!r}")
-        if kind == "arrow":
-            sources, nodes = [each.name for each in nodes], []
-        elif kind == "end":
-            sources, nodes = [], []
-        wanted = True
-    if wanted and (nodes or sources):
+    if is_wanted and (nodes or sources):
         _refuse(text, len(text), "a node is missing at the end")
 
 
@@ -193,101 +159,93 @@ def _refuse(text: str, at: int, what: str) -> NoReturn:
     raise OptionError(f"topology string: {where}: {what}")
 
 
-def _attributes(text: str, at: int, mention: _Mention) -> int:
-    """Parse the attributes in brackets that begin at offset ``at``, and add them to ``mention``.
+def _attributes(text: str, at: int, name: str) -> tuple[list[tuple[str, str]], int]:
+    """Return the attributes of the node ``name``, and the offset after their brackets.
 
-    Returns the offset after the brackets. Raises OptionError for a syntax error and for an unknown key.
+    ``at`` is the offset after the node's name. A node without brackets has no attributes. Raises OptionError.
     """
-    closed = _CLOSED.match(text, at)
+    found: list[tuple[str, str]] = []
+    opened = _OPENED.match(text, at)
+    if opened is None:
+        return found, at
+    closed = _CLOSED.match(text, opened.end())
     if closed:
-        return closed.end()
-    name = mention.name
-    while True:
-        key = _KEY.match(text, at)
-        if key is None:
+        return found, closed.end()
+    at, after = opened.end(), ","
+    while after == ",":
+        one = _ATTRIBUTE.match(text, at)
+        if one is None:
             _refuse(text, at, f"{name}[…] holds KEY=VALUE, such as {name}[do-db=shop, rate=2mbit]")
-        at = key.end()
-        quoted = _QUOTED.match(text, at)
-        if quoted:
+        value = one["value"].strip()
+        if value.startswith('"'):
             try:
-                value = json.loads(quoted[0], strict=False)
+                value = json.loads(value, strict=False)
             except ValueError:
-                _refuse(
-                    text, at, f"{quoted[0]} has a backslash without meaning; write \\\\ for one backslash"
-                )
-            at = quoted.end()
-        else:
-            plain = _PLAIN_VALUE.match(text, at)
-            assert plain is not None
-            value, at = plain[0].strip(), plain.end()
-        _add(mention, key[1].replace("_", "-"), value)
-        after = _AFTER_VALUE.match(text, at)
-        if after is None:
-            if at >= len(text):
-                _refuse(text, at, f"the bracket of {name}[ is not closed")
-            _refuse(text, at, f"the value of {key[1]} goes on here; put it into double quotes")
-        at = after.end()
-        if after[1] == "]":
-            return at
+                what = f"{value} has a backslash without meaning; write \\\\ for one backslash"
+                _refuse(text, one.start("value"), what)
+        found.append((one["key"].replace("_", "-"), value))
+        at, after = one.end(), one["after"]
+        if not after and at >= len(text):
+            _refuse(text, at, f"the bracket of {name}[ is not closed")
+        if not after:
+            _refuse(text, at, f"the value of {one['key']} goes on here; put it into double quotes")
+    return found, at
 
 
-def _add(mention: _Mention, key: str, value: str) -> None:
-    key = "option" if key == "options" else key
-    if key not in _RULE_KEYS and key not in _NODE_KEYS and key not in _LINK_KEYS:
-        near = did_you_mean(key, [*_NODE_KEYS, *_LINK_KEYS, *sorted(_RULE_KEYS)])
-        raise OptionError(f"{_where(mention.name, key)}: there is no such key{near}")
-    if not value:
-        raise OptionError(f"{_where(mention.name, key)}: the value is missing")
-    if (
-        key not in _RULE_KEYS
-        and key not in _REPEATABLE
-        and any(each.key == key for each in mention.attributes)
-    ):
-        raise OptionError(f"{_where(mention.name, key)}: stands there twice; keep one")
-    mention.attributes.append(_Attribute(key, value))
+def _add(tables: dict[str, dict[str, Any]], mention: _Mention) -> None:
+    """Add a node's occurrence to the table of the node. Raises OptionError for a key that is unknown or misplaced.
 
-
-def _table(mentions: list[_Mention]) -> dict[str, Any]:
-    """Return the table of a node (the keys of its TOML table) from all occurrences of the node.
-
-    Raises OptionError for a key that stands at the wrong occurrence, such as ``server`` at a later one.
+    The rules and the link of an occurrence belong to its sources. Other keys stand at the first occurrence only.
     """
-    first, *later = mentions
-    name = first.name
-    reads = any(mention.sources for mention in mentions)
-    table = first.table(_NODE_KEYS)
-    is_workload = not reads and not table.keys() & {*_KIND_KEYS, "role"}
-    for mention in later:
-        for key in mention.table(_NODE_KEYS):
-            raise OptionError(
-                f"{_where(name, key)}: says what the node is; write it where {name} stands first"
-            )
-    for mention in mentions:
-        for key, value in mention.attributes:
-            belongs_to_load = key == "rate" and mention is first and not reads
-            if key not in _NODE_KEYS and not mention.sources and not belongs_to_load:
-                raise OptionError(
-                    f"{_where(name, key)}: belongs to an arrow; write it after the arrow, as in "
-                    f"m >> {name}[{key}={value}]"
-                )
-    if "option" in table:
-        table["options"] = table.pop("option")
-    load = {key: table.pop(key) for key in _WORKLOAD_KEYS if key in table}
-    if is_workload:
-        load |= first.table(("rate",))
+    name = mention.name
+    is_first = name not in tables
+    table = tables.setdefault(name, {})
+    rules: list[str] = []
+    link: dict[str, Any] = {}
+    for written, value in mention.attributes:
+        key = "option" if written == "options" else written
+        where = _where(name, key)
+        belongs_to_arrow = key in _RULE_KEYS or key in _LINK_KEYS
+        if not belongs_to_arrow and key not in _NODE_KEYS:
+            near = did_you_mean(key, [*_NODE_KEYS, *_LINK_KEYS, *sorted(_RULE_KEYS)])
+            raise OptionError(f"{where}: there is no such key{near}")
+        if not value:
+            raise OptionError(f"{where}: the value is missing")
+        if not belongs_to_arrow and not is_first:
+            raise OptionError(f"{where}: says what the node is; write it where {name} stands first")
+        # The rate of a node that reads nothing is the rate at which its workload grows.
+        if belongs_to_arrow and not mention.sources and not (key == "rate" and is_first):
+            raise _misplaced(name, key, value)
+        into = link if mention.sources and key in _LINK_KEYS else table
+        if key in _RULE_KEYS:
+            rules.append(f"{key}={value}")
+        elif key in _LISTS:
+            into.setdefault(_LISTS[key], []).append(value)
+        elif key in into:
+            raise OptionError(f"{where}: stands there twice; keep one")
+        else:
+            into[key] = value
+    for source in mention.sources:
+        table.setdefault("from", []).append({"node": source, "rules": rules, "link": link})
+
+
+def _misplaced(name: str, key: str, value: str) -> OptionError:
+    return OptionError(
+        f"{_where(name, key)}: belongs to an arrow; write it after the arrow, as in SOURCE >> {name}[{key}={value}]"
+    )
+
+
+def _complete(name: str, table: dict[str, Any]) -> None:
+    """Make a generated workload of a table that has no source, and does not say what the node is.
+
+    Raises OptionError for another table with the keys of a workload.
+    """
+    load = {key: table.pop(key) for key in ("rate", *_WORKLOAD_KEYS) if key in table}
+    if not table.keys() & _SAY_WHAT:
         table |= {"workload": load, "role": "master"}
+    elif "rate" in load:
+        raise _misplaced(name, "rate", load["rate"])
     elif load:
         raise OptionError(
             f"{_where(name, next(iter(load)))}: belongs to a generated workload, which reads nothing; leave it out"
         )
-    if reads:
-        table["from"] = [
-            {
-                "node": source,
-                "rules": [f"{key}={value}" for key, value in mention.attributes if key in _RULE_KEYS],
-                "link": mention.table(_LINK_KEYS),
-            }
-            for mention in mentions
-            for source in mention.sources
-        ]
-    return table

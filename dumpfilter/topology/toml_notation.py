@@ -9,10 +9,9 @@ from typing import Any
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.near import did_you_mean
-from dumpfilter.base.options.small_file import read_small_file
-from dumpfilter.base.options.toml_file import parse_toml
+from dumpfilter.base.options.toml_file import parse_toml, read_toml
 from dumpfilter.topology.model import Node, Topology
-from dumpfilter.topology.resolve import node_of, resolve
+from dumpfilter.topology.resolve import topology_of
 
 
 def load_toml_topology(path: Path) -> Topology:
@@ -20,11 +19,7 @@ def load_toml_topology(path: Path) -> Topology:
 
     Raises OptionError that names the file and the key.
     """
-    try:
-        text = read_small_file(path).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    return parse_toml_topology(text, file=str(path), directory=path.parent, name=path.stem)
+    return topology_of_tables(read_toml(path), file=str(path), directory=path.parent, name=path.stem)
 
 
 def parse_toml_topology(
@@ -62,13 +57,7 @@ def topology_of_tables(
     for key, table in written.items():
         if not isinstance(table, Mapping):
             raise OptionError(f"{where(key, '')}: is no table; write [node.{key}]")
-    nodes = [node_of(key, table, where) for key, table in written.items()]
-    return resolve([below(directory, node) for node in nodes], name, where)
-
-
-def below(directory: Path, node: Node) -> Node:
-    """Return the node with ``directory`` before a relative path of its ``binlogs``."""
-    return node if node.binlogs is None else node.with_(binlogs=directory / node.binlogs)
+    return topology_of(written, name, where, directory)
 
 
 def to_toml(topology: Topology) -> str:

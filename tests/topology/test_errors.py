@@ -194,10 +194,15 @@ def error_of(text: str) -> str:
         ),
         ("m >> w[rat=1mbit]", "topology string: w[rat]: there is no such key; did you mean rate?"),
         ("m >> w[rate=1mbit, rate=2mbit]", "topology string: w[rate]: stands there twice; keep one"),
+        ("m >> ; w", "topology string: column 6: a node is missing before ';'"),
+        (
+            "m[server=mariadb, rate=1mbit] >> w",
+            "topology string: m[rate]: belongs to an arrow; write it after the arrow, as in SOURCE >> m[rate=1mbit]",
+        ),
         ("m >> w[rate=]", "topology string: w[rate]: the value is missing"),
         (
             "w[do-db=a]; m >> w",
-            "topology string: w[do-db]: belongs to an arrow; write it after the arrow, as in m >> w[do-db=a]",
+            "topology string: w[do-db]: belongs to an arrow; write it after the arrow, as in SOURCE >> w[do-db=a]",
         ),
         (
             "m >> w; w[server=mariadb] >> x",

@@ -66,6 +66,14 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
     return tables
 
 
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the tables of a TOML file. Raises OptionError that names the file."""
+    try:
+        return parse_toml(read_small_file(path).decode("utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
 def _within(value: object) -> Iterable[object]:
     values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [inner for inner in values if isinstance(inner, dict | list)]
@@ -78,10 +86,7 @@ def load_toml(path: Path, model: type[_Model], context: Any = WRITTEN) -> _Model
     Raises OptionError that names the file and the bad key, and never shows a value.
     """
     try:
-        tables = parse_toml(read_small_file(path).decode("utf-8"), str(path))
-        return model.model_validate(tables, context=context)
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        return model.model_validate(read_toml(path), context=context)
     except ValidationError as error:
         key, reason = reason_of(error, model)
         raise OptionError(f"{path}: {key}: {reason}") from None
