@@ -94,8 +94,8 @@ class Candidate:
                 return make_rule(RuleKind.IGNORE_DB, self.database)
             if self.table is not None and not self.is_prefix:
                 return make_rule(RuleKind.IGNORE_TABLE, f"{self.database}.{self.table}")
-        database = "%" if self.database is None else escaped(self.database)
-        table = "%" if self.table is None else escaped(self.table) + ("%" if self.is_prefix else "")
+        database = "%" if self.database is None else _escaped(self.database)
+        table = "%" if self.table is None else _escaped(self.table) + ("%" if self.is_prefix else "")
         if semantics is FilterSemantics.EFFECTIVE:
             # The first dot without a backslash separates the two patterns of an expression.
             return make_rule(EffectiveRuleKind.IGNORE, f"{database.replace('.', chr(92) + '.')}.{table}")
@@ -105,10 +105,10 @@ class Candidate:
         )
 
 
-def escaped(name: str) -> str:
+def _escaped(name: str) -> str:
     r"""Return a LIKE pattern that matches only ``name``.
 
-    >>> escaped("tmp_100%")
+    >>> _escaped("tmp_100%")
     'tmp\\_100\\%'
     """
     return re.sub(r"([\\%_])", r"\\\1", name)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dumpfilter.analyse.lint.findings import Code
 from dumpfilter.analyse.lint.knowledge import SetKnowledge
 from dumpfilter.analyse.traffic.facts import flags_of
 from dumpfilter.analyse.traffic.transactions import GivenFilter
@@ -19,24 +18,14 @@ from dumpfilter.filter.rules import Rule, RuleKind, make_rule
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner
 from dumpfilter.spark_jobs.ranges.range_index import IndexedSet, ReadOptions, index_set
-from dumpfilter.spark_jobs.suggest.candidates import SYSTEM_SCHEMAS, escaped, option_line
-from dumpfilter.spark_jobs.suggest.results import (
-    OnlySchema,
-    Plan,
-    RejectedRule,
-    RuleStep,
-    Suggestions,
-    TableWeight,
-)
+from dumpfilter.spark_jobs.suggest.candidates import option_line
+from dumpfilter.spark_jobs.suggest.results import Plan, RejectedRule, RuleStep, Suggestions, TableWeight
 from dumpfilter.spark_jobs.suggest.search import Found, Search, Slave, Step, with_rule
 from dumpfilter.spark_jobs.suggest.traffic import Traffic, measure
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 MOST_RULES = 3
 """The default of ``--rules``: the maximum number of rules to suggest for a slave."""
-
-_MOST_SCHEMAS = 10
-"""The maximum number of schemas for which the traffic of a replica of only this schema is shown."""
 
 _NOT_WHOLE = (
     "the set has more changes of definitions than lint looks at: a suggested rule may have a fault that only a later "
@@ -88,14 +77,12 @@ def suggest(
     found_for = dict(zip(served, found[: len(served)], strict=True))
     plans = [(one, found_for.get(one, Found((), ()))) for one in slaves]
     together = found[-1] if len(served) > 1 else Found((), ())
-    schemas = [] if definitions else _heaviest_schemas(traffic)
-    alone = [_only_schema(schema, search) for schema in schemas]
     planned = [
         _with(one, plan.steps[:n])
         for one, plan in (*plans, *((one, together) for one in served))
         for n in range(len(plan.steps) + 1)
     ]
-    exact = _exact([*planned, *(one for one, _ in alone)], traffic, search, indexed, run, options)
+    exact = _exact(planned, traffic, search, indexed, run, options)
     tables = _tables(traffic, slaves, search)
     return Suggestions(
         files=len(indexed.files),
@@ -106,15 +93,6 @@ def suggest(
         tables=tables,
         plans=tuple(_plan([one], plan, exact, traffic, search) for one, plan in plans),
         together=_plan(served, together, exact, traffic, search) if len(served) > 1 else None,
-        only_schemas=tuple(
-            OnlySchema(
-                schema_name=replace_invalid_utf8(schema),
-                option_lines=tuple(map(option_line, one.added)),
-                bytes=exact[one],
-                fault=fault,
-            )
-            for schema, (one, fault) in zip(schemas, alone, strict=True)
-        ),
         without_reader=sum(one.bytes_with_parts for one in tables if not one.slaves),
         warnings=(
             *unmatched,
@@ -158,30 +136,6 @@ def _kept(
         if not matched:
             warnings.append(f"--keep={pattern}: no table of this set matches")
     return list(found), warnings
-
-
-def _heaviest_schemas(traffic: Traffic) -> list[str]:
-    sums: dict[str, int] = {}
-    weights = traffic.weights(None, None)
-    for table in traffic.tables:
-        if table.database and table.database.lower() not in SYSTEM_SCHEMAS:
-            sums[table.database] = sums.get(table.database, 0) + int(weights[traffic.numbers[table]])
-    found = sorted(sums, key=lambda schema: -sums[schema])[:_MOST_SCHEMAS]
-    return found if len(sums) > 1 else []
-
-
-def _only_schema(schema: str, search: Search) -> tuple[Slave, str]:
-    """Return a replica that needs only ``schema``, and the fault of its rules as text. The text is empty if lint
-    finds none.
-    """
-    slave = Slave(("",), NOBODY, (make_rule(RuleKind.WILD_DO_TABLE, f"{escaped(schema)}.%"),))
-    faults = search.faults(slave)
-    missing = [name for one in faults if one.code is Code.MISSING_DATABASE for name in one.names]
-    if missing:
-        more = tuple(make_rule(RuleKind.WILD_DO_TABLE, f"{escaped(name)}.") for name in missing)
-        slave = Slave(slave.names, slave.definition, (*slave.added, *more))
-        faults = search.faults(slave)
-    return slave, f"{faults[0].code.label}: {faults[0].what}. {faults[0].cure}" if faults else ""
 
 
 def _with(slave: Slave, steps: Sequence[Step]) -> Slave:

@@ -85,19 +85,6 @@ class Plan(_Model):
     """The rules that would save much but would break replication, in descending order of savings."""
 
 
-class OnlySchema(_Model):
-    """The traffic of a replica that needs only one schema."""
-
-    schema_name: str
-    option_lines: tuple[str, ...]
-    """The replica's rules as lines of an option file. A rule for ``db.`` passes CREATE DATABASE, for routines,
-    events and renamed tables.
-    """
-    bytes: int
-    fault: str = ""
-    """The fault because of which these rules are not suggested. Empty if lint finds none."""
-
-
 class Suggestions(_Model):
     """All suggestions for a binlog set. ``format`` grows when the meaning of a field changes."""
 
@@ -120,8 +107,6 @@ class Suggestions(_Model):
 
     None if at most one group of slaves with equal filters remains.
     """
-    only_schemas: tuple[OnlySchema, ...]
-    """The traffic of replicas that need only one schema. Empty if the user gave slaves."""
     without_reader: int
     """The sum of ``bytes_with_parts`` over the tables that no slave receives."""
     warnings: tuple[str, ...] = ()

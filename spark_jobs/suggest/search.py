@@ -222,13 +222,13 @@ class Search:
         """
         for state in states:
             if state.slave.names in trial.helped:
-                had = {(one.code, one.rules) for one in self.faults(state.slave)}
-                for one in self.faults(with_rule(state.slave, trial.candidate)):
+                had = {(one.code, one.rules) for one in self._lint(state.slave)}
+                for one in self._lint(with_rule(state.slave, trial.candidate)):
                     if (one.code, one.rules) not in had:
                         return one
         return None
 
-    def faults(self, slave: Slave) -> list[FilterWarning]:
+    def _lint(self, slave: Slave) -> list[FilterWarning]:
         """Return lint's warnings about a slave's filter that mean a broken replica. The list is empty if rules are
         not checked.
         """

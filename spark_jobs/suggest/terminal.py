@@ -35,8 +35,6 @@ def print_suggestions(found: Suggestions, console: Console, *, top: int) -> None
         f"written by {escape(found.server_version)}"
     )
     _print_tables(found, console, top)
-    if found.only_schemas:
-        _print_schemas(found, console)
     for plan in found.plans:
         _print_plan(plan, console, _title(plan), _about(found))
     if found.together is not None:
@@ -81,27 +79,6 @@ def _about(found: Suggestions) -> str:
     is empty if they are exact.
     """
     return "~ " if found.estimates else ""
-
-
-def _print_schemas(found: Suggestions, console: Console) -> None:
-    rows = [
-        (
-            "\n".join(one.option_lines),
-            human_bytes(one.bytes),
-            human_percent(share(found.bytes - one.bytes, found.bytes)),
-        )
-        for one in found.only_schemas
-        if not one.fault
-    ]
-    figures = ("bytes", "saved")
-    console.print(
-        table(("rule", *figures), rows, title="A replica that needs one schema only", numbers=figures)
-    )
-    for one in found.only_schemas:
-        if one.fault:
-            lines = escape(visible(" ".join(one.option_lines)))
-            console.print(f"  [yellow]not suggested:[/] {lines}", soft_wrap=True, highlight=False)
-            console.print(Padding(Text(visible(one.fault)), (0, 0, 0, 6)), highlight=False)
 
 
 def _title(plan: Plan) -> str:

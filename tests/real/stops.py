@@ -178,8 +178,7 @@ def suggested_sets(binlogs: Sequence[Path], *, lower_case: bool = False) -> list
     slaves = [replace(NOBODY, lower_case_table_names=1)] if lower_case else []
     found = suggest(files, slaves, ThreadRunner(1), None, lambda: gather(BinlogSet.open(files)))
     steps = [step.rule for plan in found.plans for step in plan.steps]
-    lists = [steps[: number + 1] for number in range(len(steps))]
-    return lists + [[f"--{line}" for line in one.option_lines] for one in found.only_schemas if not one.fault]
+    return [steps[: number + 1] for number in range(len(steps))]
 
 
 def record(pair: Pair, seed: int, directory: Path, *, sets: int, most: int) -> list[End]:

@@ -165,7 +165,7 @@ def _without_slaves(path: Path, **options: object) -> Suggestions:
 
 
 def test_one_replica_that_takes_everything() -> None:
-    """Without slaves there are rules for one replica, and the traffic of each schema alone."""
+    """Without slaves there are rules for one replica that takes everything."""
     path = DATA / "oracle" / "mysql-row"
     found = _without_slaves(path)
     (plan,) = found.plans
@@ -174,8 +174,6 @@ def test_one_replica_that_takes_everything() -> None:
     _check(path, plan, NOBODY)
     assert plan.steps[0].rule == "--replicate-ignore-table=hr.emp"
     assert plan.option_lines[0] == "replicate-ignore-table=hr.emp"
-    for one in found.only_schemas:
-        assert one.bytes == _sent(path, NOBODY, [f"--{line}" for line in one.option_lines])
     assert sum(one.bytes for one in found.tables) == found.bytes
 
 
