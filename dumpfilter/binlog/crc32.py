@@ -7,13 +7,15 @@ time. :func:`all_sound` checks a whole buffer with Intel's ISA-L library (https:
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
 from dumpfilter.base.compiler.arrays import Bytes
 from dumpfilter.base.compiler.extensions import HAS_CLMUL
-from dumpfilter.base.compiler.kernels import inner, kernel
+from dumpfilter.base.compiler.kernels import kernel
 from dumpfilter.binlog.events import SOUND
 from dumpfilter.binlog.native import crc32_fold, load_u8, load_u32, load_u64
 
@@ -76,65 +78,36 @@ def by_tables(crc: np.uint32, address: np.uintp, length: np.uintp):
 
 
 # The checksums of many events are verified in one pass, because CRC32 is linear. Every message that ends in its own
-# CRC32 has the same CRC32, the constant _RESIDUE. Therefore the CRC32 of consecutive events is known in advance from
-# the events' lengths: an exclusive or of one shifted _RESIDUE for each event. The library computes the CRC32 of all
+# CRC32 has the same CRC32, the constant SOUND. Therefore the CRC32 of consecutive events is known in advance from
+# the events' lengths: an exclusive or of one shifted SOUND for each event. The library computes the CRC32 of all
 # bytes at the speed of memory. A single wrong event is found as surely as by its own CRC32. Several wrong
 # events cancel out with the probability 1 in 2**32, which is also the probability that a wrong event has a right
 # CRC32.
-_RESIDUE = np.uint32(SOUND)
 _BLOCK = 4096
 
 
-def _shifted_residues() -> np.ndarray:
-    shifted = np.zeros(_BLOCK + 1, np.uint32)
-    value = int(_RESIDUE)
-    table = _T[0].tolist()
-    for k in range(_BLOCK + 1):
-        shifted[k] = value
-        value = (value >> 8) ^ table[value & 0xFF]
-    return shifted
+_ZEROS = bytes(_BLOCK)
+_ALL_ONES = 0xFFFFFFFF
 
 
-def _shift_tables() -> np.ndarray:
-    one = np.arange(32, dtype=np.uint32)
-    images = np.uint32(1) << one
-    images = (images >> np.uint32(8)) ^ _T[0][images & np.uint32(0xFF)]
-    tables = np.zeros((13, 4, 256), np.uint32)
-    for k in range(13):
-        for bit in range(32):
-            mask = (np.arange(256) >> (bit & 7)) & 1 == 1
-            tables[k, bit >> 3, mask] ^= images[bit]
-        images = (
-            tables[k, 0][images & np.uint32(0xFF)]
-            ^ tables[k, 1][(images >> np.uint32(8)) & np.uint32(0xFF)]
-            ^ tables[k, 2][(images >> np.uint32(16)) & np.uint32(0xFF)]
-            ^ tables[k, 3][images >> np.uint32(24)]
-        )
-    return tables
+def _shifted(crc: int, zeros: int) -> int:
+    """Return the raw CRC32 register ``crc`` after a number of zero bytes, at most _BLOCK."""
+    # The library inverts the register before and after.
+    return isal_zlib.crc32(_ZEROS[:zeros], crc ^ _ALL_ONES) ^ _ALL_ONES
 
 
-_SHIFTED = _shifted_residues()
-_SHIFT = _shift_tables()
-
-
-@inner
-def _shifted(crc: np.uint32, zeros: int):
-    """Return the raw CRC32 register ``crc`` after a number of zero bytes, at most 8191."""
-    k = 0
-    while zeros >> k:
-        if (zeros >> k) & 1:
-            crc = (
-                _SHIFT[k, 0, crc & np.uint32(0xFF)]
-                ^ _SHIFT[k, 1, (crc >> np.uint32(8)) & np.uint32(0xFF)]
-                ^ _SHIFT[k, 2, (crc >> np.uint32(16)) & np.uint32(0xFF)]
-                ^ _SHIFT[k, 3, crc >> np.uint32(24)]
-            )
-        k += 1
-    return np.uint32(crc)
+_BYTES = _T[0].tolist()
+_RESIDUES = np.array([*accumulate(range(_BLOCK), lambda crc, _: crc >> 8 ^ _BYTES[crc & 0xFF], initial=SOUND)], np.uint32)
+"""The residue after 0 to _BLOCK zero bytes."""
+_SHIFT = np.array([[_shifted(byte << 8 * k, _BLOCK) for byte in range(256)] for k in range(4)], np.uint32)
+"""The register after _BLOCK zero bytes, by the number and the value of its only byte that is not 0."""
 
 
 @kernel
 def _expected(data: Bytes, begin: int, size: int):
+    """Return the length of the whole events in a buffer, the number of bytes to the end of the last block, and the CRC32
+    that all these bytes have if the checksums are right and zero bytes fill the block.
+    """
     address = np.uintp(data.ctypes.data) + np.uintp(begin)
     room = np.int64(size) - np.int64(begin)
     at = np.int64(0)
@@ -146,16 +119,15 @@ def _expected(data: Bytes, begin: int, size: int):
             break
         at += length
         while at > edge:
-            wanted = _shifted(wanted, _BLOCK)
+            wanted = (
+                _SHIFT[0, wanted & np.uint32(0xFF)]
+                ^ _SHIFT[1, (wanted >> np.uint32(8)) & np.uint32(0xFF)]
+                ^ _SHIFT[2, (wanted >> np.uint32(16)) & np.uint32(0xFF)]
+                ^ _SHIFT[3, wanted >> np.uint32(24)]
+            )
             edge += _BLOCK
-        wanted ^= _SHIFTED[edge - at]
+        wanted ^= _RESIDUES[edge - at]
     return at, edge - at, wanted
-
-
-@kernel
-def _is_expected(found: int, zeros: int, wanted: int):
-    """Tell whether the CRC32 ``found`` is ``wanted`` after a number of zero bytes, at most 8191."""
-    return _shifted(np.uint32(found), zeros) == np.uint32(wanted)
 
 
 def all_sound(data: npt.NDArray[np.uint8], begin: int, size: int) -> bool:
@@ -165,4 +137,4 @@ def all_sound(data: npt.NDArray[np.uint8], begin: int, size: int) -> bool:
     check ends at an incomplete event, or at an event with an impossible length.
     """
     length, zeros, wanted = _expected(data, begin, size)
-    return bool(_is_expected(isal_zlib.crc32(data[begin : begin + length]), zeros, wanted))
+    return _shifted(isal_zlib.crc32(data[begin : begin + length]), zeros) == wanted
