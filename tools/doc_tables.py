@@ -17,6 +17,7 @@ from dumpfilter.binlog.events import KINDS, EventKind, Symbol
 from dumpfilter.console.metrics import process
 from dumpfilter.console.metrics.facts import Facts
 from dumpfilter.console.roles import COMMANDS, STATEMENTS, Role
+from dumpfilter.index._scan import GRAMMAR, Place
 from dumpfilter.master import metrics as master
 from dumpfilter.master.facts import SOURCE
 from dumpfilter.simulation import tables as simulation
@@ -27,6 +28,28 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 _WRITERS = {"both": "", "mysql": "MySQL: ", "mariadb": "MariaDB: "}
 """The beginning of a list of event types, by the families whose servers write them."""
+
+
+_EFFECTS = {
+    Symbol.OTHER: "none",
+    Symbol.FORMAT_DESCRIPTION: "must stand between transactions",
+    Symbol.FILE: "none; inside a transaction its role is KEEP",
+    Symbol.START_ENCRYPTION: "none; the scan stops here when the events that follow are encrypted",
+    Symbol.GTID: "opens; the transaction ends with its first statement, unless BEGIN follows",
+    Symbol.MARIADB_GTID: "opens; stands for BEGIN unless FL_STANDALONE is set",
+    Symbol.CONTEXT: "opens where none is open",
+    Symbol.TABLE_MAP: "opens where none is open",
+    Symbol.ROWS: "opens where none is open; STMT_END_F ends a transaction without BEGIN",
+    Symbol.QUERY: "BEGIN and XA START open, COMMIT and ROLLBACK end, any other text ends one without BEGIN",
+    Symbol.LOAD_QUERY: "ends a transaction without BEGIN",
+    Symbol.XID: "ends",
+    Symbol.XA_PREPARE: "ends",
+    Symbol.PAYLOAD: "ends: the payload holds the whole transaction; its role is PAYLOAD once the scan has opened it",
+    Symbol.INCIDENT: "ends a transaction without BEGIN",
+    Symbol.ROWS_FRAGMENT: "the scan stops here: pieces of a rows event are not read",
+    Symbol.IGNORABLE: "none; a Gap event of a slave's relay log has the role GAP",
+}
+"""The effects of events on the transaction around them, by symbol."""
 
 
 def page_with_tables(name: str) -> tuple[str, str]:
@@ -46,7 +69,8 @@ def _table(heads: str, rows: Iterable[Iterable[object]]) -> list[str]:
 
 
 def _symbol(symbol: Symbol) -> Iterator[str]:
-    yield from (symbol.name, R.NAMES[symbol.role], symbol.effect)
+    role = GRAMMAR.role[1, symbol, Place.BETWEEN] & R.ROLE_MASK
+    yield from (symbol.name, R.NAMES[role], _EFFECTS[symbol])
     lists = {
         start: [_event(kind) for kind in KINDS if (kind.symbol, kind.writers) == (symbol, writers)]
         for writers, start in _WRITERS.items()

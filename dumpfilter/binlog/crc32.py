@@ -97,7 +97,9 @@ def _shifted(crc: int, zeros: int) -> int:
 
 
 _BYTES = _T[0].tolist()
-_RESIDUES = np.array([*accumulate(range(_BLOCK), lambda crc, _: crc >> 8 ^ _BYTES[crc & 0xFF], initial=SOUND)], np.uint32)
+_RESIDUES = np.array(
+    [*accumulate(range(_BLOCK), lambda crc, _: crc >> 8 ^ _BYTES[crc & 0xFF], initial=SOUND)], np.uint32
+)
 """The residue after 0 to _BLOCK zero bytes."""
 _SHIFT = np.array([[_shifted(byte << 8 * k, _BLOCK) for byte in range(256)] for k in range(4)], np.uint32)
 """The register after _BLOCK zero bytes, by the number and the value of its only byte that is not 0."""
@@ -105,8 +107,8 @@ _SHIFT = np.array([[_shifted(byte << 8 * k, _BLOCK) for byte in range(256)] for 
 
 @kernel
 def _expected(data: Bytes, begin: int, size: int):
-    """Return the length of the whole events in a buffer, the number of bytes to the end of the last block, and the CRC32
-    that all these bytes have if the checksums are right and zero bytes fill the block.
+    """Return the length of the whole events in a buffer, the number of bytes to the end of the last block, and the
+    CRC32 that all these bytes have if the checksums are right and zero bytes fill the block.
     """
     address = np.uintp(data.ctypes.data) + np.uintp(begin)
     room = np.int64(size) - np.int64(begin)

@@ -18,8 +18,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog import roles as R
-
 MAGIC = b"\xfebin"
 """The first four bytes of a binlog or relay log (``BINLOG_MAGIC``)."""
 
@@ -47,45 +45,27 @@ _HEADER = struct.Struct("<IBIIIH")
 class Symbol(enum.IntEnum):
     """The groups of event types that the scan treats alike. A group is called a symbol, like the symbols of a grammar.
 
-    A symbol determines the role that the scan gives to an event at first, and what the event does to the transaction
-    around it. A role is the way in which an event travels in a filtered stream (:mod:`dumpfilter.binlog.roles`).
+    The grammar (:mod:`dumpfilter.index._scan`) says which role an event of a symbol has, and what the event does to the
+    transaction around it. ``docs/events.md`` has the table.
     """
 
-    role: int
-    """The role (the way in which an event travels in a filtered stream) that the scan gives to an event of this symbol
-    at first. Later the event's content may change the role.
-    """
-    effect: str
-    """The effect of an event on the transaction around it, as a text for ``docs/events.md``."""
-
-    def __new__(cls, number: int, role: int, effect: str) -> Symbol:
-        member = int.__new__(cls, number)
-        member._value_ = number
-        member.role = role
-        member.effect = effect
-        return member
-
-    OTHER = 0, R.KEEP, "none"
-    FORMAT_DESCRIPTION = 1, R.FILE, "must stand between transactions"
-    FILE = 2, R.FILE, "none; inside a transaction its role is KEEP"
-    START_ENCRYPTION = 3, R.FILE, "none; the scan stops here when the events that follow are encrypted"
-    GTID = 4, R.GTID, "opens; the transaction ends with its first statement, unless BEGIN follows"
-    MARIADB_GTID = 5, R.GTID, "opens; stands for BEGIN unless FL_STANDALONE is set"
-    CONTEXT = 6, R.CONTEXT, "opens where none is open"
-    TABLE_MAP = 7, R.TABLE_MAP, "opens where none is open"
-    ROWS = 8, R.ROWS, "opens where none is open; STMT_END_F ends a transaction without BEGIN"
-    QUERY = (
-        9,
-        R.STATEMENT,
-        "BEGIN and XA START open, COMMIT and ROLLBACK end, any other text ends one without BEGIN",
-    )
-    LOAD_QUERY = 10, R.STATEMENT, "ends a transaction without BEGIN"
-    XID = 11, R.FRAME, "ends"
-    XA_PREPARE = 12, R.FRAME, "ends"
-    PAYLOAD = 13, R.PAYLOAD, "ends: the payload holds the whole transaction"
-    INCIDENT = 14, R.KEEP, "ends a transaction without BEGIN"
-    ROWS_FRAGMENT = 15, R.ROWS, "the scan stops here: pieces of a rows event are not read"
-    IGNORABLE = 16, R.KEEP, "none; a Gap event of a slave's relay log has the role GAP"
+    OTHER = 0
+    FORMAT_DESCRIPTION = 1
+    FILE = 2
+    START_ENCRYPTION = 3
+    GTID = 4
+    MARIADB_GTID = 5
+    CONTEXT = 6
+    TABLE_MAP = 7
+    ROWS = 8
+    QUERY = 9
+    LOAD_QUERY = 10
+    XID = 11
+    XA_PREPARE = 12
+    PAYLOAD = 13
+    INCIDENT = 14
+    ROWS_FRAGMENT = 15
+    IGNORABLE = 16
 
 
 Writers = Literal["both", "mysql", "mariadb"]

@@ -17,13 +17,8 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from dumpfilter.base.errors import BinlogMissing, ConnectionLost, OptionError
+from dumpfilter.base.errors import BinlogMissing, OptionError
 from dumpfilter.index.index_file import MAX_INDEX, parse_index
-
-HEAD = 64 << 10
-"""The number of bytes that the first request to a remote file reads. Without this buffer, each of the first events of
-a file would cost a request.
-"""
 
 _WILDCARD = re.compile(r"[*?[]")
 _NUMBERED = re.compile(r"\.[0-9]+\Z")
@@ -54,7 +49,7 @@ def matching(path: str) -> list[str]:
     except FileNotFoundError:
         names = []
     except OSError as error:
-        raise _missing(path, error) from None
+        raise cannot_open(path, error) from None
     # The index file and other files that a server keeps beside its binlogs may match, too. They end in no number.
     numbered = [name for name in fnmatch.filter(names, pattern) if _NUMBERED.search(name)]
     if not numbered:
@@ -66,7 +61,7 @@ def matching(path: str) -> list[str]:
 def _remote_names(directory: str) -> list[str]:
     from pyarrow.fs import FileSelector
 
-    system, key = _file_system(directory)
+    system, key = file_system(directory)
     return [str(info.base_name) for info in system.get_file_info(FileSelector(key.rstrip("/")))]
 
 
@@ -125,56 +120,13 @@ def local_path(path: str) -> str | None:
     return unquote(parts.path)
 
 
-class RemoteContent:
-    """The content of an open file on a remote file system. Later growth is not noticed, since the size is read once,
-    when the file is opened.
-
-    Raises BinlogMissing when the file cannot be opened, and ConnectionLost when a read fails.
-    """
-
-    def __init__(self, uri: str) -> None:
-        self._uri = uri
-        try:
-            self._system, self._key = _file_system(uri)
-            self._source = self._system.open_input_file(self._key)
-            self.size = int(self._source.size())
-            self.head = bytes(self._source.read_at(min(HEAD, self.size), 0))
-        except OSError as error:
-            raise _missing(uri, error) from None
-
-    @property
-    def modified(self) -> int:
-        """The time of the last write to the file, nanoseconds since 1970. 0 if the file system does not provide it."""
-        try:
-            return int(self._system.get_file_info(self._key).mtime_ns or 0)
-        except OSError as error:
-            raise _missing(self._uri, error) from None
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Return ``length`` bytes of the file from the byte offset ``offset`` on, or fewer at the end of the file."""
-        if offset + length <= len(self.head):
-            return self.head[offset : offset + length]
-        length = min(length, self.size - offset)
-        if length <= 0:
-            return b""
-        try:
-            return bytes(self._source.read_at(length, offset))
-        except OSError as error:
-            # The option --on-corrupt skip must skip damaged bytes of the file, but not bytes that the network failed to
-            # deliver. Therefore the error is ConnectionLost and not a kind of damage.
-            raise ConnectionLost(f"{self._uri}: at {offset}: cannot be read: {_reason(error)}") from None
-
-    def close(self) -> None:
-        self._source.close()
-
-
 def remote_size(uri: str) -> int:
     """Return the size of a file on a remote file system, bytes. Raises BinlogMissing when there is no such file."""
-    system, key = _file_system(uri)
+    system, key = file_system(uri)
     try:
         found = system.get_file_info(key)
     except OSError as error:
-        raise _missing(uri, error) from None
+        raise cannot_open(uri, error) from None
     if found.type.name != "File":
         raise BinlogMissing("no such file", file=uri)
     return int(found.size)
@@ -187,7 +139,7 @@ def remote_set(uri: str) -> list[str]:
     file is missing, and OptionError for a URI with a syntax error or a wrong option.
     """
     if not uri.partition("?")[0].endswith(".index"):
-        system, key = _file_system(uri)
+        system, key = file_system(uri)
         try:
             kind = system.get_file_info(key.rstrip("/")).type.name
             if kind == "File":
@@ -196,13 +148,13 @@ def remote_set(uri: str) -> list[str]:
                 raise BinlogMissing("no such file", file=uri)
             uri = _beside(uri, _only_index(uri), within=True)
         except OSError as error:
-            raise _missing(uri, error) from None
-    system, key = _file_system(uri)
+            raise cannot_open(uri, error) from None
+    system, key = file_system(uri)
     try:
         with system.open_input_stream(key) as stream:
             lines = parse_index(bytes(stream.read(MAX_INDEX)), file=uri)
     except OSError as error:
-        raise BinlogMissing(f"cannot read the index: {_reason(error)}", file=uri) from None
+        raise BinlogMissing(f"cannot read the index: {reason_of(error)}", file=uri) from None
     # An absolute name in the index file is a path on the server that wrote the set. In a copy of the set on a remote
     # file system, the binlog stands beside the index file.
     found = [_beside(uri, _relative(line)) for line in lines if line]
@@ -234,7 +186,7 @@ def _beside(uri: str, name: str, *, within: bool = False) -> str:
     return f"{directory}/{name}{mark}{query}"
 
 
-def _file_system(uri: str) -> tuple[Any, str]:
+def file_system(uri: str) -> tuple[Any, str]:
     """Return pyarrow's file system object for a URI, and the file's path in it.
 
     Raises OptionError for a URI that pyarrow cannot use, and BinlogMissing if the libraries for HDFS are missing.
@@ -252,8 +204,8 @@ def _file_system(uri: str) -> tuple[Any, str]:
     except (OSError, ValueError, ArrowException) as error:
         if parts.scheme in ("hdfs", "viewfs"):
             cure = "hdfs: needs libhdfs, a Java runtime and Hadoop's class path on every machine (docs/spark-source.md)"
-            raise BinlogMissing(f"{_reason(error)}; {cure}", file=uri) from None
-        raise OptionError(f"{uri}: {_reason(error)}") from None
+            raise BinlogMissing(f"{reason_of(error)}; {cure}", file=uri) from None
+        raise OptionError(f"{uri}: {reason_of(error)}") from None
     return system, path
 
 
@@ -279,11 +231,13 @@ def _s3(query: str, endpoint: str) -> Any:
     return S3FileSystem(anonymous=anonymous, **given)
 
 
-def _missing(uri: str, error: OSError) -> BinlogMissing:
+def cannot_open(uri: str, error: OSError) -> BinlogMissing:
+    """Return the error for a path or URI that the file system cannot open."""
     if isinstance(error, FileNotFoundError):
         return BinlogMissing("no such file", file=uri)
-    return BinlogMissing(f"cannot be opened: {_reason(error)}", file=uri)
+    return BinlogMissing(f"cannot be opened: {reason_of(error)}", file=uri)
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
+    """Return the text of an error on one line."""
     return " ".join(str(error).split())

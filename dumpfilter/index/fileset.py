@@ -21,6 +21,7 @@ from dumpfilter.base.errors import (
     BinlogMissing,
     BinlogTruncated,
     BinlogUnreadable,
+    ConnectionLost,
     OptionError,
 )
 from dumpfilter.binlog.context_events import decode_rotate
@@ -42,11 +43,13 @@ from dumpfilter.binlog.gap_events import Head, decode_ignorable
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.index.addresses import (
-    RemoteContent,
+    cannot_open,
     file_name,
+    file_system,
     local_path,
     matching,
     not_here,
+    reason_of,
     remote_set,
     remote_size,
 )
@@ -60,6 +63,11 @@ _Scanned = TypeVar("_Scanned", Segment, ScannedEvents)
 
 FileIdentity = tuple[int, int]
 """The identity of a file: its device (``st_dev``) and its inode (``st_ino``)."""
+
+_HEAD = 64 << 10
+"""The number of bytes that the first request to a remote file reads. Without this buffer, each of the first events of
+a file would cost a request.
+"""
 
 _LAST_OF_FILE = frozenset({int(EventType.ROTATE), int(EventType.STOP)})
 """The types of the last event of a file that a server has closed."""
@@ -336,36 +344,54 @@ class BinlogFile:
 
 
 class RemoteFile(BinlogFile):
-    """A binlog file on a remote file system, given its URI. Later growth of the file is not noticed.
+    """A binlog file on a remote file system, given its URI. Later growth of the file is not noticed, since the size is
+    read once, when the file is opened.
 
     Raises BinlogError when the file cannot be opened, and ConnectionLost when a read fails.
     """
+
+    size = 0
 
     def __init__(self, uri: str) -> None:
         self.name = file_name(uri)
         self.path = Path(self.name)
         self._uri = uri
-        self._content = RemoteContent(uri)
         try:
-            self.format_description = read_format_description(BytesIO(self._content.head), file=self.name)
+            self._system, self._key = file_system(uri)
+            self._source = self._system.open_input_file(self._key)
+            self.size = int(self._source.size())
+            self._head = bytes(self._source.read_at(min(_HEAD, self.size), 0))
+        except OSError as error:
+            raise cannot_open(uri, error) from None
+        try:
+            self.format_description = read_format_description(BytesIO(self._head), file=self.name)
         except BaseException:
-            self._content.close()
+            self.close()
             raise
-
-    @property
-    def size(self) -> int:
-        return self._content.size
 
     @property
     def modified(self) -> int:
         """The time of the last write to the file, nanoseconds since 1970; 0 if the file system does not provide it."""
-        return self._content.modified
+        try:
+            return int(self._system.get_file_info(self._key).mtime_ns or 0)
+        except OSError as error:
+            raise cannot_open(self._uri, error) from None
 
     def read_up_to(self, offset: int, length: int) -> bytes:
-        return self._content.read(offset, length)
+        if offset + length <= len(self._head):
+            return self._head[offset : offset + length]
+        length = min(length, self.size - offset)
+        if length <= 0:
+            return b""
+        try:
+            return bytes(self._source.read_at(length, offset))
+        except OSError as error:
+            # The option --on-corrupt skip must skip damaged bytes of the file, but not bytes that the network failed to
+            # deliver. Therefore the error is ConnectionLost and not a kind of damage.
+            raise ConnectionLost(f"{self._uri}: at {offset}: cannot be read: {reason_of(error)}") from None
 
     def read_into(self, buffer: npt.NDArray[np.uint8], offset: int) -> int:
-        got = self._content.read(offset, buffer.size)
+        got = self.read_up_to(offset, buffer.size)
         buffer[: len(got)] = np.frombuffer(got, np.uint8)
         return len(got)
 
@@ -373,7 +399,7 @@ class RemoteFile(BinlogFile):
         return False
 
     def close(self) -> None:
-        self._content.close()
+        self._source.close()
 
     def _status(self) -> os.stat_result:
         raise not_here(self._uri)
