@@ -84,8 +84,6 @@ def by_tables(crc: np.uint32, address: np.uintp, length: np.uintp):
 # events cancel out with the probability 1 in 2**32, which is also the probability that a wrong event has a right
 # CRC32.
 _BLOCK = 4096
-
-
 _ZEROS = bytes(_BLOCK)
 _ALL_ONES = 0xFFFFFFFF
 
@@ -107,8 +105,9 @@ _SHIFT = np.array([[_shifted(byte << 8 * k, _BLOCK) for byte in range(256)] for 
 
 @kernel
 def _expected(data: Bytes, begin: int, size: int):
-    """Return the length of the whole events in a buffer, the number of bytes to the end of the last block, and the
-    CRC32 that all these bytes have if the checksums are right and zero bytes fill the block.
+    """Return the length of the whole events in a buffer, the number of zero bytes that fill the last block, and a CRC32.
+
+    The events and the zero bytes together have this CRC32 if the checksums of all events are right.
     """
     address = np.uintp(data.ctypes.data) + np.uintp(begin)
     room = np.int64(size) - np.int64(begin)
