@@ -105,7 +105,7 @@ _SHIFT = np.array([[_shifted(byte << 8 * k, _BLOCK) for byte in range(256)] for 
 
 @kernel
 def _expected(data: Bytes, begin: int, size: int):
-    """Return the length of the whole events in a buffer, the number of zero bytes that fill the last block, and a CRC32.
+    """Return the length of the whole events in a buffer, of the zero bytes that fill the last block, and a CRC32.
 
     The events and the zero bytes together have this CRC32 if the checksums of all events are right.
     """
