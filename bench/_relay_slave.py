@@ -31,8 +31,8 @@ class _TimedRelayLog(RelayLog):
 
     beats: list[float]
 
-    def append(self, data: bytes | memoryview, *, events: int) -> None:
-        super().append(data, events=events)
+    def append(self, data: bytes | memoryview) -> None:
+        super().append(data)
         self.beats += [time.monotonic()] * bytes(data).count(BEAT)
 
 
@@ -47,7 +47,7 @@ def following(pipe: Connection, address: str, path: str, rules: Sequence[str], s
     The times are a list in a list, as :func:`bench._live.reading` answers for several replicas.
     """
     directory = _new(path)
-    log = _TimedRelayLog(directory, sync_every=0)
+    log = _TimedRelayLog(directory, synced=False)
     log.beats = []
     thread = _io_thread(log, address, rules, server_id=server_id, once=False)
     Thread(target=thread.run, daemon=True).start()
@@ -56,7 +56,7 @@ def following(pipe: Connection, address: str, path: str, rules: Sequence[str], s
 
 def _receive(address: str, path: str, rules: Sequence[str] = (), sync: int = 0) -> tuple[float, int, int]:
     """Receive a dump, and return the seconds, the bytes received and the peak memory."""
-    thread = _io_thread(RelayLog(_new(path), sync_every=sync), address, rules, sync=sync)
+    thread = _io_thread(RelayLog(_new(path), synced=bool(sync)), address, rules, sync=sync)
     start = time.perf_counter()
     thread.run()
     seconds = time.perf_counter() - start

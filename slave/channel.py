@@ -159,9 +159,9 @@ class Channel:
         self._relay_end = RelayEnd(lambda position: self._watching.on_relay_end(self.name, position))
         self._refetched: dict[tuple[str, int], int] = {}
         self._receiver = Receiver(
-            RelayLog(self.directory, sync_every=self.options.sync_relay_log),
+            RelayLog(self.directory, synced=bool(self.options.sync_relay_log)),
             self._relay_end,
-            sync_every=self.options.sync_master_info,
+            sync_every=self.options.sync_relay_log,
             measured=self.measured,
         )
         self.io = self._new_io_thread()

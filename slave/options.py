@@ -114,9 +114,7 @@ class SlaveOptions(Settings):
     chunk_size: int = setting(0, min=0, rich_help_panel=_RELAY_PANEL)
     """Bytes of events in a message; 0 leaves it to the master."""
     sync_relay_log: int = setting(SYNC_EVENTS, min=0, rich_help_panel=_RELAY_PANEL)
-    """Synchronize the relay log to the disk after so many events; 0: never."""
-    sync_master_info: int = setting(SYNC_EVENTS, min=0, rich_help_panel=_RELAY_PANEL)
-    """Synchronize master.info to the disk after so many events; 0: never."""
+    """Synchronize the relay log and master.info to the disk after so many events; 0: never."""
     relay_log_expire_seconds: float = setting(0.0, min=0, rich_help_panel=_RELAY_PANEL)
     """Remove a relay log file that was complete for so long, and that neither the applier nor a connected replica
     needs; 0: keep all."""

@@ -27,6 +27,7 @@ from dumpfilter.base.security.client_tls import ClientTls, TlsMode
 from dumpfilter.base.security.exposure import host_and_port
 from dumpfilter.base.state_file import State, StateFile
 from dumpfilter.binlog.format import NameCollation
+from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.slave.options import SourceOptions, TlsOptions
 from dumpfilter.slave.state import AFRESH, FORMAT
 from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition
@@ -128,6 +129,9 @@ class PlaceInfo(Info):
     where MySQL calls the master "source".
     """
 
+    GTIDS: ClassVar[str]
+    """The name of the field with the GTIDs up to the position."""
+
     master_uuid: str = ""
     """The server_uuid of the master that the position belongs to. A master whose binlogs contain no server_uuid
     makes a new one at each start."""
@@ -147,6 +151,11 @@ class PlaceInfo(Info):
         """The position in the relay log. None before the first relay log file."""
         return RelayPosition(self.relay_file, self.relay_offset) if self.relay_file else None
 
+    @property
+    def gtid_set(self) -> GtidSet:
+        """The GTIDs up to the position."""
+        return parse_gtid_set(getattr(self, self.GTIDS))
+
 
 class MasterInfo(PlaceInfo):
     """The content of ``master.info``: the I/O thread's resume point, and the filter that selected the events.
@@ -156,6 +165,7 @@ class MasterInfo(PlaceInfo):
     """
 
     NAME = "master.info"
+    GTIDS = "retrieved"
 
     family: Literal["", "mysql", "mariadb"] = ""
     """The family of the servers that wrote the master's binlog, by which the GTID set ``retrieved`` is parsed. Empty
@@ -198,6 +208,10 @@ class MasterInfo(PlaceInfo):
         return info or cls()
 
     @property
+    def gtid_set(self) -> GtidSet:
+        return parse_gtid_set(self.retrieved, self.family or None)
+
+    @property
     def name_collation(self) -> NameCollation | None:
         """The collation by which this channel's filters compare names. None before the first stream from a master."""
         return NameCollation(self.names) if self.names else None
@@ -224,6 +238,7 @@ class RelayLogInfo(PlaceInfo):
     """
 
     NAME = "relay-log.info"
+    GTIDS = "executed"
 
     executed: str = ""
     """The GTIDs of the transactions that the applier has applied or the master dropped (``Executed_Gtid_Set``)."""

@@ -55,13 +55,6 @@ def place_order(position: tuple[str, int] | None) -> tuple[int, int]:
     return (file_number(position[0]), position[1]) if position else (0, 0)
 
 
-MOST_WAITED_FOR = 100
-"""The largest ``--sync-relay-log`` and ``--sync-master-info`` with which the I/O thread itself waits for the disk.
-
-With larger values another thread waits, and the I/O thread may receive as many events again in the meantime.
-"""
-
-
 def read_head(path: Path) -> FileBegin:
     """Return the facts at the beginning of a relay log file, such as the master's file and position there.
 
@@ -132,21 +125,21 @@ def read_index(directory: Path) -> list[str]:
 class RelayLog(LogWriter[GrowingFile]):
     """The relay log of one channel, to which the I/O thread appends events.
 
-    A caller must call :meth:`recover` first. ``sync_every`` is the option ``--sync-relay-log``. After that many
-    events :meth:`append` forces the file to the disk. With 0 the operating system decides when it writes the file.
-    :meth:`append` itself waits for the disk only if ``sync_every`` is at most :data:`MOST_WAITED_FOR`. Otherwise
-    another thread waits.
+    A caller must call :meth:`recover` first. With ``synced`` a file is on the disk before the next file begins.
     """
 
     index: Path
 
-    def __init__(self, directory: Path, *, sync_every: int = 10_000) -> None:
-        super().__init__(directory / f"{BASENAME}.index", synced=bool(sync_every))
+    def __init__(self, directory: Path, *, synced: bool = True) -> None:
+        super().__init__(directory / f"{BASENAME}.index", synced=synced)
         self.directory = directory
-        self.position: RelayPosition | None = None
-        """The position after the last event that was appended. None before the first relay log file."""
-        self._sync_every = sync_every
-        self._unsynced_events = 0
+
+    @property
+    def position(self) -> RelayPosition | None:
+        """The position after the last event that was appended. None before the first relay log file, and after
+        :meth:`close`.
+        """
+        return None if self.file is None else RelayPosition(self.file.name, self.file.end)
 
     @property
     def names(self) -> list[str]:
@@ -171,7 +164,7 @@ class RelayLog(LogWriter[GrowingFile]):
                 )
             file = self._open(recorded)
             kept = listed[: listed.index(recorded.file) + 1]
-        self.file, self.position = file, recorded
+        self.file = file
         if kept != listed:
             write_index(self.index, kept)
         for path in self.directory.glob(f"{BASENAME}.*"):
@@ -218,17 +211,13 @@ class RelayLog(LogWriter[GrowingFile]):
         event. The head event also holds the size of the previous file, so that the applier notices when that file was
         truncated.
         """
-        number = 1
         if self.position is not None:
             name, size = self.position
-            number = file_number(name) + 1
             origin = {**origin, "previous_file": name, "previous_size": size}
+        number = 1 + max(map(file_number, self.names), default=0)
         head = header_bytes(source_file, start_position, format_description, origin)
         self.close_file()
-        made = GrowingFile.create(self.directory / f"{BASENAME}.{number:06d}", head)
-        self.begin(self.index, made)
-        self.position = RelayPosition(made.name, made.end)
-        self._unsynced_events = 0
+        self.begin(self.index, GrowingFile.create(self.directory / f"{BASENAME}.{number:06d}", head))
 
     def expire(self, before: str, written_before: float) -> list[str]:
         """Remove the oldest relay log files before the file ``before`` that were last written before the Unix time
@@ -253,22 +242,12 @@ class RelayLog(LogWriter[GrowingFile]):
             # A file that is not there needs no space. The applier finds out that it is missing.
             return False
 
-    def append(self, data: bytes | memoryview, *, events: int) -> None:
-        """Append raw events to the newest relay log file. Raises OutputError.
-
-        ``data`` holds ``events`` whole events, and may end inside a transaction. The number of events counts towards
-        ``--sync-relay-log``, after which the file is forced to the disk.
+    def append(self, data: bytes | memoryview) -> None:
+        """Append whole raw events to the newest relay log file. They may end inside a transaction. Raises
+        OutputError.
         """
         assert self.file is not None, "no relay log has been begun"
         self.file.append(data)
-        self.position = RelayPosition(self.file.name, self.file.end)
-        self._unsynced_events += events
-        if self._sync_every and self._unsynced_events >= self._sync_every:
-            if self._sync_every > MOST_WAITED_FOR:
-                self.sync_later()
-            else:
-                self.sync()
-            self._unsynced_events = 0
 
     def close(self) -> None:
         """Close the open relay log file without waiting for the disk. :meth:`recover` opens it again.

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
-from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path
 
@@ -23,14 +21,15 @@ from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import Family, FormatDescription, NameCollation
 from dumpfilter.binlog.gap_events import Gap, make_gap, make_head, with_gaps
-from dumpfilter.binlog.gtid import TAG, GtidSet, MariadbGtidSet, SourceKey, parse_gtid_set
+from dumpfilter.binlog.gtid import TAG, GtidSet, MariadbGtidSet, SourceKey
 from dumpfilter.dump.stream.event_proof import EventProof
 from dumpfilter.dump.stream.gaps import gaps_from_proto
 from dumpfilter.dump.stream.message import NOTHING_KEPT, Kept, chunk_crc32
 from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import AFRESH
 from dumpfilter.slave.state.infos import MasterInfo
-from dumpfilter.slave.state.relay_log import MOST_WAITED_FOR, RelayLog
+from dumpfilter.slave.state.place import Place
+from dumpfilter.slave.state.relay_log import RelayLog
 from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
@@ -47,6 +46,12 @@ Replacing the file takes about half a millisecond, so saving once in this period
 After a crash the slave asks the master again for the events that it received in this period.
 """
 
+MOST_WAITED_FOR = 100
+"""The largest ``--sync-relay-log`` with which the I/O thread itself waits for the disk.
+
+With larger values another thread waits, and the I/O thread may receive as many events again in the meantime.
+"""
+
 
 class Receiver:
     """Writes one channel's relay log and ``master.info`` from the chunks (messages) that the master sends.
@@ -55,10 +60,10 @@ class Receiver:
     stream begins with a relay log that is truncated to the position. Only the I/O thread calls :meth:`receive`. Another
     thread may call :meth:`flush_if_due` at the same time.
 
-    ``sync_every`` is the option ``--sync-master-info``. After that many events the receiver forces the relay log and
+    ``sync_every`` is the option ``--sync-relay-log``. After that many events the receiver forces the relay log and
     then ``master.info`` to the disk. With 0 the operating system decides when it writes the files. A crash of the
     process loses nothing in either case. A crash of the machine may lose data that was not yet on the disk.
-    ``save_period`` is in seconds, and ``clock`` returns a monotonic time.
+    ``save_period`` is in seconds.
     """
 
     def __init__(
@@ -69,23 +74,14 @@ class Receiver:
         sync_every: int = SYNC_EVENTS,
         measured: ChannelMeasurements | None = None,
         save_period: float = SAVE_PERIOD,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._relay_log = relay_log
-        self._file = MasterInfo.file(relay_log.directory)
         self._sync_every = sync_every
         self._relay_end = relay_end
         self._measured = measured or ChannelMeasurements()
-        self._save_period = save_period
-        self._clock = clock
         self._lock = threading.Lock()
-        self._showing = threading.Lock()
-        """The lock under which position and GTIDs change together. It is not held during writes and calls."""
-        self._saved = self._info = MasterInfo.read(relay_log.directory)
-        self._retrieved = parse_gtid_set(self._info.retrieved, self._info.family or None)
-        self._saved_at = clock()
+        self._place = Place(MasterInfo, relay_log.directory, save_period=save_period)
         self._unsynced_events = 0
-        self._retrieved_more = False
         self._completed: list[_Run] = []
         """The GTIDs that the master completed after the last resume point."""
         self._is_rewound = False
@@ -107,12 +103,13 @@ class Receiver:
         self._server_id = 0
         self._checksum = False
         self._proof = EventProof(checksum=False)
-        self.filter_digest = self._info.filter_digest
+        here = self._place.now
+        self.filter_digest = here.filter_digest
         """A hash of the filter by which the master selects the events that the receiver writes from now on."""
-        self._master_uuid = self._info.master_uuid
+        self._master_uuid = here.master_uuid
         self._another_master = False
-        self._except_gtids = self._info.except_gtids
-        relay_end.publish(self._info.relay_position)
+        self._except_gtids = here.except_gtids
+        relay_end.publish(here.relay_position)
 
     @property
     def info(self) -> MasterInfo:
@@ -122,15 +119,12 @@ class Receiver:
         Position and GTIDs belong to the same moment, and may be newer than the file ``master.info`` by up to
         ``save_period`` seconds.
         """
-        with self._showing:
-            if not self._retrieved_more:
-                return self._info
-            return self._info.model_copy(update={"retrieved": str(self._retrieved)})
+        return self._place.info
 
     @property
     def resume_point(self) -> object:
         """An object that is replaced when the position moves. A comparison by identity is cheaper than :attr:`info`."""
-        return self._info
+        return self._place.now
 
     @property
     def kept(self) -> Kept:
@@ -183,30 +177,29 @@ class Receiver:
         relay log does not reach the position.
         """
         with self._lock:
-            if self._info.family not in ("", family):
+            here = self._place.info
+            if here.family not in ("", family):
                 raise StreamError(
-                    f"the master's binlogs are {family}'s, the relay logs are {self._info.family}'s; {AFRESH}"
+                    f"the master's binlogs are {family}'s, the relay logs are {here.family}'s; {AFRESH}"
                 )
-            if self._info.name_collation not in (None, names):
+            if here.name_collation not in (None, names):
                 raise StreamError(
                     f"the master compares names by {names}, the relay logs were filtered by "
-                    f"{self._info.name_collation}; {AFRESH}"
+                    f"{here.name_collation}; {AFRESH}"
                 )
-            if not self._info.family:
-                self._retrieved = parse_gtid_set("", family)
             # Until the new master has sent its first chunk, the position belongs to the old master's binlog file. The
             # saved state must not combine this position with the new master's UUID.
             kept = {"family": family, "names": names.value, "filter_digest": self.filter_digest}
-            is_known = self._info.master_uuid == master_uuid
-            another_master = auto_position and bool(self._info.source_file) and not is_known
-            by_gtid = another_master or (auto_position and not self._info.source_file)
+            is_known = here.master_uuid == master_uuid
+            another_master = auto_position and bool(here.source_file) and not is_known
+            by_gtid = another_master or (auto_position and not here.source_file)
             self._keeps = is_known and self._ends_with_kept()
             if not another_master:
                 kept["master_uuid"] = master_uuid
-            self._info = self._info.model_copy(update=kept)
+            self._place.go_back(here.model_copy(update=kept))
             self._master_uuid = master_uuid
             if not self._keeps:
-                self._drop_kept(self._info)
+                self._drop_kept(here)
             if not is_known and not another_master and self._relay_log.position is not None:
                 # The master's binlogs hold no server_uuid, and the master restarted. The applier must learn the new id.
                 self._note_master()
@@ -215,12 +208,12 @@ class Receiver:
             self._is_rewound = False
             self._next = None
             self._another_master = another_master
-            self._except_gtids = self._info.retrieved if by_gtid else self._info.except_gtids
+            self._except_gtids = here.retrieved if by_gtid else here.except_gtids
             return by_gtid
 
     def _ends_with_kept(self) -> bool:
         """Tell whether the relay log has exactly the bytes of :attr:`kept` after the last resume point."""
-        begin, end = self._info.relay_position, self._relay_log.position
+        begin, end = self._place.now.relay_position, self._relay_log.position
         if not self._kept or begin is None or end is None:
             return False
         return self._kept.size > 0 and end == begin._replace(offset=begin.offset + self._kept.size)
@@ -238,17 +231,17 @@ class Receiver:
             server_id=EventHeader.unpack(description).server_id,
             checksum=FormatDescription.parse(description).checksum,
         )
-        self._relay_log.append(head, events=1)
+        self._relay_log.append(head)
         position = self._relay_log.position
         assert position is not None
-        self._info = self._info.model_copy(update={"relay_offset": position.offset})
+        self._place.move(relay_offset=position.offset)
 
     def _origin(self) -> dict[str, str]:
         """Return the fields of a head event (the relay log's own event), which name the master of the next events."""
         return {
             "master_uuid": self._master_uuid,
-            "names": self._info.names,
-            "retrieved": str(self._retrieved),
+            "names": self._place.now.names,
+            "retrieved": str(self._place.gtids),
         }
 
     def rewind(self, to: MasterInfo) -> None:
@@ -265,13 +258,9 @@ class Receiver:
             self._drop_kept(to)
             self._completed.clear()
             other = bool(to.relay_file) and to.filter_digest != self.filter_digest
-            with self._showing:
-                self._retrieved = parse_gtid_set(to.retrieved, to.family or None)
-                self._retrieved_more = False
-                self._info = to.model_copy(update={"other_filters": to.other_filters or other})
+            self._place.go_back(to.model_copy(update={"other_filters": to.other_filters or other}))
             self.filter_digest = to.filter_digest
             self._save(synced=False)
-            self._relay_end.publish(self._info.relay_position)
 
     def receive(self, chunk: pb.Chunk, events: bytes | memoryview | None = None) -> bool:
         """Write a chunk's events to the relay log, and move the position to the end of the chunk's last complete
@@ -296,14 +285,12 @@ class Receiver:
             self._next = (chunk.file, chunk.end_position)
             self._file_ended = chunk.end_of_file
             self._unsynced_events += chunk.counts.events_sent
-            due = self._sync_every and self._unsynced_events >= self._sync_every
+            is_due = bool(self._sync_every) and self._unsynced_events >= self._sync_every
             is_later = self._sync_every > MOST_WAITED_FOR
-            if due or chunk.end_of_log:
-                self._save(synced=bool(due) and not is_later)
-            else:
-                self._save_if_due()
-            if due and is_later:
-                self._relay_log.sync_later(self._file.path, self._file.path.parent)
+            if is_due or chunk.end_of_log or self._place.is_due:
+                self._save(synced=is_due and not is_later)
+            if is_due and is_later:
+                self._relay_log.sync_later(self._place.path, self._place.path.parent)
                 self._unsynced_events = 0
             return True
 
@@ -330,7 +317,8 @@ class Receiver:
         ago.
         """
         with self._lock:
-            self._save_if_due()
+            if self._place.is_due:
+                self._save(synced=False)
 
     def close(self) -> None:
         """Write ``master.info``, and close the relay log file."""
@@ -346,7 +334,7 @@ class Receiver:
 
         Otherwise check that the chunk continues the current file. Raises StreamError when it does not.
         """
-        here = self._info
+        here = self._place.now
         if not chunk.format_description and self._next is None:
             raise StreamError(f"{chunk.file}: the master began to send events without its start position")
         has_file = self._relay_log.position is not None
@@ -369,15 +357,13 @@ class Receiver:
         self._another_master = False
         begun = self._relay_log.position
         assert begun is not None
-        self._info = here.model_copy(
-            update={
-                "master_uuid": self._master_uuid,
-                "source_file": chunk.file,
-                "source_position": chunk.start_position,
-                "relay_file": begun.file,
-                "relay_offset": begun.offset,
-                "except_gtids": self._except_gtids,
-            }
+        self._place.move(
+            master_uuid=self._master_uuid,
+            source_file=chunk.file,
+            source_position=chunk.start_position,
+            relay_file=begun.file,
+            relay_offset=begun.offset,
+            except_gtids=self._except_gtids,
         )
 
     def _begin_events(self, chunk: pb.Chunk) -> None:
@@ -396,7 +382,7 @@ class Receiver:
             self._keeps = False
             return
         if self._keeps:
-            self._drop_kept(self._info)
+            self._drop_kept(self._place.now)
         try:
             description = FormatDescription.parse(chunk.format_description)
         except BinlogError as error:
@@ -419,7 +405,7 @@ class Receiver:
 
     def _check_place(self, chunk: pb.Chunk) -> None:
         """Check that a new stream begins at the position that the slave asked for. Raises StreamError."""
-        here = self._info
+        here = self._place.now
         # The format description event comes first, whatever position before its end either side names.
         first = len(MAGIC) + EventHeader.unpack(chunk.format_description).size
         if max(chunk.start_position, first) != max(here.source_position, first):
@@ -429,7 +415,7 @@ class Receiver:
             )
 
     def _append(self, chunk: pb.Chunk, events: bytes | memoryview) -> None:
-        here = self._info
+        here = self._place.now
         if chunk.resume_position < here.source_position or chunk.resume_bytes > len(events):
             raise StreamError(
                 f"{chunk.file}: the resume point {chunk.resume_position} (after {chunk.resume_bytes} of "
@@ -445,11 +431,11 @@ class Receiver:
             raise StreamDamaged(
                 f"{chunk.file}: between {chunk.begin_position} and {chunk.end_position}: {error}"
             ) from None
-        completed = _runs_of(chunk.completed, type(self._retrieved))
+        completed = _runs_of(chunk.completed, type(self._place.gtids))
         data = self._with_gaps(chunk, events)
         added = len(data) - len(events)
         if data:
-            self._relay_log.append(data, events=chunk.counts.events_sent)
+            self._relay_log.append(data)
         if begins_with_event:
             self._measured.relay_delay.observe_since(commit_time(events, checksum=self._checksum))
         self._completed += completed
@@ -461,16 +447,13 @@ class Receiver:
             is_plain = self._kept is not None and not added and not chunk.HasField("completed")
             self._kept = self._kept.add(events) if is_plain and self._kept is not None else None
             return
-        with self._showing:
+        with self._place.lock:
             for run in self._completed:
-                self._retrieved.add_range(*run)
-                self._retrieved_more = True
+                self._place.gtids.add_range(*run)
             self._completed.clear()
-            self._info = here.model_copy(
-                update={
-                    "source_position": chunk.resume_position,
-                    "relay_offset": position.offset + chunk.resume_bytes + added,
-                }
+            self._place.move(
+                source_position=chunk.resume_position,
+                relay_offset=position.offset + chunk.resume_bytes + added,
             )
         self._kept = NOTHING_KEPT.add(events[chunk.resume_bytes :])
 
@@ -486,29 +469,19 @@ class Receiver:
             data = with_gaps(
                 events, chunk.gaps.source, gaps, server_id=self._server_id, checksum=self._checksum
             )
-        has_moved = chunk.resume_position != self._info.source_position
+        has_moved = chunk.resume_position != self._place.now.source_position
         if not data and has_moved:
             # The master skipped events that belong to no transaction. The applier's position must follow.
             return make_gap(Gap(chunk.resume_position), server_id=self._server_id, checksum=self._checksum)
         return data
 
-    def _save_if_due(self) -> None:
-        if self._info is not self._saved and self._clock() - self._saved_at >= self._save_period:
-            self._save(synced=False)
-
     def _save(self, *, synced: bool) -> None:
-        with self._showing:
-            if self._retrieved_more:
-                self._info = self._info.model_copy(update={"retrieved": str(self._retrieved)})
-                self._retrieved_more = False
         if synced:
             self._relay_log.sync()
             self._unsynced_events = 0
-        if synced or self._info is not self._saved:
-            self._file.save(self._info, synced=synced)
-        self._saved = self._info
-        self._saved_at = self._clock()
-        self._relay_end.publish(self._info.relay_position)
+        if synced or self._place.now is not self._place.saved:
+            self._place.save(synced=synced)
+        self._relay_end.publish(self._place.now.relay_position)
 
 
 def _runs_of(completed: pb.GtidRunsSet, kind: type[GtidSet]) -> list[_Run]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from dumpfilter.base.errors import BinlogError, RelayLogDamaged, StateCorrupt, S
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import NameCollation, NameRules
 from dumpfilter.binlog.gap_events import Gap, Head, is_gap_event, parse_gap_event
-from dumpfilter.binlog.gtid import Gtid, GtidSet, parse_gtid_set
+from dumpfilter.binlog.gtid import Gtid, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.dump.stream.gaps import hits_from_numbers
 from dumpfilter.filter import ReplicationFilter
@@ -23,6 +22,7 @@ from dumpfilter.index.fileset import FileBegin
 from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import AFRESH
 from dumpfilter.slave.state.infos import RelayLogInfo
+from dumpfilter.slave.state.place import Place
 from dumpfilter.slave.state.relay_log import RelayPosition, place_order, read_head, read_index
 from dumpfilter.slave.threads.applier import EventApplier, gtid_of
 from dumpfilter.slave.threads.progress import Progress
@@ -102,7 +102,6 @@ class SqlThread:
             True, and the I/O thread receives that part again.
         measured: counts the applied transactions and their delays.
         progress: wakes SQL statements that wait for the thread.
-        clock: returns a monotonic time in seconds.
     """
 
     def __init__(
@@ -118,7 +117,6 @@ class SqlThread:
         refetch: Callable[[RelayLogDamaged], bool] = lambda damage: False,
         measured: ChannelMeasurements | None = None,
         progress: Progress | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._progress = progress or Progress()
         self._directory = directory
@@ -131,20 +129,11 @@ class SqlThread:
         """The condition of START REPLICA UNTIL, also after the thread has ended."""
         self._refetch = refetch
         self._measured = measured or ChannelMeasurements()
-        self._clock = clock
-        self._file = RelayLogInfo.file(directory)
         self._stop = threading.Event()
-        self._saved = RelayLogInfo.read(directory)
-        """The content of ``relay-log.info`` as it was last written: the applier's position, GTIDs and target state."""
-        self._info = self._saved
-        """The applier's position now, with the GTIDs and target state of the last write."""
-        self._saved_at = clock()
+        self._place = Place(RelayLogInfo, directory, save_period=SAVE_PERIOD)
         self._completed: list[Gtid] = []
         """The GTIDs of completed transactions that :attr:`info` does not show yet."""
-        self._showing = threading.Lock()
-        """The lock under which position and GTIDs change together, and under which other threads read both."""
         self._applier: EventApplier | None = None
-        self._executed: GtidSet = parse_gtid_set("")
         self._filter_is_old = False
         self._damage: RelayLogDamaged | None = None
         """The damage of the relay log that the I/O thread has found. None without any."""
@@ -153,17 +142,17 @@ class SqlThread:
         """The uses of filter rules on the master that belong to the next transaction. The relay log has them before
         the transaction.
         """
-        if place_order(self._info.relay_position) > place_order(relay_end.position):
+        if place_order(self._place.now.relay_position) > place_order(relay_end.position):
             raise StateCorrupt(
-                f"{self._file.path}: is ahead of the relay log, which is complete up to "
+                f"{self._place.path}: is ahead of the relay log, which is complete up to "
                 f"{relay_end.position}; {AFRESH}"
             )
-        if self._saved.target:
+        if self._place.saved.target:
             try:
-                target.restore(self._saved.target)
+                target.restore(self._place.saved.target)
             except (ValueError, TypeError, KeyError) as error:
                 raise StateCorrupt(
-                    f"{self._file.path}: holds no state that this target can restore ({error}); {AFRESH}"
+                    f"{self._place.path}: holds no state that this target can restore ({error}); {AFRESH}"
                 ) from error
 
     @property
@@ -172,10 +161,7 @@ class SqlThread:
 
         The member ``target`` is that of the last write of ``relay-log.info``.
         """
-        with self._showing:
-            if self._info is self._saved:
-                return self._saved
-            return self._info.model_copy(update={"executed": str(self._executed)})
+        return self._place.info
 
     @property
     def stopping(self) -> bool:
@@ -219,17 +205,16 @@ class SqlThread:
                         # The next SQL thread meets the damage again.
                         return
                     raise
-                self._saved = self._info = RelayLogInfo.read(self._directory)
+                self._place.load()
             except BaseException:
                 self._go_back()
                 raise
 
     def _run(self) -> None:
-        self._executed = parse_gtid_set(self._saved.executed)
         while not self._stop.is_set() and not self._is_met():
             if self._damage is not None:
                 raise self._damage
-            here = self._info.relay_position
+            here = self._place.now.relay_position
             end, is_last = self._relay_end.wait(here, SAVE_PERIOD / 4)
             if end is not None and place_order(here) < place_order(end):
                 before = self._measured.applied.transactions
@@ -244,18 +229,18 @@ class SqlThread:
                 # The applier has applied everything received. SHOW REPLICA STATUS must show the new position at once,
                 # not only at the next periodic save.
                 self._save()
-            self._save_if_due()
+            if self._place.is_due:
+                self._save()
         self._save()
 
     def _go_back(self) -> None:
         """Restore the target to its state at the saved position, from which the next SQL thread begins."""
         self._report_hits()
-        with self._showing:
-            self._info = self._saved
+        self._place.go_back(self._place.saved)
         self._completed.clear()
         self._applier = None
         self._pending.clear()
-        self._target.restore(self._saved.target)
+        self._target.restore(self._place.saved.target)
 
     def _apply_up_to(self, here: RelayPosition | None, end: RelayPosition) -> bool:
         """Apply the relay log from ``here`` (None: from its beginning) to ``end``. Return whether the thread shall
@@ -301,7 +286,7 @@ class SqlThread:
             self._filter_is_old = False
             self._report_hits()
             if self._applier is None:
-                self._executed = parse_gtid_set(self._saved.executed, family)
+                self._place.gtids = parse_gtid_set(self._place.saved.executed, family)
             self._names = names
             self._applier = EventApplier(
                 self._make_filter(names),
@@ -320,7 +305,7 @@ class SqlThread:
         applier = self._applier
         assert applier is not None
         # Another master's file may have the same name, so that the old position must not go on in another file.
-        source_position = head.position if start < head.end else self._info.source_position
+        source_position = head.position if start < head.end else self._place.now.source_position
         for event in _events_between(path, start, end):
             gap = parse_gap_event(event.body) if is_gap_event(event.type, event.body) else None
             after = event.offset + len(event.raw)
@@ -339,7 +324,7 @@ class SqlThread:
                 self._on_hits(hits_from_numbers(gap.hits))
                 source_position = gap.end
             elif gap is not None:
-                self._move(master_uuid=gap.members.get("master_uuid", ""))
+                self._place.move(master_uuid=gap.members.get("master_uuid", ""))
             else:
                 applier.feed(event, file=str(path))
                 if event.header.end_log_pos and event.offset >= head.end and not applier.inside:
@@ -351,20 +336,21 @@ class SqlThread:
                 applier.hits.update(self._pending)
                 self._pending.clear()
             self._report_hits()
-            with self._showing:
+            with self._place.lock:
                 if isinstance(gap, Gap):
-                    gap.add_to(self._executed)
+                    gap.add_to(self._place.gtids)
                 for gtid in self._completed:
-                    self._executed.add(gtid)
+                    self._place.gtids.add(gtid)
                 self._completed.clear()
-                self._move(
+                self._place.move(
                     relay_file=path.name,
                     relay_offset=after,
                     source_file=head.file,
                     source_position=source_position,
                 )
             self._progress.told()
-            self._save_if_due()
+            if self._place.is_due:
+                self._save()
             if self._stop.is_set() or self._is_met():
                 return False
         if applier.inside:
@@ -372,7 +358,7 @@ class SqlThread:
         return True
 
     def _is_met(self) -> bool:
-        return self.until is not None and self.until.met(self._info, self._executed)
+        return self.until is not None and self.until.met(self._place.now, self._place.gtids)
 
     def _ends_before(
         self, at: RelayPosition, source_file: str, source_position: int, comes: Event | Gap | Head | None
@@ -385,7 +371,7 @@ class SqlThread:
         """
         if self.until is None or isinstance(comes, Head):
             return False
-        begin, gtids = 0, type(self._executed)()
+        begin, gtids = 0, type(self._place.gtids)()
         if isinstance(comes, Gap):
             comes.add_to(gtids)
         elif comes is not None:
@@ -395,16 +381,9 @@ class SqlThread:
                 gtids.add(gtid)
         return self.until.passed_by(at, source_file, begin, gtids)
 
-    def _move(self, **members: str | int) -> None:
-        self._info = self._info.model_copy(update=members)
-
     def _report_hits(self) -> None:
         if self._applier is not None and self._applier.hits:
             self._on_hits(self._applier.take_hits())
-
-    def _save_if_due(self) -> None:
-        if self._info is not self._saved and self._clock() - self._saved_at >= SAVE_PERIOD:
-            self._save()
 
     def _save(self) -> None:
         """Write the applier's position, its GTIDs and the target's state to ``relay-log.info``. Raises OutputError.
@@ -412,11 +391,6 @@ class SqlThread:
         The thread may call this method between two transactions only, because a target's state is valid after a commit.
         """
         self._report_hits()
-        if self._info is self._saved:
-            return
-        info = self._info.model_copy(update={"executed": str(self._executed), "target": self._target.state()})
-        # After a failed write the thread goes back to the state that the file holds.
-        self._file.save(info)
-        with self._showing:
-            self._saved = self._info = info
-        self._saved_at = self._clock()
+        if self._place.now is not self._place.saved:
+            # After a failed write the thread goes back to the state that the file holds.
+            self._place.save(target=self._target.state())

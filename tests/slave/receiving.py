@@ -14,7 +14,7 @@ class Slave:
 
     def __init__(self, directory: Path, *, save_period: float, sync: int) -> None:
         self.directory = directory
-        self.relay_log = RelayLog(directory, sync_every=sync)
+        self.relay_log = RelayLog(directory, synced=bool(sync))
         self.receiver = Receiver(self.relay_log, RelayEnd(), sync_every=sync, save_period=save_period)
 
     def replicate(self, master, cuts) -> None:
@@ -33,6 +33,6 @@ def write_recording(directory: Path, files) -> RelayLog:
         log.rotate(file.name, 4, file.format_description, {})
         for transaction in file.transactions:
             for event in transaction.events:
-                log.append(event, events=1)
+                log.append(event)
     log.close()
     return log

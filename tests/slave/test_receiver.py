@@ -12,7 +12,7 @@ from dumpfilter.base import files
 from dumpfilter.base.errors import StateCorrupt, StreamDamaged, StreamError
 from dumpfilter.binlog.gap_events import Gap, parse_gap_event
 from dumpfilter.slave.state.infos import MasterInfo
-from dumpfilter.slave.state.relay_log import MOST_WAITED_FOR
+from dumpfilter.slave.threads.receiver import MOST_WAITED_FOR
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.slave.receiving import Slave
 from tests.slave.relayed import contents
@@ -261,6 +261,21 @@ def test_nothing_of_a_chunk_with_malformed_gtids_is_taken(masters, tmp_path):
         assert before in (slave.relay_log.position, None)
     slave.replicate(master, [33])
     assert slave.receiver.info.retrieved.endswith(":1")
+
+
+@pytest.mark.parametrize(("every", "expected"), [(0, 0), (1, 5), (2, 2), (10_000, 0)])
+def test_the_disk_has_both_files_after_so_many_events(masters, tmp_path, monkeypatch, every, expected):
+    slave = Slave(tmp_path, save_period=1000.0, sync=every)
+    slave.receiver.begin_stream(master_uuid="m", family="mysql")
+    first, *chunks = masters.FakeMaster(masters.recorded("mysql-row")).chunks("", 4, [1] * 1000)
+    slave.receiver.receive(first)
+    written: list[str] = []
+    monkeypatch.setattr("dumpfilter.base.files.sync", lambda path, fd: written.append(path.name))
+    slave.receiver._unsynced_events = 0
+    for chunk in chunks[:5]:
+        chunk.counts.events_sent = 1
+        slave.receiver.receive(masters.sealed(chunk))
+    assert written == ["relay-bin.000001", "master.info.new"] * expected
 
 
 def test_the_disk_has_the_relay_log_before_the_position_in_it(masters, tmp_path, monkeypatch):

@@ -10,14 +10,12 @@ from dumpfilter.base.errors import OutputError, RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.events import EventHeader
 from dumpfilter.binlog.gap_events import Head, parse_gap_event
 from dumpfilter.slave.state.relay_log import (
-    MOST_WAITED_FOR,
     RelayLog,
     RelayPosition,
     header_bytes,
     read_head,
     read_index,
 )
-from tests.slave.driven import wait_until
 from tests.slave.receiving import write_recording
 
 
@@ -53,9 +51,9 @@ def test_recover_goes_back_to_the_recorded_position(tmp_path, masters):
         "relay-bin.000002",
         "relay-bin.index",
     ]
-    log.append(b"more", events=1)
+    log.append(b"more")
     log.recover(RelayPosition("relay-bin.000002", 500))
-    log.append(before[500:], events=1)
+    log.append(before[500:])
     log.close()
     assert (tmp_path / "relay-bin.000002").read_bytes() == before
     log.recover(None)
@@ -92,75 +90,58 @@ def test_less_than_recorded_is_damage(tmp_path, masters):
         log.recover(RelayPosition("relay-bin.000001", 8))
 
 
-@pytest.mark.parametrize(("every", "expected"), [(0, 0), (1, 5), (2, 2), (10_000, 0)])
-def test_sync_relay_log(tmp_path, masters, monkeypatch, every, expected):
-    file = masters.recorded("mysql-row")[0]
-    log = RelayLog(tmp_path, sync_every=every)
-    log.recover(None)
-    log.rotate(file.name, 4, file.format_description, {})
-    synced = []
-    monkeypatch.setattr("dumpfilter.base.files.sync", lambda path, fd: synced.append(path.name))
-    for transaction in file.transactions[:5]:
-        log.append(transaction.events[0], events=1)
-    assert len(synced) == expected
-    log.close()
-
-
 def test_a_slow_disk_delays_the_second_synchronization_and_not_the_first(tmp_path, masters, monkeypatch):
     file = masters.recorded("mysql-row")[0]
-    log = RelayLog(tmp_path, sync_every=MOST_WAITED_FOR + 1)
+    log = RelayLog(tmp_path)
     log.recover(None)
     log.rotate(file.name, 4, file.format_description, {})
-    disk, asked, written = threading.Semaphore(0), [], []
+    disk, written = threading.Semaphore(0), []
 
     def sync(path, fd):
-        asked.append(path.name)
         disk.acquire()
         written.append(path.name)
 
     monkeypatch.setattr("dumpfilter.base.files.sync", sync)
-    events = [transaction.events[0] for transaction in file.transactions[:4]]
-    log.append(events[0], events=MOST_WAITED_FOR)
-    assert asked == []
-    log.append(events[1], events=1)
-    log.sync_later(tmp_path / "relay-bin.index")
-    wait_until(lambda: asked == ["relay-bin.000001"])
-    assert written == [], "the receiver goes on"
+    begun = threading.Event()
 
     def append() -> None:
-        log.append(events[2], events=MOST_WAITED_FOR + 1)
+        for transaction in file.transactions[:3]:
+            log.append(transaction.events[0])
+            log.sync_later(tmp_path / "relay-bin.index")
+            begun.set()
         written.append("the third call has returned")
 
-    before = log.position.offset
-    third = threading.Thread(target=append, daemon=True)
-    third.start()
-    wait_until(lambda: log.position.offset > before)
-    disk.release()
-    third.join()
-    assert written == ["relay-bin.000001", "the third call has returned"]
-    for _ in range(3):
+    thread = threading.Thread(target=append, daemon=True)
+    thread.start()
+    begun.wait(10)
+    for _ in range(2):
         disk.release()
-    wait_until(lambda: len(written) == 5)
-    assert written[2:] == ["relay-bin.000001", "relay-bin.index", "relay-bin.000001"]
+    thread.join()
+    assert written == ["relay-bin.000001", "relay-bin.index", "the third call has returned"]
+    for _ in range(4):
+        disk.release()
     log.close()
+    assert written[3:] == ["relay-bin.000001", "relay-bin.index"] * 2
 
 
-def test_a_disk_that_fails_in_the_other_thread_ends_the_next_append(tmp_path, masters, monkeypatch):
+def test_a_disk_that_fails_in_the_other_thread_ends_the_next_synchronization(tmp_path, masters, monkeypatch):
     file = masters.recorded("mysql-row")[0]
-    log = RelayLog(tmp_path, sync_every=MOST_WAITED_FOR + 1)
+    log = RelayLog(tmp_path)
     log.recover(None)
     log.rotate(file.name, 4, file.format_description, {})
 
     def sync(path, fd):
         raise OutputError(f"{path.name}: cannot be written: Input/output error")
 
-    first, second, third = (transaction.events[0] for transaction in file.transactions[:3])
+    def append() -> None:
+        for transaction in file.transactions[:3]:
+            log.append(transaction.events[0])
+            log.sync_later()
+
     with monkeypatch.context() as patch:
         patch.setattr("dumpfilter.base.files.sync", sync)
-        log.append(first, events=MOST_WAITED_FOR + 1)
-        log.append(second, events=MOST_WAITED_FOR + 1)
         with pytest.raises(OutputError, match=r"relay-bin.000001: .*Input/output error"):
-            log.append(third, events=MOST_WAITED_FOR + 1)
+            append()
         log.close()
     log.recover(None)
     log.close()
@@ -182,7 +163,7 @@ def test_a_file_that_cannot_be_put_into_the_index_receives_nothing(tmp_path, mas
                 log.rotate(file.name, 4, file.format_description, {})
             log.sync()
             with pytest.raises(AssertionError):
-                log.append(b"lost", events=1)
+                log.append(b"lost")
             assert log.names == ([] if before is None else [before])
         log.rotate(file.name, 4, file.format_description, {})
     log.close()
@@ -201,14 +182,15 @@ def test_old_files_expire_in_order(tmp_path, masters):
     assert log.expire("relay-bin.000099", written_before=1e12) == [], "the newest file stays"
     assert read_index(tmp_path) == log.names == names[2:]
     assert sorted(path.name for path in tmp_path.glob("relay-bin.0*")) == names[2:]
-    end = log.position
+    end = RelayPosition(names[-1], (tmp_path / names[-1]).stat().st_size)
     log.recover(end)
     assert log.position == end
 
 
 def test_a_crash_while_files_expire_leaves_files_that_nobody_names(tmp_path, masters, monkeypatch):
     log = write_recording(tmp_path, masters.recorded("mysql-row"))
-    names, end = read_index(tmp_path), log.position
+    names = read_index(tmp_path)
+    end = RelayPosition(names[-1], (tmp_path / names[-1]).stat().st_size)
     for name in names[:2]:
         os.utime(tmp_path / name, (1, 1))
 

@@ -114,11 +114,12 @@ def test_applies_everything_and_knows_where_it_is(tmp_path, channel, folder):
     assert thread.info == info
 
 
-def test_a_statement_that_waits_sees_each_transaction_before_it_is_saved(tmp_path, channel):
+def test_a_statement_that_waits_sees_each_transaction_before_it_is_saved(tmp_path, channel, monkeypatch):
     c = channel("mysql-row")
     c.receive_all()
     progress = Progress()
-    thread = c.thread(Recorder(), progress=progress, clock=lambda: 0.0)
+    monkeypatch.setattr(sql_thread, "SAVE_PERIOD", 4000.0)
+    thread = c.thread(Recorder(), progress=progress)
     seen = []
 
     def told():

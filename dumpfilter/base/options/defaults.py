@@ -13,9 +13,7 @@ its own timeout.
 """
 
 SYNC_EVENTS = 10_000
-"""The default of ``--sync-relay-log`` and ``--sync-master-info``, as in MySQL: the number of events after which the
-file is synced to disk.
-"""
+"""The default of ``--sync-relay-log``, as in MySQL: the number of events after which the files are synced to disk."""
 
 CONNECT_RETRY = 60.0
 """The default of ``--connect-retry``, as in MySQL: the seconds before a slave connects to its master again."""

@@ -14,7 +14,6 @@ ALIASES = {
     "slave-net-timeout": "replica-net-timeout",
     "master-connect-retry": "connect-retry",
     "master-retry-count": "retry-count",
-    "sync-source-info": "sync-master-info",
     "master-verify-checksum": "verify-checksum",
     "source-verify-checksum": "verify-checksum",
     "skip-slave-start": "skip-replica-start",

@@ -27,7 +27,6 @@ SERVER_OPTIONS = frozenset(kind.option for kind in SERVER_RULE_KINDS) | frozense
         "connect-retry",
         "retry-count",
         "sync-relay-log",
-        "sync-master-info",
         "verify-checksum",
         "skip-replica-start",
     ]

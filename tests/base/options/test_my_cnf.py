@@ -240,7 +240,7 @@ def test_includes_nest_as_deep_as_in_a_server(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------ spellings
 
 KNOWN = OptionNames(
-    values=["replicate-do-db", "replica-net-timeout", "retry-count", "sync-master-info", "port"],
+    values=["replicate-do-db", "replica-net-timeout", "retry-count", "port"],
     flags=["verify-checksum", "skip-replica-start", "once"],
 )
 
@@ -254,7 +254,6 @@ KNOWN = OptionNames(
         ("slave_net_timeout", "5", Named("replica-net-timeout", "5")),
         ("loose-slave-net-timeout", "5", Named("replica-net-timeout", "5")),
         ("master-retry-count", "5", Named("retry-count", "5")),
-        ("sync_source_info", "5", Named("sync-master-info", "5")),
         ("source_verify_checksum", "OFF", Named("verify-checksum", False)),
         ("verify-checksum", None, Named("verify-checksum", True)),
         ("skip-verify-checksum", None, Named("verify-checksum", False)),

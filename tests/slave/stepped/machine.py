@@ -51,7 +51,7 @@ class Setup:
     capacity: int = 3
     """The most messages of a dump that are under way at a time."""
     sync: int = 0
-    """``--sync-relay-log`` and ``--sync-master-info``."""
+    """``--sync-relay-log``."""
     auto_position: bool = False
     begin: int = 5
     """The units that the binlog has at the beginning."""
@@ -164,7 +164,6 @@ class Machine:
                 alone=True,
                 chunk_size=setup.chunk_size,
                 sync_relay_log=setup.sync,
-                sync_master_info=setup.sync,
             ),
             self.filters,
             [

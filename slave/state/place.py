@@ -1,0 +1,80 @@
+"""The place of one of a channel's threads: its position with the GTIDs up to there, which a state file follows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from dumpfilter.slave.state.infos import PlaceInfo
+
+P = TypeVar("P", bound=PlaceInfo)
+
+
+class Place(Generic[P]):
+    """The position and the GTIDs of one thread, and the state file that holds both.
+
+    One thread at a time moves the place. Any thread may read :attr:`info`. ``kind`` is the type of the file's content,
+    and ``save_period`` the shortest time between two writes by :meth:`save_if_due`, seconds. The constructor reads the
+    file. Raises StateCorrupt for an unusable file.
+    """
+
+    def __init__(self, kind: type[P], directory: Path, *, save_period: float) -> None:
+        self._kind = kind
+        self._directory = directory
+        self._file = kind.file(directory)
+        self._save_period = save_period
+        self._saved_at = time.monotonic()
+        self.lock = threading.Lock()
+        """The lock under which position and GTIDs change together. It is not held during writes."""
+        self.load()
+
+    @property
+    def path(self) -> Path:
+        """The path of the state file."""
+        return self._file.path
+
+    def load(self) -> None:
+        """Read the file again, and go to the place in it."""
+        self.go_back(self._kind.read(self._directory))
+        self.saved = self.now
+        """The content of the file."""
+
+    def go_back(self, info: P) -> None:
+        """Go to the place ``info``, which other threads have left behind or which the file holds."""
+        with self.lock:
+            self.now = info
+            """The present position. Its GTIDs may lack the newest of :attr:`gtids`."""
+            self.gtids = info.gtid_set
+            """The present GTIDs."""
+            self._has_moved = False
+
+    def move(self, **members: Any) -> None:
+        """Change members of the position. The caller holds :attr:`lock` if it changes :attr:`gtids`, too."""
+        self.now = self.now.model_copy(update=members)
+        self._has_moved = True
+
+    @property
+    def info(self) -> P:
+        """The position and the GTIDs at one moment. They may be newer than the file."""
+        with self.lock:
+            if not self._has_moved:
+                return self.now
+            return self.now.model_copy(update={self._kind.GTIDS: str(self.gtids)})
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the place has moved, and the last write is at least ``save_period`` ago."""
+        return self.now is not self.saved and time.monotonic() - self._saved_at >= self._save_period
+
+    def save(self, *, synced: bool = True, **members: Any) -> None:
+        """Write the place to the file, with other values for ``members``. Raises OutputError, and then nothing has
+        changed.
+        """
+        info = self.info.model_copy(update=members) if members else self.info
+        self._file.save(info, synced=synced)
+        with self.lock:
+            self.saved = self.now = info
+            self._has_moved = False
+        self._saved_at = time.monotonic()
