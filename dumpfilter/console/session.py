@@ -6,6 +6,7 @@ done, and do no network I/O.
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections import defaultdict
@@ -22,8 +23,7 @@ from dumpfilter.console.memory import Share
 from dumpfilter.console.roles import Role
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.interruption import acquire, running_interrupt
-from dumpfilter.console.sql.plain import Kind, plain_select
-from dumpfilter.console.sql.result import Column, ColumnType, Note, Result, Table
+from dumpfilter.console.sql.result import Note, Result, Table
 from dumpfilter.console.sql.rewriting import Environment, no_such_table
 from dumpfilter.console.sql.select import DEFAULT_SECONDS, select
 from dumpfilter.console.sql.waits import Wait, wait_functions
@@ -37,10 +37,15 @@ this name, and a client could write the name only in backticks.
 """
 
 MOST_SELECTS = 2
-"""The limit of concurrent SELECTs of one user. A further one waits, and its waiting counts as running time."""
+"""The limit of concurrent SELECTs of one user that read tables. A further one waits, and its waiting counts as running
+time.
+"""
+_READS = re.compile(r"\b(?:FROM|TABLE|VALUES)\b", re.IGNORECASE)
+"""The pattern of a SELECT that may read tables. Any other one has a single row, such as a variable or a function that
+waits for replication.
+"""
 
 _MILLISECONDS = 1000
-_INT64 = 1 << 63
 _slots: defaultdict[str, threading.BoundedSemaphore] = defaultdict(
     lambda: threading.BoundedSemaphore(MOST_SELECTS)
 )
@@ -145,8 +150,6 @@ class Session:
         ``shown`` has temporary tables by name, which the SELECT can read in the schema ``@``. SHOW uses such a table to
         apply LIKE and WHERE. Raises SqlError.
         """
-        if not shown and (plain := self._plain(text)) is not None:
-            return plain
 
         def find(schema: str, name: str) -> Table | None:
             return shown.get(name) if shown and schema == SHOWN_SCHEMA else self.find_table(schema, name)
@@ -155,19 +158,12 @@ class Session:
         given = int(limit) / _MILLISECONDS if isinstance(limit, int) and limit > 0 else None
         seconds = given or DEFAULT_SECONDS
         interrupt = running_interrupt()
-        slot = _slots[self.user]
-        holds_slot = True
+        slot = _slots[self.user] if _READS.search(text) else threading.Lock()
         notes: list[Note] = []
 
         def wait(call: Wait) -> int | None:
-            nonlocal holds_slot
             assert isinstance(self.executor, Waiting)
-            # A wait calculates nothing and may last for hours, so that it takes no slot.
-            slot.release()
-            holds_slot = False
             waited = self.executor.wait(call, interrupt, given)
-            acquire(slot, interrupt, seconds)
-            holds_slot = True
             notes.extend(waited.notes)
             return waited.value
 
@@ -176,32 +172,8 @@ class Session:
         try:
             result = select(text, self._environment(find, waits), stop=interrupt, seconds=seconds)
         finally:
-            if holds_slot:
-                slot.release()
+            slot.release()
         return replace(result, notes=[*notes, *result.notes]) if notes else result
-
-    def _plain(self, text: str) -> Result | None:
-        """Return the result of a SELECT of numbers and variables, which needs no SQL engine; None for any other
-        SELECT.
-        """
-        items = plain_select(text)
-        if items is None:
-            return None
-        columns, row = [], []
-        kinds = {one.plain.kind for one in items}
-        if Kind.CALL in kinds:
-            return None
-        system = self.variables.all() if Kind.SYSTEM_VARIABLE in kinds else {}
-        variables = {Kind.SYSTEM_VARIABLE: system, Kind.USER_VARIABLE: self.user_variables}
-        for plain, column in items:
-            value = plain.value if plain.kind is Kind.LITERAL else variables[plain.kind].get(plain.name)
-            is_number = isinstance(value, int) and -_INT64 <= value < _INT64
-            # The other values and their columns' names have rules that the SQL engine knows.
-            if not is_number and (plain.kind is Kind.LITERAL or not isinstance(value, str)):
-                return None
-            columns.append(Column(column, ColumnType.INTEGER if is_number else ColumnType.TEXT))
-            row.append(value)
-        return Result(columns, [tuple(row)])
 
     def _environment(
         self,

@@ -294,22 +294,19 @@ def test_selects_of_one_user_wait_for_each_other(console: ConsoleServer) -> None
     with contextlib.ExitStack() as held, connect(console) as admin:
         sleeping = [held.enter_context(connect(console, "reader")) for _ in range(MOST_SELECTS)]
         failures: list[int] = []
+        sleep = "SELECT SLEEP(200) FROM information_schema.engines"
         threads = [
-            threading.Thread(target=lambda one=one: failures.append(failure(one, "SELECT SLEEP(200)")[0]))
+            threading.Thread(target=lambda one=one: failures.append(failure(one, sleep)[0]))
             for one in sleeping
         ]
         for thread in threads:
             thread.start()
-        wait_until(
-            lambda: (
-                sum(row[-1] == "SELECT SLEEP(200)" for row in console.directory.processes()) == MOST_SELECTS
-            )
-        )
+        wait_until(lambda: sum(row[-1] == sleep for row in console.directory.processes()) == MOST_SELECTS)
         another = held.enter_context(connect(console, "reader"))
         answer(another, "SET max_execution_time = 300")
         wait_until(lambda: not _slots["reader"]._value)  # type: ignore[attr-defined]
         assert failure(another, "SELECT COUNT(*) FROM information_schema.tables")[0] == 3024
-        # Plain values, which clients ask for when they connect, and other users need not wait.
+        # Variables, which clients ask for when they connect, and other users need not wait.
         assert answer(another, "SELECT @@max_execution_time") == ((300,),)
         assert answer(admin, "SELECT COUNT(*) FROM information_schema.engines") == ((1,),)
         for one in sleeping:

@@ -7,16 +7,14 @@ A date is a text in the server's format. For an invalid argument the result is N
 from __future__ import annotations
 
 import datetime
+import json
 import math
 import re
-import sys
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-from dumpfilter.console.sql.interruption import turns
 from dumpfilter.console.sql.result import text_of
-from dumpfilter.filter.collation import weight
 
 MAX_TEXT = 1 << 16
 """The length limit of a function's text, in characters. A longer text becomes NULL.
@@ -24,9 +22,8 @@ MAX_TEXT = 1 << 16
 A call holds the interpreter's lock, for which the master's other threads must wait.
 """
 
-MAX_GROUPS = 16 << 20
-"""The limit of the memory of the groups that the calls of GROUP_CONCAT in one statement collect at a time, bytes."""
-_ROW_SIZE = 96
+MAX_GROUP = 1 << 17
+"""The limit of the values of one group that GROUP_CONCAT joins, as JSON, characters."""
 
 _MAX_PLACES = 30
 _MAX_FRACTION_DIGITS = 6
@@ -34,14 +31,6 @@ _SECONDS_LENGTH = len("2026-01-02 03:04:05")
 
 Value = Any
 """The type of a function's arguments and results, as SQLite passes them: None (for NULL), int, float or str."""
-
-
-def fold(text: str) -> str:
-    """Return a comparison key of a text, without case and accents.
-
-    Two texts that are equal in MySQL's collation utf8mb4_0900_ai_ci have the same key, at least in common scripts.
-    """
-    return text.upper() if text.isascii() else weight(text)
 
 
 def number_of(value: Value) -> int | float:
@@ -97,27 +86,13 @@ def _repeat(text: Value, count: Value) -> str | None:
 
 def _locate(part: Value, text: Value, begin: Value = 1) -> int:
     start = _whole(begin) - 1
-    return 0 if start < 0 else fold(text_of(text)).find(fold(text_of(part)), start) + 1
-
-
-def _hex(value: Value) -> str:
-    if isinstance(value, int):
-        return f"{value & (1 << 64) - 1:X}"
-    return text_of(value).encode().hex().upper()
+    return 0 if start < 0 else text_of(text).casefold().find(text_of(part).casefold(), start) + 1
 
 
 def _equal(left: Value, right: Value) -> bool:
     if isinstance(left, str) and isinstance(right, str):
-        return fold(left) == fold(right)
+        return left.casefold() == right.casefold()
     return left is not None and right is not None and bool(number_of(left) == number_of(right))
-
-
-def _extreme(pick: Callable[..., Value]) -> Callable[..., Value]:
-    def call(first: Value, second: Value, *others: Value) -> Value:
-        values = (first, second, *others)
-        return pick(values, key=fold if all(isinstance(value, str) for value in values) else number_of)
-
-    return call
 
 
 def _round(value: Value, digits: Value = 0) -> int | float:
@@ -126,18 +101,8 @@ def _round(value: Value, digits: Value = 0) -> int | float:
     return int(rounded) if isinstance(number, int) or places <= 0 else float(rounded)
 
 
-def _mod(value: Value, by: Value) -> int | float:
-    number, divisor = number_of(value), number_of(by)
-    rest = math.fmod(number, divisor)
-    return int(rest) if isinstance(number, int) and isinstance(divisor, int) else rest
-
-
-def _timestamp(value: Value) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(text_of(value).strip())
-
-
-def _unix_timestamp(value: Value = None) -> int:
-    return int((datetime.datetime.now() if value is None else _timestamp(value)).timestamp())
+def _date(value: Value) -> str:
+    return datetime.datetime.fromisoformat(text_of(value).strip()).date().isoformat()
 
 
 def _concat(first: Value, *others: Value) -> str:
@@ -154,47 +119,63 @@ def _coalesce(first: Value, *others: Value) -> Value:
     return next((value for value in (first, *others) if value is not None), None)
 
 
+def _group_concat(group: str, separator: Value, distinct: Value, directions: str) -> str | None:
+    """Return the value of GROUP_CONCAT for one group of rows.
+
+    ``group`` is a JSON array with the value to join and the keys of ORDER BY of each row. ``directions`` has one letter
+    for each key, "a" (ascending) or "d" (descending). Raises MemoryError for a group above :data:`MAX_GROUP`.
+    """
+    if len(group) > MAX_GROUP:
+        raise MemoryError
+    rows = [row for row in json.loads(group) if row[0] is not None]
+    # Python's sort is stable, so sorting by the last key first gives the order by all keys.
+    for at, direction in reversed(list(enumerate(directions, 1))):
+        rows.sort(key=lambda row, at=at: _order(row[at]), reverse=direction == "d")  # type: ignore[misc]
+    texts = [text_of(row[0]) for row in rows]
+    if distinct:
+        texts = list({text.casefold(): text for text in reversed(texts)}.values())[::-1]
+    return text_of(separator).join(texts) if texts else None
+
+
+def _order(value: Value) -> tuple[int, Value]:
+    if value is None:
+        return 0, 0
+    return (2, value.casefold()) if isinstance(value, str) else (1, value)
+
+
 _OF_NULL: dict[str, Callable[..., Value]] = {
     "coalesce": _coalesce,
     "concat_ws": _concat_ws,
     "if": lambda condition, yes, no: yes if condition is not None and number_of(condition) else no,
     "ifnull": lambda value, other: other if value is None else value,
-    "isnull": lambda value: value is None,
     "nullif": lambda value, other: None if _equal(value, other) else value,
 }
 """The functions that are also called with NULL arguments, by name."""
 
 _STRICT: dict[str, Callable[..., Value]] = {
     "abs": lambda value: abs(number_of(value)),
-    "any_value": lambda value: value,
     **dict.fromkeys(("ceil", "ceiling"), lambda value: math.ceil(number_of(value))),
     **dict.fromkeys(("char_length", "character_length"), lambda text: len(text_of(text))),
     "concat": _concat,
-    "date": lambda value: _timestamp(value).date().isoformat(),
+    "date": _date,
     "floor": lambda value: math.floor(number_of(value)),
-    "greatest": _extreme(max),
-    "hex": _hex,
-    "instr": lambda text, part: _locate(part, text),
-    "least": _extreme(min),
     "left": _left,
     **dict.fromkeys(("length", "octet_length"), lambda text: len(text_of(text).encode())),
     "locate": _locate,
     **dict.fromkeys(("lower", "lcase"), lambda text: text_of(text).lower()),
     "ltrim": lambda text: text_of(text).lstrip(" "),
-    "mod": _mod,
     "repeat": _repeat,
     "replace": _replace,
     "right": _right,
     "round": _round,
     "rtrim": lambda text: text_of(text).rstrip(" "),
-    **dict.fromkeys(("substring", "substr", "mid"), _substring),
+    **dict.fromkeys(("substring", "substr"), _substring),
     "trim": lambda text: text_of(text).strip(" "),
-    "unix_timestamp": _unix_timestamp,
     **dict.fromkeys(("upper", "ucase"), lambda text: text_of(text).upper()),
 }
 """The functions whose result is NULL if any argument is NULL, by name."""
 
-FUNCTIONS = _STRICT | _OF_NULL | {"sleep": lambda seconds: 0}
+FUNCTIONS = _STRICT | _OF_NULL | {"group_concat": _group_concat, "sleep": lambda seconds: 0}
 """The functions that a SELECT on the console may call, by their names in lower case.
 
 Their parameters limit the number of arguments of a call. The execution of the SELECT replaces SLEEP by a function that
@@ -241,65 +222,3 @@ def clock(name: str, now: datetime.datetime, digits: int) -> str:
         return date
     cut = text[: _SECONDS_LENGTH + 1 + digits if 0 < digits <= _MAX_FRACTION_DIGITS else _SECONDS_LENGTH]
     return cut[len(date) + 1 :] if name in ("curtime", "current_time") else cut
-
-
-class Room:
-    """The memory that the groups of all calls of GROUP_CONCAT in one statement may still take, bytes."""
-
-    def __init__(self) -> None:
-        self.left = MAX_GROUPS
-
-
-class GroupConcat:
-    """MySQL's GROUP_CONCAT in the form of an aggregate that Python adds to SQLite.
-
-    SQLite makes one object for each group, calls ``step`` for each row of the group, and ``finalize`` at its end.
-    ``room`` is the memory that all groups of a statement share.
-    """
-
-    def __init__(self, room: Room) -> None:
-        self._room = room
-        self._held = 0
-        self._found: list[tuple[str, tuple[Value, ...]]] = []
-        self._separator = ","
-        self._distinct = False
-        self._directions = ""
-        self._size = 0
-
-    def step(self, separator: str, distinct: int, directions: str, value: Value, *keys: Value) -> None:
-        """Add the value of one row of the group. A row whose value is NULL is left out.
-
-        ``keys`` has the row's values of the expressions in ORDER BY inside GROUP_CONCAT. ``directions`` has one letter
-        for each expression, "a" (ascending) or "d" (descending). Raises MemoryError when the joined text of the group
-        becomes longer than :data:`MAX_TEXT` characters, and when the groups take more than :data:`MAX_GROUPS` bytes.
-        """
-        turns.pause()
-        self._separator, self._distinct, self._directions = separator, bool(distinct), directions
-        if value is not None:
-            text = text_of(value)
-            self._size += len(text) + len(separator)
-            held = _ROW_SIZE + sum(map(sys.getsizeof, (text, keys, *keys)))
-            self._held += held
-            self._room.left -= held
-            if self._size > MAX_TEXT or self._room.left < 0:
-                raise MemoryError
-            self._found.append((text, keys))
-
-    def finalize(self) -> str | None:
-        """Return the joined text of the group, or None (NULL) if all values of the group are NULL."""
-        self._room.left += self._held
-        if not self._found:
-            return None
-        # Python's sort is stable, so sorting by the last key first gives the order by all keys.
-        for at, direction in reversed(list(enumerate(self._directions))):
-            self._found.sort(key=lambda found, at=at: _order(found[1][at]), reverse=direction == "d")  # type: ignore[misc]
-        texts = [text for text, _ in self._found]
-        if self._distinct:
-            texts = list({fold(text): text for text in reversed(texts)}.values())[::-1]
-        return self._separator.join(texts)
-
-
-def _order(value: Value) -> tuple[int, Any]:
-    if value is None:
-        return 0, 0
-    return (2, fold(value)) if isinstance(value, str) else (1, value)

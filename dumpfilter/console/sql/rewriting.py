@@ -11,7 +11,7 @@ import datetime
 import inspect
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ from sqlglot.dialects.sqlite import SQLite
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.parsers.mysql import MySQLParser
 
-from dumpfilter.binlog.statement.tokens import Token, TokenKind, tokens
+from dumpfilter.binlog.statement.tokens import TokenKind, tokens
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.functions import CLOCKS, FUNCTIONS, clock
 from dumpfilter.console.sql.result import ColumnType, Table
@@ -44,8 +44,11 @@ In a translated SELECT, every call gets this prefix, except for COUNT and simila
 Therefore a client can call no other function of SQLite itself.
 """
 
-TEXT_COLLATION = "MYSQL"
-"""The name of the SQLite collation that ignores case and accents, as MySQL's utf8mb4_0900_ai_ci does."""
+ZERO_TIMESTAMP = "0000-00-00 00:00:00.000000"
+"""The value that a server shows in a TIMESTAMP(6) column for a time that does not exist yet.
+
+For example, the time of the last error has this value before the first error.
+"""
 
 _INFORMATION_SCHEMA = "information_schema"
 _INT64 = 1 << 63
@@ -111,7 +114,7 @@ class _Reader(MySQL):
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             name: parser
             for name, parser in MySQLParser.FUNCTION_PARSERS.items()
-            if name in ("CAST", "CONVERT", "EXTRACT", "GROUP_CONCAT", "TRIM", "POSITION")
+            if name in ("CAST", "CONVERT", "GROUP_CONCAT")
         }
 
 
@@ -138,7 +141,7 @@ def parse(text: str) -> exp.Expr:
         raise server_errors.syntax_error(text, bad)
     if "/*!" in text:
         # sqlglot would skip the SQL in version comments (/*!50000 … */), which a server executes.
-        text = _spelled_out(text, words)
+        raise server_errors.ER_NOT_SUPPORTED_YET("/*! in a SELECT")
     try:
         with _parsing:
             trees = [tree for tree in _Reader().parse(text) if tree is not None]
@@ -149,20 +152,6 @@ def parse(text: str) -> exp.Expr:
     if len(trees) != 1:
         raise server_errors.syntax_error(text, text.find(";") + 1)
     return trees[0]
-
-
-def _spelled_out(text: str, words: Sequence[Token]) -> str:
-    """Return a statement without comments. ``words`` are its tokens."""
-    parts: list[str] = []
-    end = -1
-    for token in words:
-        part = text[token.start : token.end]
-        # The signs of <=> and @@ are several tokens, which must stay together.
-        if token.start != end:
-            parts.append(" ")
-        parts.append(part)
-        end = token.end
-    return "".join(parts)
 
 
 class Rewriting:
@@ -285,28 +274,26 @@ class Rewriting:
         return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
 
     def _compare(self, node: exp.Expr) -> exp.Expr:
-        beside = (side for side in node.args.values() if isinstance(side, exp.Expr))
-        node.set("this", self._collated(node.this, *beside))
+        sides = [node.this, *(side for name in _OTHER_SIDES for side in _listed(node.args.get(name)))]
+        if not any(self._is_timestamp(side) for side in sides):
+            node.set("this", _collated(node.this))
+            return node
+        for side in sides:
+            # A TIMESTAMP column has texts with six digits of the fraction of a second.
+            if isinstance(side, exp.Literal) and side.is_string:
+                side.set("this", side.name + ZERO_TIMESTAMP[len(side.name) :])
         return node
 
+    def _is_timestamp(self, node: exp.Expr) -> bool:
+        return isinstance(node, exp.Column) and self.types.get(node.name.lower()) is ColumnType.TIMESTAMP
+
     def _ordered(self, node: exp.Expr) -> exp.Expr:
-        node.set("this", self._collated(node.this))
+        node.set("this", _collated(node.this))
         return node
 
     def _grouped(self, node: exp.Expr) -> exp.Expr:
-        node.set("expressions", [self._collated(expression) for expression in node.expressions])
+        node.set("expressions", [_collated(expression) for expression in node.expressions])
         return node
-
-    def _collated(self, node: exp.Expr, *beside: exp.Expr) -> exp.Expr:
-        # In SQLite a table's column has a collation, but other expressions get one only from COLLATE. A comparison
-        # with a TIMESTAMP column keeps that column's collation. A number in ORDER BY is a position in the select list,
-        # not a value.
-        for side in (node, *beside):
-            if isinstance(side, exp.Column) and self.types.get(side.name.lower()) is ColumnType.TIMESTAMP:
-                return node
-        if isinstance(node, exp.Literal | exp.Tuple | exp.Neg) and not node.is_string:
-            return node
-        return exp.Collate(this=exp.paren(node), expression=exp.Var(this=TEXT_COLLATION))
 
     def _call(self, node: exp.Expr) -> exp.Expr:
         name = node.name.lower()
@@ -361,17 +348,11 @@ class Rewriting:
             parts = value.expressions
             value = parts[0] if len(parts) == 1 else _called("concat", *parts)
         keys = [value.copy() if isinstance(key, exp.Literal) else key for key in keys]
+        row = exp.Anonymous(this="json_array", expressions=[value, *keys])
+        group = exp.Anonymous(this="json_group_array", expressions=[row])
         separator = node.args.get("separator") or exp.Literal.string(",")
         options = (exp.Literal.number(distinct), exp.Literal.string(directions))
-        return _called("group_concat", separator, *options, value, *keys)
-
-    def _trim(self, node: exp.Expr) -> exp.Expr:
-        if node.expression:
-            raise server_errors.ER_NOT_SUPPORTED_YET("TRIM(... FROM ...)")
-        return _called("trim", node.this)
-
-    def _position(self, node: exp.Expr) -> exp.Expr:
-        return _called("locate", node.args["substr"], node.this)
+        return _called("group_concat", group, separator, *options)
 
     def _clock_word(self, node: exp.Expr) -> exp.Expr:
         return self._clock(_CLOCK_WORDS[type(node)], *[node.this] if isinstance(node.this, exp.Expr) else [])
@@ -414,7 +395,6 @@ _REFUSED = (
     *(
         exp.Collate,
         exp.Dot,
-        exp.Extract,
         exp.Glob,
         exp.Interval,
         exp.JSONExtract,
@@ -437,13 +417,29 @@ _REWRITES: dict[Any, Callable[[Rewriting, Any], exp.Expr]] = {
     exp.SessionParameter: Rewriting._system_variable,
     exp.Parameter: Rewriting._user_variable,
     exp.Cast: Rewriting._cast,
-    exp.Trim: Rewriting._trim,
     exp.GroupConcat: Rewriting._group_concat,
-    exp.StrPosition: Rewriting._position,
     tuple(_CLOCK_WORDS): Rewriting._clock_word,
     exp.CurrentUser: Rewriting._account,
     exp.SetOperation: Rewriting._union,
 }
+
+
+_OTHER_SIDES = ("expression", "expressions", "low", "high")
+"""The arguments of a comparison's syntax node, besides ``this``, that hold compared values."""
+
+
+def _listed(value: Any) -> list[exp.Expr]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _collated(node: exp.Expr) -> exp.Expr:
+    """Return an expression whose texts compare without case. In SQLite only a table's columns do so by themselves.
+
+    A number in ORDER BY and GROUP BY is a position in the select list, which stays.
+    """
+    if isinstance(node, exp.Literal | exp.Tuple | exp.Neg) and not node.is_string:
+        return node
+    return exp.Collate(this=exp.paren(node), expression=exp.Var(this="NOCASE"))
 
 
 def _called(name: str, *arguments: exp.Expr) -> exp.Expr:

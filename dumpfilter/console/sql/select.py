@@ -2,7 +2,7 @@
 
 :mod:`dumpfilter.console.sql.rewriting` translates the statement from MySQL's SQL to SQLite's. An SQLite database in
 memory is made for the one statement. The tables that the statement names are copied into this database, and SQLite
-runs the statement there. Texts compare without case and accents.
+runs the statement there. Texts compare without the case of ASCII letters.
 
 A SELECT ends when it is interrupted or has run too long. The memory of all SELECTs of the process and the size of a
 result are limited. SQLite never receives any other kind of statement from a client.
@@ -24,10 +24,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dumpfilter.console.sql import server_errors
-from dumpfilter.console.sql.functions import FUNCTIONS, GroupConcat, Room, called, fold
+from dumpfilter.console.sql.functions import FUNCTIONS, called
 from dumpfilter.console.sql.interruption import turns
 from dumpfilter.console.sql.result import Column, ColumnType, Result, Table, as_shown
-from dumpfilter.console.sql.rewriting import FUNCTION_PREFIX, TEXT_COLLATION, Environment, Rewriting
+from dumpfilter.console.sql.rewriting import FUNCTION_PREFIX, ZERO_TIMESTAMP, Environment, Rewriting
 from dumpfilter.console.sql.server_errors import SqlError
 
 DEFAULT_SECONDS = 60.0
@@ -38,12 +38,6 @@ MOST_SECONDS = 600.0
 MAX_RESULT_SIZE = 16 << 20
 """The limit of the memory of a result, bytes."""
 
-ZERO_TIMESTAMP = "0000-00-00 00:00:00.000000"
-"""The value that a server shows in a TIMESTAMP(6) column for a time that does not exist yet.
-
-For example, the time of the last error has this value before the first error.
-"""
-
 MAX_HEAP = 128 << 20
 """The limit of SQLite's memory for all SELECTs of the process together, bytes."""
 _MAX_LENGTH = 1 << 20
@@ -53,13 +47,12 @@ _MAX_LIKE_PATTERN = 128
 """The limit of the length of a LIKE pattern, bytes. The time of LIKE grows with the product of text and pattern."""
 _INSTRUCTIONS_BETWEEN_CHECKS = 100
 _INT64 = 1 << 63
-_TIME_COLLATION = "MYSQL_TIME"
 _TIMESTAMP = "MYSQL_TIMESTAMP_TEXT"
 _DECLARED = {
-    ColumnType.TEXT: f"TEXT COLLATE {TEXT_COLLATION}",
+    ColumnType.TEXT: "TEXT COLLATE NOCASE",
     ColumnType.INTEGER: "INTEGER",
     ColumnType.DOUBLE: "REAL",
-    ColumnType.TIMESTAMP: f"{_TIMESTAMP} COLLATE {_TIME_COLLATION}",
+    ColumnType.TIMESTAMP: _TIMESTAMP,
 }
 
 
@@ -122,10 +115,6 @@ class _Run:
         return server_errors.ER_QUERY_TIMEOUT() if self._is_over() else None
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        for name, folded in ((TEXT_COLLATION, fold), (_TIME_COLLATION, _full)):
-            connection.create_collation(name, functools.partial(self._compare, folded))
-        grouping: Any = functools.partial(GroupConcat, Room())
-        connection.create_aggregate(f"{FUNCTION_PREFIX}group_concat", -1, grouping)
         for name in FUNCTIONS:
             connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(self._call, name))
         connection.create_function(f"{FUNCTION_PREFIX}sleep", -1, self._sleep)
@@ -140,14 +129,6 @@ class _Run:
     def _call(self, name: str, *arguments: Any) -> Any:
         turns.pause()
         return called(name, *arguments)
-
-    def _compare(self, folded: Callable[[str], str], left: str, right: str) -> int:
-        turns.pause()
-        if self._is_over():
-            # SQLite cannot end in the middle of sorting. The rest of the comparisons is quick.
-            return 0
-        one, other = folded(left), folded(right)
-        return (one > other) - (one < other)
 
     def _sleep(self, seconds: Any) -> int:
         if seconds is None or float(seconds) < 0:
@@ -164,10 +145,6 @@ class _Run:
         finally:
             # The limit of a SELECT's time is for its calculations. A wait has a time limit in its arguments.
             self._deadline += time.monotonic() - begun
-
-
-def _full(text: str) -> str:
-    return text + ZERO_TIMESTAMP[len(text) :]
 
 
 def _load(connection: sqlite3.Connection, tables: Mapping[tuple[str, str], Table]) -> None:
@@ -256,7 +233,7 @@ _TRANSLATIONS: dict[str, Callable[..., SqlError]] = {
     r"LIKE or GLOB pattern too complex": lambda: server_errors.ER_NOT_SUPPORTED_YET(
         f"a LIKE pattern of more than {_MAX_LIKE_PATTERN} bytes"
     ),
-    r".*(?:too big|memory|is full|'step' method)": server_errors.ER_OUT_OF_RESOURCES,
+    r".*(?:too big|memory|is full|raised exception)": server_errors.ER_OUT_OF_RESOURCES,
 }
 """The functions that turn an error of SQLite into a MySQL server's error.
 

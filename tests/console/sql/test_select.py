@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.console.sql.functions import FUNCTIONS, called, fold
+from dumpfilter.console.sql.functions import FUNCTIONS, called
 from dumpfilter.console.sql.result import Column, ColumnType, Result, Table
 from dumpfilter.console.sql.select import ZERO_TIMESTAMP, Environment, select
 from dumpfilter.console.sql.server_errors import SqlError
@@ -138,9 +138,15 @@ def failure(text: str, **options: Any) -> SqlError:
         (
             "SELECT x FROM (SELECT 'b' x UNION SELECT '_' UNION SELECT '-' UNION SELECT '1' UNION SELECT 'A') d "
             "ORDER BY x",
-            ["-", "1", "A", "b", "_"],
+            ["-", "1", "_", "A", "b"],
         ),
-        ("SELECT 'a' = 'A', 'a' = 'a ', 'é' = 'e', 'a' < 'B', NULL <=> NULL, 1 = 1.0", [(1, 0, 1, 1, 1, 1)]),
+        ("SELECT 'a' = 'A', 'a' = 'a ', 'a' < 'B', NULL <=> NULL, 1 = 1.0", [(1, 0, 1, 1, 1)]),
+        ("SELECT counter FROM filters WHERE active_since IN ('2026-11-21 10:00:00', '2026-11-22')", [5, 0]),
+        (
+            "SELECT counter FROM filters WHERE active_since BETWEEN '2026-11-21 11:00' AND '2026-11-22'",
+            [7, 0],
+        ),
+        ("SELECT counter FROM filters ORDER BY active_since DESC", [0, 7, 5]),
         (
             "SELECT 7 DIV 2, 7 % 3, 5 / 0, -3 DIV 2, TRUE, NOT 2, !0, 5 & 4 | 1, 1 << 2",
             [(3, 1, None, -1, 1, 0, 1, 5, 4)],
@@ -155,8 +161,7 @@ def failure(text: str, **options: Any) -> SqlError:
             [("it's", "it's", "a\nb", "'", "ab")],
         ),
         ("SELECT 1 FROM DUAL WHERE 1 = 1 FOR UPDATE", [1]),
-        ("SELECT /*! 1 + */ 1 /* + 1 */ -- + 1", [2]),
-        ("SELECT /*! @@server_id, */ NULL<=>NULL, 1<=>NULL", [(7, 1, 0)]),
+        ("SELECT 1 /* + 1 */ -- + 1", [1]),
         ("TABLE status", [("", "ON"), ("ch1", "OFF")]),
     ],
 )
@@ -174,7 +179,6 @@ def test_meaning(text: str, expected: list[Any]) -> None:
         ("IFNULL(NULL, 2)", 2),
         ("COALESCE(NULL, NULL, 3)", 3),
         ("NULLIF('a', 'A')", None),
-        ("ISNULL(NULL)", 1),
         ("LEFT('abc', 2)", "ab"),
         ("RIGHT('abc', 2)", "bc"),
         ("SUBSTRING('Quadratically', 5, 6)", "ratica"),
@@ -183,17 +187,11 @@ def test_meaning(text: str, expected: list[Any]) -> None:
         ("REPLACE('www', 'w', 'Ww')", "WwWwWw"),
         ("LOCATE('BAR', 'foobarbar')", 4),
         ("LOCATE('bar', 'foobarbar', 5)", 7),
-        ("POSITION('x' IN 'axb')", 2),
         ("LENGTH('é')", 2),
         ("CHAR_LENGTH('é')", 1),
         ("REPEAT('x', 1000000000)", None),
-        ("HEX('abc')", "616263"),
-        ("HEX(255)", "FF"),
-        ("GREATEST(2, 0, 34)", 34),
-        ("LEAST('B', 'a', 'C')", "a"),
         ("ROUND(-1.58)", -2),
         ("ROUND(1.298, 1)", 1.3),
-        ("MOD(-7, 3)", -1),
         ("CEIL(1.2)", 2),
         ("CAST('12abc' AS SIGNED)", 12),
         ("CAST(1.5 AS UNSIGNED)", 2),
@@ -377,8 +375,7 @@ def test_nothing_of_sqlite_can_be_reached(text: str) -> None:
         ("SELECT counter FROM filters WHERE filter_rule REGEXP 'd'", "REGEXPLIKE"),
         ("SELECT counter XOR 1 FROM filters", "XOR"),
         ("SELECT NOW() - INTERVAL 1 DAY", "INTERVAL"),
-        ("SELECT EXTRACT(YEAR FROM active_since) FROM filters", "EXTRACT"),
-        ("SELECT TRIM(LEADING 'x' FROM 'xa')", "TRIM(... FROM ...)"),
+        ("SELECT /*! 1 + */ 1", "/*! in a SELECT"),
         ("SELECT CAST(NOW() AS DATE)", "CAST AS DATE"),
         ("SELECT 1 INTO @a", "SELECT ... INTO"),
         ("SELECT mysql.upper('x')", "DOT"),
@@ -473,7 +470,7 @@ VALUES = st.one_of(
 )
 
 
-@given(st.sampled_from(sorted(FUNCTIONS)), st.lists(VALUES, max_size=4))
+@given(st.sampled_from(sorted(FUNCTIONS.keys() - {"group_concat"})), st.lists(VALUES, max_size=4))
 def test_functions_take_anything(name: str, arguments: list[Any]) -> None:
     parameters = inspect.signature(FUNCTIONS[name]).parameters.values()
     least = sum(one.default is one.empty and one.kind is not one.VAR_POSITIONAL for one in parameters)
@@ -493,7 +490,8 @@ def test_groups_are_those_of_the_collation(entries: list[tuple[str, int]]) -> No
     table = Table([Column("N"), Column("V", ColumnType.INTEGER)], entries)
     environment = Environment(lambda *_: table, ["s"], "s")
     found = select("SELECT n, SUM(v) FROM t GROUP BY n ORDER BY n", environment).rows
-    expected: dict[str, int] = {}
+    expected: dict[bytes, int] = {}
     for name, value in entries:
-        expected[fold(name)] = expected.get(fold(name), 0) + value
-    assert [(fold(name), total) for name, total in found] == sorted(expected.items())
+        key = name.encode().lower()
+        expected[key] = expected.get(key, 0) + value
+    assert [(name.encode().lower(), total) for name, total in found] == sorted(expected.items())

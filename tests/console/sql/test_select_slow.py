@@ -36,23 +36,6 @@ def test_the_time_limit_and_an_interruption(text: str) -> None:
     assert time.monotonic() - begun < 30
 
 
-def test_an_interrupted_sort_compares_no_more_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    stop = threading.Event()
-    folded = 0
-
-    def fold(text: str) -> str:
-        nonlocal folded
-        folded += 1
-        if folded == 1000:
-            stop.set()
-        return text
-
-    monkeypatch.setattr("dumpfilter.console.sql.select.fold", fold)
-    limited = NUMBERS.replace("3000000", "30000")
-    assert failure(f"{limited}SELECT CONCAT('x', n % 997) AS r FROM x ORDER BY r", stop=stop) == 1317
-    assert folded <= 1001
-
-
 @pytest.mark.parametrize(
     ("text", "number"),
     [
