@@ -55,9 +55,6 @@ _D_START, _D_RESTART, _D_MESSAGE = 0, 1, 2
 _SMALL = 1 << 31
 """The limit below which the product of two integers fits into 64 bits."""
 
-_LARGEST = float(1 << 62)
-"""The limit below which a product of integers surely fits into 64 bits."""
-
 
 @inlined
 def time_of(size, numerator, denominator):
@@ -115,8 +112,7 @@ def cross(
     the time at which it was received into ``received``.
 
     ``downs`` has one row for each outage: its start, the time at which the dump resumes, and the message size from
-    then on. Return three integers: the number of messages, the bytes sent twice because of outages, and the bytes of
-    the reports about dropped transactions.
+    then on. Return the number of messages, and the bytes of the reports about dropped transactions.
     """
     n = len(arrived)
     message = np.int64(hop.message)
@@ -124,7 +120,6 @@ def cross(
     free = np.int64(_NONE)
     last = np.int64(_NONE)
     messages = 0
-    resent = 0
     all_told = np.int64(0)
     down = 0
     i = 0
@@ -179,11 +174,8 @@ def cross(
         arrival = max(end + delay, last)
         if down < len(downs) and arrival > downs[down, _D_START]:
             # The outage loses everything that has not arrived. The dump goes on with this message.
-            resent += _sent_until(sizes, i, start, downs[down, _D_START], hop, arrived)
             if message and j == i + 1:
-                whole = _whole_until(sizes[i] - kept, start, downs[down, _D_START] - delay, message, hop)
-                kept += whole
-                resent = max(resent - whole, np.int64(0))
+                kept += _whole_until(sizes[i] - kept, start, downs[down, _D_START] - delay, message, hop)
             opened = free = downs[down, _D_RESTART]
             message = downs[down, _D_MESSAGE]
             down += 1
@@ -197,7 +189,7 @@ def cross(
         free = end
         made_bytes += filled
         i = j
-    return messages, resent, all_told
+    return messages, all_told
 
 
 @inlined
@@ -218,30 +210,3 @@ def _whole_until(size, start, stop, message, hop):
         return np.int64(0)
     sent = np.int64(float(size) * float(stop - start) / float(needed))
     return min(sent, size - 1) // message * message
-
-
-@inner
-def _sent_until(sizes, i, start, stop, hop, arrived):
-    """Return the number of bytes that leave the sender between the times ``start`` and ``stop``, beginning with
-    transaction number ``i``.
-    """
-    total = np.int64(0)
-    at = start
-    while i < len(sizes) and max(at, arrived[i]) < stop:
-        at = max(at, arrived[i])
-        needed = time_of(sizes[i], hop.numerator, hop.denominator)
-        if at + needed > stop:
-            return total + _part_of(sizes[i], stop - at, needed)
-        total += sizes[i]
-        at += needed
-        i += 1
-    return total
-
-
-@inner
-def _part_of(size, time, needed):
-    """Return the bytes that were sent after ``time``, if all bytes of the size need the time ``needed``."""
-    if float(size) * float(time) < _LARGEST:
-        return size * time // needed
-    # A few bytes more or less do not count among gigabytes.
-    return min(np.int64(float(size) * (float(time) / float(needed))), size)

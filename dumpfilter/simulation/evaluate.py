@@ -335,7 +335,6 @@ def _travel(route: Route, schedule: Schedule) -> Flow:
         len(arrived.transaction),
         crossed.messages if has_messages else None,
         crossed.messages * schedule.overhead + crossed.told if has_messages else None,
-        crossed.resent,
         outages_of(arrived, downs),
     )
     there, gone = _before_never(at), _before_never(crossed.departed)

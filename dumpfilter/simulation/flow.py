@@ -43,7 +43,6 @@ class LinkOutcome:
     messages: int | None = None
     overhead: int | None = None
     """The bytes that the protocols add to the events. None: not known."""
-    resent: int = 0
     outages: tuple[OutageFigures, ...] = ()
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dumpfilter.dump.stream.pace import message_size
 from dumpfilter.simulation import _hop
-from dumpfilter.simulation._hop import Dropped
+from dumpfilter.simulation._hop import Dropped, Parameters
 from dumpfilter.simulation.traffic import Ints
 from dumpfilter.topology.links.line import BITS
 
@@ -90,8 +90,6 @@ class Crossed(NamedTuple):
     received: Ints
     """The time at which each transaction had arrived completely, nanoseconds. The values never decrease."""
     messages: int
-    resent: int
-    """The bytes that were sent twice because of an outage."""
     told: int
     """The bytes of the reports about dropped transactions."""
 
@@ -122,31 +120,25 @@ def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) 
     >>> cross(arrived, sizes, Hop(rate=160_000_000)).received.tolist()
     [5000, 10000, 15000]
     """
-    numerator, denominator = nanoseconds_of_a_byte(hop.rate)
     departed, received = np.empty(len(arrived), np.int64), np.empty(len(arrived), np.int64)
     if dropped is None:
         nothing = np.zeros(len(arrived), np.int64)
         dropped = Dropped(nothing, nothing, nothing, nothing)
-    messages, resent, told = _hop.cross(
+    messages, told = _hop.cross(
         np.ascontiguousarray(arrived, np.int64),
         np.ascontiguousarray(sizes, np.int64),
         dropped,
-        _hop.Parameters(
-            numerator,
-            denominator,
-            hop.delay,
-            hop.jitter,
-            hop.seed,
-            hop.message,
-            hop.message_overhead,
-            hop.ahead,
-            hop.fixed,
-        ),
+        _parameters(hop),
         _downs(arrived, sizes, hop),
         departed,
         received,
     )
-    return Crossed(departed, received, int(messages), int(resent), int(told))
+    return Crossed(departed, received, int(messages), int(told))
+
+
+def _parameters(hop: Hop) -> Parameters:
+    _, _, *others = Parameters._fields
+    return Parameters(*nanoseconds_of_a_byte(hop.rate), *(getattr(hop, name) for name in others))
 
 
 def _downs(arrived: Ints, sizes: Ints, hop: Hop) -> Ints:

@@ -5,7 +5,8 @@ filter on each link.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
@@ -54,9 +55,12 @@ class FilterKey:
         return layers[0] if len(layers) == 1 else AllFilters(layers)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Leg:
-    """One link on the path to a node, with the filter of the events that cross it."""
+    """One link on the path to a node, with the filter of the events that cross it.
+
+    Legs are compared by identity, since the computation of their rules' hashes would take long.
+    """
 
     source: str
     target: str
@@ -125,18 +129,17 @@ class Plan:
     nodes: tuple[PlannedNode, ...]
     descriptions: tuple[NodeDescription, ...] = ()
     """All nodes of the topology, for reports."""
-    filters: tuple[FilterKey, ...] = field(init=False)
-    """The distinct filters of all links and channels. Other modules refer to a filter by its index in this tuple."""
 
-    def __post_init__(self) -> None:
-        keys = dict.fromkeys(
+    @cached_property
+    def filters(self) -> tuple[FilterKey, ...]:
+        """The distinct filters of all links and channels. Other modules refer to a filter by its index here."""
+        keys = (
             key
             for node in self.nodes
             for channel in node.channels
             for key in (*(key for leg in channel.legs for key in (leg.sent, leg.logged)), channel.applied)
-            if key.is_on
         )
-        object.__setattr__(self, "filters", tuple(keys))
+        return tuple(dict.fromkeys(key for key in keys if key.is_on))
 
     @property
     def links(self) -> list[str]:

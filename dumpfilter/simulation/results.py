@@ -86,6 +86,8 @@ class LinkFigures(Figures):
     """The node that sends."""
     target: str
     """The node that reads."""
+    count: int = 1
+    """Links with equal figures. ``name`` is the first."""
     rate: int | None
     """The link's rate; None: no limit."""
     delay: int
@@ -94,19 +96,15 @@ class LinkFigures(Figures):
     """The link's jitter."""
     bytes: int
     """Bytes of events that the reader got, with the 5 bytes of MySQL's own protocol for each event."""
+    estimated: bool = False
+    """Whether ``bytes`` is an estimate, as it is for compressed events."""
     transactions: int
     """Transactions that the reader got."""
     messages: int | None = None
     """Messages of the protocol. None: not known."""
     overhead: int | None = None
     """Bytes of the protocols around the events. None: not known."""
-    resent: int = 0
-    """Bytes that the source sent in vain, because an outage lost them."""
-    estimated: bool = False
-    """Whether ``bytes`` is an estimate, as it is for compressed events."""
     outages: tuple[OutageFigures, ...] = ()
-    count: int = 1
-    """Links with equal figures. ``name`` is the first."""
 
 
 class LagFigures(Figures):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import enum
+import functools
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dumpfilter.dump.stream.pace import BUFFERS, LARGEST, message_size
 from dumpfilter.simulation.hop import MICROSECOND, NANOSECONDS, NEVER, Down, Hop
-from dumpfilter.simulation.plan import Channel, FilterKey, Leg, PlannedNode
+from dumpfilter.simulation.plan import FilterKey, Leg, Plan, PlannedNode
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.retries import Retries
 from dumpfilter.topology.links.line import BITS
@@ -92,46 +93,37 @@ class Route:
     """The index of the filter of what the node applies, in the plan's filters. None: it applies everything."""
 
 
-@dataclass(frozen=True)
 class Router:
-    """A factory of routes: it turns the channels of a plan into routes for one setting."""
+    """A factory of routes: it turns the channels of a plan into routes for one setting.
 
-    numbers: Mapping[FilterKey, int]
-    """The index of each filter in the plan's filters."""
-    applier: Hop | None = None
-    """The applier that every node has, as a hop. None: a transaction counts from its receipt."""
-    seed: int = 0
-    _passages: dict[tuple[int, Setting], tuple[Leg, Passage]] = field(
-        init=False, repr=False, compare=False, default_factory=dict
-    )
-    """A cache of passages by the ``id`` of their leg (link) and the setting. All nodes behind a link share its
-    passage.
+    Every node has the applier ``applier``, as a hop; None: a transaction counts from its receipt. ``seed`` is the seed
+    of the links' jitter.
     """
+
+    def __init__(self, plan: Plan, applier: Hop | None = None, seed: int = 0) -> None:
+        self._numbers = {key: number for number, key in enumerate(plan.filters)}
+        self._applier = applier
+        self._seed = seed
+        # All nodes behind a link share its passage.
+        self._passage = functools.cache(self._make_passage)
 
     def routes(self, node: PlannedNode, setting: Setting) -> tuple[Route, ...]:
         """Return one route for each channel of ``node`` under ``setting``."""
-        return tuple(self._route(channel, setting) for channel in node.channels)
-
-    def _route(self, channel: Channel, setting: Setting) -> Route:
-        is_filtered = self.applier and _WAYS[setting.variant][0] is not Filtering.NOBODY
-        return Route(
-            channel.origin,
-            tuple(self._known_passage(leg, setting) for leg in channel.legs),
-            self.applier,
-            self._number(channel.applied) if is_filtered else None,
+        is_filtered = self._applier and _WAYS[setting.variant][0] is not Filtering.NOBODY
+        return tuple(
+            Route(
+                channel.origin,
+                tuple(self._passage(leg, setting) for leg in channel.legs),
+                self._applier,
+                self._number(channel.applied) if is_filtered else None,
+            )
+            for channel in node.channels
         )
 
     def _number(self, key: FilterKey) -> int | None:
-        return self.numbers[key] if key.is_on else None
+        return self._numbers[key] if key.is_on else None
 
-    def _known_passage(self, leg: Leg, setting: Setting) -> Passage:
-        found = self._passages.get((id(leg), setting))
-        if found is None:
-            # The leg is kept, so that no other object gets its identity.
-            found = self._passages[id(leg), setting] = (leg, self._passage(leg, setting))
-        return found[1]
-
-    def _passage(self, leg: Leg, setting: Setting) -> Passage:
+    def _make_passage(self, leg: Leg, setting: Setting) -> Passage:
         filtering, form = _WAYS[setting.variant]
         passed = self._number(
             {
@@ -157,7 +149,7 @@ class Router:
                 shape = replace(shape, rate=setting.rate)
             if setting.delay is not None:
                 shape = replace(shape, delay=setting.delay / 1e6)
-        hop = hop_of(shape, leg.retries, seed=self.seed ^ zlib.crc32(leg.link.encode()))
+        hop = hop_of(shape, leg.retries, seed=self._seed ^ zlib.crc32(leg.link.encode()))
         if leg.filters:
             hop = replace(hop, tick=TICK if leg.looks else AT_ONCE)
         if form in (Form.PACKETS, Form.STAND_INS):

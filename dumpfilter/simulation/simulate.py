@@ -139,9 +139,7 @@ class _Simulation:
             for load in {setting.load for setting in settings}
         }
         """For each load, the schedule (commit times) of each origin by name."""
-        self._router = Router(
-            {key: number for number, key in enumerate(plan.filters)}, options.applier, options.seed
-        )
+        self._router = Router(plan, options.applier, options.seed)
 
     def runs(self, settings: Sequence[Setting]) -> tuple[Run, ...]:
         """Return the results of ``settings``, in order.

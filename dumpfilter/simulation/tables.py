@@ -63,19 +63,11 @@ _SETTING = tuple(columns_of(_Setting))
 _SPAN = tuple(columns_of(_Span))
 _LINK = Column("link", TEXT, "`SOURCE:TARGET`.")
 _NODE = Column("node", TEXT, "The node's name.")
-_LINKS_ORDER = (
-    *("source", "target", "count", "rate", "delay", "jitter", "bytes", "estimated"),
-    *("transactions", "messages", "overhead", "resent"),
-)
-
-
-def _links() -> tuple[Column, ...]:
-    of_name = {one.name: one for one in columns_of(LinkFigures, without={"outages"})}
-    return tuple(of_name[name] for name in _LINKS_ORDER)
-
 
 FORMS: Mapping[str, ParquetTable] = {
-    "links": ParquetTable("each link of each run", (*_SETTING, _LINK, *_links())),
+    "links": ParquetTable(
+        "each link of each run", (*_SETTING, _LINK, *columns_of(LinkFigures, without={"name", "outages"}))
+    ),
     "nodes": ParquetTable(
         "each node of each run, and each channel of a node with several sources",
         (
@@ -111,16 +103,14 @@ def tables(results: Results) -> dict[str, pa.Table]:
     runs = [(_setting(number, run), run) for number, run in enumerate(results.runs, 1)]
     rows: dict[str, Iterable[dict[str, Any]]] = {
         "links": (
-            {**setting, "link": link.name, **link.model_dump(exclude={"name", "outages"})}
-            for setting, run in runs
-            for link in run.links
+            {**setting, "link": link.name, **link.model_dump()} for setting, run in runs for link in run.links
         ),
         "nodes": (
             {
                 **setting,
                 "basis": run.basis.value,
                 "node": node.name,
-                **node.model_dump(exclude={"name", "members", "lag"}),
+                **node.model_dump(),
                 **node.lag.model_dump(),
             }
             for setting, run in runs

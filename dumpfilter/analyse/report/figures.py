@@ -32,14 +32,6 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A mark in a row. ``place`` is its position as a fraction of the row's width, and ``shape`` is a CSS class."""
-
-    place: float
-    shape: str
-
-
-@dataclass(frozen=True)
 class Row:
     """One row of bars, with a name on the left and a text on the right."""
 
@@ -48,7 +40,6 @@ class Row:
     tip: str
     """The tooltip. It may have several lines."""
     bars: tuple[Bar, ...]
-    marks: tuple[Mark, ...] = ()
     count: int = 1
     """The number of items with equal values that this row represents."""
     warning: str = ""

@@ -40,7 +40,6 @@ def render_page(results: Results) -> str:
         month_remark=remark_on_month(active_seconds_of(results)),
         is_measured=any(run.method is Method.MEASURED for run in results.runs),
         chosen=chosen,
-        links=plots.links_bars(results),
         node_rows=[(run, node) for run in results.runs for node in whole_nodes(run)],
         channel_rows=[(run, node) for run in results.runs for node in run.nodes if node.channel is not None],
         link_rows=[(run, link) for run in results.runs for link in run.links],

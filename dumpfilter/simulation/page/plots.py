@@ -1,34 +1,19 @@
-"""The plots of the results page: lag over time, traffic over time, lag against the link's rate, and the bytes of
-links.
-"""
+"""The plots of the results page: lag over time, traffic over time, and lag against the link's rate."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dumpfilter.analyse.report.figures import (
-    Bar,
-    Bars,
-    Chart,
-    Json,
-    Mark,
-    Row,
-    byte_axis,
-    exact_bytes,
-    head_and_rest,
-    label,
-)
-from dumpfilter.analyse.report.text import human_bytes, human_rate_of_bits
+from dumpfilter.analyse.report.figures import Chart, Json
+from dumpfilter.analyse.report.text import human_rate_of_bits
 from dumpfilter.base.printable import visible
 from dumpfilter.simulation.page.view import Look, look_of, nodes_by_name, worst_nodes
-from dumpfilter.simulation.results import LinkFigures, Method, NodeFigures, Results, Run, Variant
+from dumpfilter.simulation.results import LinkFigures, NodeFigures, Results, Run, Variant
 from dumpfilter.simulation.terminal import microseconds
 
 MOST_CHOICES = 24
 """The maximum number of nodes or links in a chart's menu."""
-MOST_LINKS = 20
-"""The maximum number of links with their own bar. The other links share one bar."""
 LEAST_LAG = 0.001
 """The lower end of the logarithmic lag axis, seconds. Smaller lags are drawn there."""
 _SECOND = 1_000_000
@@ -130,38 +115,6 @@ def frontier_plot(results: Results) -> ChoicePlot | None:
     return _plot(
         looks, shown, choices, height=360, x={"kind": "bits", "log": True, "ticks": rates}, y=_LAG_AXIS
     )
-
-
-def links_bars(results: Results) -> Bars | None:
-    """Return bars that compare each link's bytes without a filter and with the filter on the master. None: neither
-    was run.
-    """
-    runs = {look_of(run): run for run in reversed(results.runs) if run.setting.is_plain}
-    whole, master = (
-        _links(runs.get(Look.of(Method.SIMULATED, variant)) or runs.get(Look.of(Method.MEASURED, variant)))
-        for variant in (Variant.NONE, Variant.MASTER)
-    )
-    measured = _links(runs.get(Look.of(Method.MEASURED, Variant.MASTER)))
-    names = sorted({**whole, **master}, key=lambda name: -max(whole.get(name, 0), master.get(name, 0)))
-    top = max([*whole.values(), *master.values(), *measured.values()], default=0)
-    if not names or not top:
-        return None
-    shown, others = head_and_rest(names, MOST_LINKS)
-    rows = [_link_row(name, [name], (whole, master, measured), top) for name in shown]
-    if others:
-        rows.append(_link_row(f"mean of {len(others)} others", others, (whole, master, measured), top))
-    return Bars(tuple(rows), byte_axis(top))
-
-
-def _link_row(title: str, names: Sequence[str], sizes: tuple[Mapping[str, int], ...], top: int) -> Row:
-    whole, master, measured = (sum(of.get(name, 0) for name in names) / len(names) for of in sizes)
-    tip = [label(title), f"no filter: {exact_bytes(whole)}", f"filter on the master: {exact_bytes(master)}"]
-    marks: tuple[Mark, ...] = ()
-    if sizes[2]:
-        tip.append(f"… measured: {exact_bytes(measured)}")
-        marks = (Mark(measured / top, "diamond"),)
-    bars = (Bar(0, whole / top, "whole", 72), Bar(0, master / top, "master", 44))
-    return Row(title, human_bytes(master), "\n".join(tip), bars, marks)
 
 
 def _runs_with_series(results: Results) -> Iterable[Run]:
@@ -269,7 +222,3 @@ def _plot(
         return None
     data = {"height": height, "x": x, "y": y, "lines": lines, "choices": list(choices.values())}
     return ChoicePlot(Chart(data, height, tuple(map(visible, choices))), looks)
-
-
-def _links(run: Run | None) -> dict[str, int]:
-    return {link.name: link.bytes for link in run.links} if run is not None else {}

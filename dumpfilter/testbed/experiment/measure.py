@@ -80,7 +80,7 @@ class Measured:
 
 def figures(measured: Measured) -> Run:
     """Return the results of a measured run: the lags of the nodes, and the bytes of the links."""
-    router = Router({key: number for number, key in enumerate(measured.plan.filters)})
+    router = Router(measured.plan)
     found: list[tuple[Group, list[Flow], Outcome]] = []
     for node in measured.plan.nodes:
         group = Group(router.routes(node, measured.setting), (node,))

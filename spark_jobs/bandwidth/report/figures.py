@@ -212,7 +212,7 @@ def _savings_row(group: Group, ways: Ways, top: int) -> Row:
         Bar(0, ways.filter / top, "master", 44),
         Bar(0, ways.both / top, "compressed", 14),
     )
-    return Row(group.name, saved, "\n".join(tip), bars, (), group.count, warning)
+    return Row(group.name, saved, "\n".join(tip), bars, group.count, warning)
 
 
 def tables_bars(results: Results) -> Bars | None:

@@ -8,7 +8,7 @@ import pytest
 
 from dumpfilter.base.printable import visible
 from dumpfilter.simulation.page import render_page
-from dumpfilter.simulation.page.plots import frontier_plot, lag_plot, links_bars, rate_plot
+from dumpfilter.simulation.page.plots import frontier_plot, lag_plot, rate_plot
 from dumpfilter.simulation.page.view import comparisons, ways
 from dumpfilter.simulation.results import Method, Results, Variant
 from dumpfilter.simulation.terminal import microseconds
@@ -113,7 +113,6 @@ def test_hostile_names_are_no_html() -> None:
     page = render_page(hostile())
     assert "<img" not in page.split("<script>")[0]
     assert visible(HOSTILE) in html.unescape(page)
-    assert links_bars(hostile()) is not None
 
 
 def test_many_slaves_are_grouped() -> None:

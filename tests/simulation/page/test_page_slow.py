@@ -17,7 +17,7 @@ pytestmark = pytest.mark.xdist_group("chromium")
 
 SETTLED = """[...document.querySelectorAll(".plot")].every(
   (plot) => plot.clientWidth === plot.querySelector("svg").viewBox.baseVal.width)"""
-PLOTS = {"usual": 4, "hostile": 3, "empty": 0}
+PLOTS = {"usual": 3, "hostile": 2, "empty": 0}
 """The number of plots on each page."""
 
 
