@@ -20,7 +20,6 @@ CLAIMS = {
     "hostile": "no input costs more than its size",
     "registrations": "a registration costs the same among ten others and among ten thousand",
     "grpc_end_to_end": "filtering on the master saves the slave's time too",
-    "filter_file": "filtering a file into a file",
     "row_images": "rows are decoded in columns",
     "relay": "a dump into a relay log, from a master that has indexed nothing yet",
     "memory": "memory does not grow with the binlog",
