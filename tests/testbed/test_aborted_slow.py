@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.testbed.aborted import FAILING, TOPOLOGIES, Run, abort
+from tests.testbed.aborted import FAILING, SERVERS, TOPOLOGIES, Run, abort
 
 RUNS = {
     "kill-9": Run(TOPOLOGIES[1], "kill -9", 1.7, is_temporary=True),
     "kill-9-of-the-group": Run(TOPOLOGIES[0], "kill -9 of the group", 2.5, is_temporary=False),
     "ctrl-c-at-the-start": Run(TOPOLOGIES[0], "Ctrl-C", 0.8, is_temporary=False),
-    "sigterm": Run(TOPOLOGIES[0], "SIGTERM", 2.0, is_temporary=True),
+    "sigterm": Run(SERVERS[1], "SIGTERM", 2.5, is_temporary=True),
     "failing-start": Run(FAILING[0], "failing start", 0.0, is_temporary=True),
 }
 

@@ -22,7 +22,7 @@ from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
 from dumpfilter.spark_jobs.split.purge import Purged, purge_split
-from tests.commands.test_process_slow import run
+from tests.commands.in_process import run
 from tests.master.client import Client
 from tests.spark_jobs.here import shuffled, split_here
 from tests.spark_jobs.walking import ORACLE

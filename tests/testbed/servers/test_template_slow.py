@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
+import signal
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -48,6 +52,29 @@ def test_a_cache_that_cannot_be_written_is_no_trouble(tmp_path: Path, cache: Pat
     cache.write_text("a file")
     make_data(find_program("mariadb"), tmp_path / "data", SMALL)
     assert (tmp_path / "data" / "ibdata1").exists()
+
+
+def test_ctrl_c_while_a_template_is_made_leaves_nothing(tmp_path: Path, cache: Path) -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def interrupt() -> None:
+        deadline = time.monotonic() + 60
+        while not list(cache.glob("servers/*.new/data")) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
+    with pytest.raises(KeyboardInterrupt):
+        make_data(find_program("mariadb"), tmp_path / "data", SMALL)
+    interrupting.join()
+    assert [path.suffix for path in (cache / "servers").iterdir()] == [".lock"]
+    commands = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            commands.append(path.read_bytes())
+    assert not [command for command in commands if str(cache).encode() in command]
 
 
 def test_a_data_directory_that_cannot_be_made_tells_why(tmp_path: Path, cache: Path) -> None:
