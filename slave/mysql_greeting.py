@@ -6,21 +6,21 @@ MySQL's client/server protocol). A gRPC server never begins with such bytes.
 
 from __future__ import annotations
 
+import re
 import socket
-import time
 
 from dumpfilter.base.printable import printable
 
 _SECONDS = 2.0
-"""The longest wait for a connection, and for the whole greeting, seconds. Servers send it at once."""
+"""The longest wait for a connection, and for the greeting, seconds. Servers send it at once, in one piece."""
 
-_HEADER = 4
-"""The length of a packet's header, bytes: three bytes of length, and the packet's number, which is 0 in a greeting."""
-
-_PROTOCOL = 10
-_ERROR = 0xFF
 _MOST = 128
-"""The largest number of bytes of a packet that are read. The version is at the beginning of a greeting."""
+"""The largest number of bytes of a greeting that are read. The version is at the beginning."""
+
+_GREETING = re.compile(rb"...\0(?:\xff..|\x0a(?P<version>[^\0]*)\0)", re.DOTALL)
+"""The beginning of a server's first packet: its length, the packet number 0, and an error or the protocol's version 10
+with the server's version.
+"""
 
 
 def mysql_version(host: str, port: int) -> str | None:
@@ -31,31 +31,10 @@ def mysql_version(host: str, port: int) -> str | None:
     """
     try:
         with socket.create_connection((host, port), timeout=_SECONDS) as connection:
-            deadline = time.monotonic() + _SECONDS
-            header = _read(connection, _HEADER, deadline)
-            # A gRPC server also speaks first, with other bytes, and then waits for the client.
-            if header[_HEADER - 1 :] != b"\0":
-                return None
-            length = min(int.from_bytes(header[:-1], "little"), _MOST)
-            return version_in(header + _read(connection, length, deadline))
+            # A peer that sends byte by byte must not hold up STOP REPLICA, so there is one read.
+            return version_in(connection.recv(_MOST))
     except (OSError, ValueError, OverflowError):
         return None
-
-
-def _read(connection: socket.socket, size: int, deadline: float) -> bytes:
-    """Return the next ``size`` bytes, or fewer at the end of the connection. Raises TimeoutError at ``deadline``."""
-    found = b""
-    while len(found) < size:
-        # A peer that sends byte by byte must not hold up STOP REPLICA.
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        connection.settimeout(left)
-        more = connection.recv(size - len(found))
-        if not more:
-            break
-        found += more
-    return found
 
 
 def version_in(greeting: bytes) -> str | None:
@@ -64,13 +43,10 @@ def version_in(greeting: bytes) -> str | None:
 
     The version is "of unknown version" for an error packet.
     """
-    if len(greeting) <= _HEADER or greeting[_HEADER - 1] != 0:
+    found = _GREETING.match(greeting)
+    if found is None:
         return None
-    length = int.from_bytes(greeting[: _HEADER - 1], "little")
-    if greeting[_HEADER] == _ERROR and length > 2:
+    if found["version"] is None:
         return "of unknown version"
-    version, end, _ = greeting[_HEADER + 1 :].partition(b"\0")
-    if greeting[_HEADER] != _PROTOCOL or not end or length < len(version) + 2:
-        return None
     # MariaDB puts 5.5.5- before its version, for old replicas of MySQL.
-    return printable(version.decode("utf-8", "replace").removeprefix("5.5.5-"))
+    return printable(found["version"].decode("utf-8", "replace").removeprefix("5.5.5-"))

@@ -224,7 +224,7 @@ def test_a_server_that_hangs_up(authority: Authority) -> None:
         (lambda own, none: source_tls("", none, str(own.key)), r"SOURCE_SSL_CERT=.*/none: cannot be read"),
         (
             lambda own, none: source_tls("", str(own.certificate), str(own.certificate)),
-            r"SOURCE_SSL_CERT=.*, SOURCE_SSL_KEY=.*: they are no PEM certificate with its unencrypted private key",
+            r"SOURCE_SSL_CERT=.*: is no PEM certificate with its unencrypted private key in SOURCE_SSL_KEY=",
         ),
     ],
 )
