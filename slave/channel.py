@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Literal, Protocol
 from urllib.parse import quote
 
 import structlog
@@ -71,25 +71,34 @@ A longer name is cut, and a hash of the channel's name is appended, so that name
 """
 
 
+class RelayReader(Protocol):
+    """Another reader of a channel's relay log than the applier, such as a port for slaves and replicas."""
+
+    def note(self, position: RelayPosition | None) -> None:
+        """Record the position up to which the relay log is complete. Any thread may call this method.
+
+        Before the channel truncates the relay log, it calls with a position further back. Nobody reads beyond that
+        position when the method returns. None: there is no relay log.
+        """
+
+    @property
+    def needed_file(self) -> str | None:
+        """The name of the oldest relay log file that is still read. None for no such file."""
+
+
 @dataclass(frozen=True)
 class Watching:
-    """Callbacks of a slave, by which other parts of the program follow the reception of events. The first argument of
-    each is the channel's name.
+    """Other parts of the program that follow the reception of events.
 
-    ``on_chunk`` is called after each message of the master's stream, and ``on_connect`` after each registration.
-    ``on_relay_end`` receives the position up to which the relay log is complete, whenever the position changes. Before
-    a channel truncates the relay log, ``on_relay_end`` receives a position further back.
+    ``on_chunk`` is called after each message of the master's stream, and ``on_connect`` after each registration. The
+    first argument of both is the channel's name. ``readers`` are further readers of relay logs by channel name.
     """
 
     on_chunk: Callable[[str, pb.Chunk], None] = lambda channel, chunk: None
     on_connect: Callable[[str, rpc.DumpFilterStub, pb.RegisterResponse], None] = (
         lambda channel, stub, answer: None
     )
-    on_relay_end: Callable[[str, RelayPosition | None], None] = lambda channel, position: None
-    needed_relay_log: Callable[[str], str | None] = lambda channel: None
-    """Returns the name of the oldest relay log file of a channel that another reader still needs; None for no such
-    file.
-    """
+    readers: Mapping[str, RelayReader] = field(default_factory=dict)
 
 
 class Channel:
@@ -150,13 +159,14 @@ class Channel:
         """Whether the applier runs. Statements that wait for it are woken when it ends."""
         self._uuid = uuid
         self._watching = watching
+        self._reader = watching.readers.get(self.name)
         self._secret = registration_secret(self.directory)
         # A statement such as START REPLICA holds this lock, so that two statements never change the channel at once.
         self._busy = threading.RLock()
         self._open()
 
     def _open(self) -> None:
-        self._relay_end = RelayEnd(lambda position: self._watching.on_relay_end(self.name, position))
+        self._relay_end = RelayEnd() if self._reader is None else RelayEnd(self._reader.note)
         self._refetched: dict[tuple[str, int], int] = {}
         self._receiver = Receiver(
             RelayLog(self.directory, synced=bool(self.options.sync_relay_log)),
@@ -312,12 +322,11 @@ class Channel:
             "RESET REPLICA has the master send everything again"
         )
 
-    def expire_relay_log(self, seconds: float, needed: str | None = None) -> None:
+    def expire_relay_log(self, seconds: float) -> None:
         """Remove relay log files that were last written at least ``seconds`` ago and that no reader needs any more.
 
-        The applier needs the file that it reads and all later files. ``needed`` is the oldest file that another reader
-        needs; None for no other reader. If the channel never runs an applier (``io_thread_only``), no file is kept for
-        it. Raises OutputError.
+        The applier needs the file that it reads and all later files. If the channel never runs an applier
+        (``io_thread_only``), no file is kept for it. Raises OutputError.
         """
         with self._busy:
             newest = self._relay_end.position
@@ -329,7 +338,7 @@ class Channel:
                 if applied is None:
                     return
                 before.append(applied.file)
-            if needed is not None:
+            if self._reader is not None and (needed := self._reader.needed_file) is not None:
                 before.append(needed)
             oldest = min(before, key=file_number)
             gone = self._receiver.expire_relay_log(oldest, time.time() - seconds)

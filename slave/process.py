@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -25,7 +26,7 @@ from dumpfilter.console.metrics.endpoint import MetricsEndpoint, serving_metrics
 from dumpfilter.console.metrics.process import CommonCollector
 from dumpfilter.filter.channels import ChannelFilters
 from dumpfilter.slave.certificate import kept_tls
-from dumpfilter.slave.channel import Channel, Watching
+from dumpfilter.slave.channel import Channel, RelayReader, Watching
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.facts import SlaveCollector
 from dumpfilter.slave.options import SlaveOptions
@@ -40,8 +41,9 @@ class ReplicaPorts(Protocol):
     slaves.
     """
 
-    def watching(self, watching: Watching) -> Watching:
-        """Return ``watching``, the slave's callbacks, extended by the callbacks that the replication ports need."""
+    @property
+    def channels(self) -> Mapping[str, RelayReader]:
+        """The served channels by name, which read the slave's relay logs."""
 
     def replicas(self) -> Sequence[tuple[int, str, int, int, str]]:
         """Return the rows of SHOW REPLICAS, one for each replica that is connected to the ports."""
@@ -87,7 +89,7 @@ def run_slave(
     if console is None and options.skip_replica_start:
         raise OptionError("--skip-replica-start: without --console-port nothing could ever start it")
     if ports is not None:
-        watching = ports.watching(watching)
+        watching = replace(watching, readers=ports.channels)
     slave = Slave(options, filters, sources, watching=watching)
     directory = ConnectionDirectory()
     executor = SlaveConsole(slave) if ports is None else SlaveConsole(slave, ports.replicas)

@@ -218,7 +218,7 @@ class Slave:
         if not seconds:
             return
         try:
-            one.expire_relay_log(seconds, self._watching.needed_relay_log(one.name))
+            one.expire_relay_log(seconds)
         except (OutputError, StateCorrupt) as error:
             log.error("relay logs not removed", channel=one.name, reason=str(error))
 

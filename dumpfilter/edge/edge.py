@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,9 +30,7 @@ from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.server import ReplicaServer
 from dumpfilter.master.who import ReplicaRow
-from dumpfilter.slave.channel import Watching
 from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.state.relay_log import RelayPosition, file_number
 
 log = structlog.get_logger("dumpfilter.slave")
 
@@ -47,11 +44,10 @@ _STOP_SECONDS = 12.0
 class Edge:
     """The ports at which one slave serves its relay logs.
 
-    The ports' loop learns the end of each relay log through the callbacks that :meth:`watching` gives the slave.
-    ``tls`` is the ports' certificate and key. Without ``tls`` slaves connect without TLS, and replicas get a
-    certificate that the slave makes. With ``insecure`` replicas on other machines may connect without TLS. Raises
-    OptionError for a configuration that cannot be used, and Exposed when other machines could connect to it without TLS
-    or a login.
+    The slave tells :attr:`channels` the end of each relay log. ``tls`` is the ports' certificate and key. Without
+    ``tls`` slaves connect without TLS, and replicas get a certificate that the slave makes. With ``insecure`` replicas
+    on other machines may connect without TLS. Raises OptionError for a configuration that cannot be used, and Exposed
+    when other machines could connect to it without TLS or a login.
     """
 
     def __init__(
@@ -75,10 +71,11 @@ class Edge:
         self._check(self._config)
         self._loop = ServingLoop("edge-loop")
         self._places = Places(self._limits)
-        self._channels: dict[str, ServedChannel] = {
+        self.channels: dict[str, ServedChannel] = {
             name: ServedChannel(name, self._loop.loop, limits=self._limits, load_config=self._load)
             for name in {**self._for_replicas, **self._for_slaves}
         }
+        """The served channels by name. They are the readers of the slave's relay logs."""
         self.chosen_ports: dict[str, int] = {}
         """The TCP port for replicas by channel name, while the ports are open."""
         self.slave_ports: dict[str, int] = {}
@@ -129,40 +126,11 @@ class Edge:
             port_option="--serve-port",
         )
 
-    def watching(self, watching: Watching) -> Watching:
-        """Return a copy of the slave's callbacks that report the end of each relay log to the edge, and ask it for
-        needed files.
-
-        ``on_relay_end`` becomes :meth:`note`, and ``needed_relay_log`` becomes :meth:`needed_relay_log`.
-        """
-        return replace(watching, on_relay_end=self.note, needed_relay_log=self.needed_relay_log)
-
-    def note(self, channel: str, position: RelayPosition | None) -> None:
-        """Record the position up to which a channel's relay log is complete, and wake the dumps that wait for more
-        events.
-
-        A position further back ends all dumps of the channel. A channel without a port is ignored. Any thread may call
-        this method.
-        """
-        served = self._channels.get(channel)
-        if served is not None:
-            served.note(position)
-
-    def needed_relay_log(self, channel: str) -> str | None:
-        """Return the name of the oldest relay log file of a channel that a connected slave or replica still reads.
-
-        None if nobody reads a file of the channel.
-        """
-        served = self._channels.get(channel)
-        slaves = [] if served is None else served.register.all()
-        files = [slave.file for slave in slaves if slave.dump and slave.file]
-        return min(files, key=file_number, default=None)
-
     def replicas(self) -> Sequence[ReplicaRow]:
         """Return one row of SHOW REPLICAS for each slave and replica that is registered at a port of the edge."""
         return [
             slave.peer.row(reader.store.format_description.header.server_id)
-            for served in self._channels.values()
+            for served in self.channels.values()
             if (reader := served.opened) is not None
             for slave in served.register.listed()
         ]
@@ -179,12 +147,12 @@ class Edge:
         with contextlib.ExitStack() as stack:
             self._loop.start()
             stack.callback(self._end)
-            for served in self._channels.values():
+            for served in self.channels.values():
                 served.serve(slave)
             if self._for_replicas:
                 tls = self._tls or temporary_tls(options.replica_host, self._ca)
                 for name, port in self._for_replicas.items():
-                    served = self._channels[name]
+                    served = self.channels[name]
                     filters = ReplicaFilters(self._config.replicas, served.register)
                     served.on_open = partial(_use_entries, filters)
                     replicas = ReplicaServer(
@@ -202,13 +170,13 @@ class Edge:
                 opened, self.slave_ports[name] = self._loop.wait(self._open(name, port), _STOP_SECONDS)
                 stack.callback(self._finish, opened.stop, _GRACE_SECONDS)
             _write_first(options.serve_port_file, self.slave_ports)
-            for served in self._channels.values():
+            for served in self.channels.values():
                 stack.callback(served.end_dumps)
             yield
 
     async def _open(self, name: str, port: int) -> tuple[GrpcPort, int]:
         """Open the gRPC port of channel ``name`` for slaves. Return the port and its TCP port number."""
-        opened = GrpcPort(self._channels[name], self._limits)
+        opened = GrpcPort(self.channels[name], self._limits)
         chosen = opened.open(self._listen(port))
         await opened.start()
         log.info("slaves.listening", channel=name, host=self._options.serve_host, port=chosen)
@@ -221,7 +189,7 @@ class Edge:
     def _end(self) -> None:
         """Finish the remaining tasks of the closed ports, close the channels' relay logs, and stop the asyncio loop."""
         self._finish(end_of_tasks)
-        for served in self._channels.values():
+        for served in self.channels.values():
             served.close()
         self._loop.end(_STOP_SECONDS)
         self.chosen_ports.clear()

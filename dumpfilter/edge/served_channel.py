@@ -19,7 +19,7 @@ from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition, place_order
+from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition, file_number, place_order
 
 log = structlog.get_logger("dumpfilter.slave")
 
@@ -87,6 +87,12 @@ class ServedChannel(DumpFilterService):
             self._end.position = position
             grown = self._grown
         grown()
+
+    @property
+    def needed_file(self) -> str | None:
+        """The name of the oldest relay log file that a connected slave or replica still reads. None if nobody reads."""
+        files = [slave.file for slave in self.register.all() if slave.dump and slave.file]
+        return min(files, key=file_number, default=None)
 
     @property
     def reader(self) -> SharedReader:

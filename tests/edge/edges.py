@@ -70,7 +70,7 @@ def edged(
     texts = [f"{name}={port}" for name, port in ({"": 0} if ports is None else ports).items()]
     edge = Edge(EdgeOptions(replica_port=texts, config=config), limits=TINY)
     server_id = more.pop("server_id", 1001)
-    driven = Driven(directory, options, server_id, more, watching=edge.watching(Watching()))
+    driven = Driven(directory, options, server_id, more, watching=Watching(readers=edge.channels))
     driven.console = SlaveConsole(driven.slave, edge.replicas)
     connections = ConnectionDirectory()
     try:
@@ -100,7 +100,7 @@ def chained(
     """Run a slave with a port for other slaves as long as the block runs."""
     edge = Edge(EdgeOptions(serve_port=[str(port)], config=config), limits=TINY)
     server_id = zlib.crc32(bytes(directory)) % 10**9 + 1
-    driven = Driven(directory, options, server_id, more, watching=edge.watching(Watching()))
+    driven = Driven(directory, options, server_id, more, watching=Watching(readers=edge.channels))
     driven.console = SlaveConsole(driven.slave, edge.replicas)
     try:
         with edge.serving(driven.slave, driven.console, ConnectionDirectory()):

@@ -269,9 +269,9 @@ def test_relay_logs_expire_when_nobody_reads_them(master: Master, tmp_path: Path
             replica.register(7)
             replica.dump_gtid(encode_previous_gtids(MysqlGtidSet()), flags=0)
             replica.event()
-            needed = edge.edge.needed_relay_log("")
+            needed = edge.edge.channels[""].needed_file
             assert needed is not None
-            channel.expire_relay_log(1000, needed)
+            channel.expire_relay_log(1000)
             assert read_index(directory)[0] == needed
         channel.expire_relay_log(1000)
         assert read_index(directory) == ["relay-bin.000003"]

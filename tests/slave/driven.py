@@ -272,7 +272,7 @@ def apply_before(slave: Driven, number: int) -> None:
 def driven(directory: Path, *options: str, **more: Any) -> Iterator[Driven]:
     """Run a slave as long as the block runs."""
     server_id = more.pop("server_id", 1001)
-    slave = Driven(directory, options, server_id, more)
+    slave = Driven(directory, options, server_id, more, watching=more.pop("watching", Watching()))
     try:
         yield slave
     finally:

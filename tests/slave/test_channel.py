@@ -6,12 +6,14 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dumpfilter.console.sql.commands import Threads
 from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.slave.channel import Watching
 from dumpfilter.slave.state.infos import MasterInfo, RelayLogInfo
 from dumpfilter.slave.state.relay_log import RelayLog, read_index
 from dumpfilter.slave.targets import make_target
@@ -121,7 +123,11 @@ def test_a_changed_filter_is_not_kept_over_a_restart(binlogs: Path, tmp_path: Pa
 
 def test_relay_logs_stay_as_long_as_another_reader_needs_them(binlogs: Path, tmp_path: Path) -> None:
     directory = tmp_path / "s"
-    with serving(binlogs) as master, driven(directory) as slave:
+    reader = SimpleNamespace(note=lambda position: None, needed_file=None)
+    with (
+        serving(binlogs) as master,
+        driven(directory, watching=Watching(readers={"": reader})) as slave,
+    ):
         slave.follow(master)
         slave.sql("START REPLICA")
         slave.catch_up(master)
@@ -130,7 +136,8 @@ def test_relay_logs_stay_as_long_as_another_reader_needs_them(binlogs: Path, tmp
         for name in names:
             os.utime(directory / name, (1, 1))
         for needed in (names[0], names[1], None):
-            slave.slave.get("").expire_relay_log(1000, needed)
+            reader.needed_file = needed
+            slave.slave.get("").expire_relay_log(1000)
             assert read_index(directory)[0] == (needed or names[-1])
 
 
