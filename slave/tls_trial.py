@@ -244,4 +244,4 @@ _CURES = {
     62: _HOST_CURE,  # X509_V_ERR_HOSTNAME_MISMATCH
     64: _HOST_CURE,  # X509_V_ERR_IP_ADDRESS_MISMATCH
 }
-"""What to do, by OpenSSL's number of the reason why the master's certificate is refused."""
+"""The cures by OpenSSL's number of the reason why the master's certificate is refused."""

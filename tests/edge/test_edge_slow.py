@@ -273,6 +273,7 @@ def test_relay_logs_expire_when_nobody_reads_them(master: Master, tmp_path: Path
             assert needed is not None
             channel.expire_relay_log(1000)
             assert read_index(directory)[0] == needed
+        wait_until(lambda: edge.edge.channels[""].needed_file is None)
         channel.expire_relay_log(1000)
         assert read_index(directory) == ["relay-bin.000003"]
         assert sorted(path.name for path in directory.glob("relay-bin.0*")) == ["relay-bin.000003"]
