@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.node import TestbedNode
-from dumpfilter.testbed.values import Place, TestbedStatus, sum_known
+from dumpfilter.testbed.values import TestbedStatus, sum_known
 from dumpfilter.topology.links.client import LinkProcess
 
 END_PERIOD = 0.025
@@ -27,13 +27,12 @@ _MOST_PLOTTED = 300
 
 
 class Sample(NamedTuple):
-    """The lag and the position of a node at one moment."""
+    """The lag of a node at one moment."""
 
     time: float
     """Unix time, seconds."""
     seconds: float
     bytes: int
-    place: Place
 
 
 class Monitor:
@@ -59,10 +58,6 @@ class Monitor:
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
-
-    def samples(self, name: str) -> list[Sample]:
-        """Return the samples of the node ``name`` in the order of time; empty for a node without sources."""
-        return list(self._samples.get(name, ()))
 
     def _run(self) -> None:
         next_sample = 0.0
@@ -91,8 +86,7 @@ class Monitor:
                 channels = self._nodes[name].channels()
                 if not channels:
                     continue
-                behind = max(channels, key=lambda channel: channel.lag)
-                samples.append(Sample(time.time(), *behind.lag, behind.applied))
+                samples.append(Sample(time.time(), *max(channel.lag for channel in channels)))
                 if len(samples) > MOST_SAMPLES:
                     samples[: MOST_SAMPLES // 2] = samples[: MOST_SAMPLES // 2 : 2]
 
@@ -120,10 +114,7 @@ class Monitor:
                     "mean": statistics.fmean(lags) if lags else 0.0,
                     "samples": len(lags),
                 },
-                "lag_over_time": [
-                    [sample.time, sample.seconds, sample.bytes]
-                    for sample in samples[:: max(len(samples) // _MOST_PLOTTED, 1)]
-                ],
+                "lag_over_time": [list(one) for one in samples[:: max(len(samples) // _MOST_PLOTTED, 1)]],
             }
         return {
             "name": status.name,

@@ -45,30 +45,27 @@ class Watched:
         return number.isdigit() and (base == self.prefix if self.prefix else bool(base))
 
 
-@dataclass(frozen=True, eq=False)
-class Growth:
-    """The sizes of one file over time."""
+Growth = Sequence[tuple[int, int]]
+"""The sizes of one file over time: samples of the time, microseconds (``time.monotonic``), and the size then."""
 
-    time: Ints
-    """The times of the samples, microseconds (``time.monotonic``)."""
-    size: Ints
+Grown = Mapping[Path, Growth]
+"""The growth of each file of a log, in the order of the files."""
 
-    def reached(self, ends: Ints) -> Ints:
-        """Return the times from which on the file had at least each of the sizes ``ends``, microseconds.
 
-        A size counts from the moment after which the file was never shorter, since it may be truncated in between. The
-        time of a size that the file never had is -1.
+def reached(growth: Growth, ends: Ints) -> Ints:
+    """Return the times from which on a file had at least each of the sizes ``ends``, microseconds.
 
-        >>> growth = Growth(np.array([10, 20, 30, 40]), np.array([4, 100, 50, 100]))
-        >>> growth.reached(np.array([4, 50, 60, 101])).tolist()
-        [10, 20, 40, -1]
-        """
-        # From each sample on, the file never had fewer bytes than this.
-        least = np.minimum.accumulate(self.size[::-1])[::-1]
-        at = np.searchsorted(least, ends)
-        times = np.append(self.time, -1)
-        found: Ints = times[at]
-        return found
+    A size counts from the moment after which the file was never shorter, since it may be truncated in between. The time
+    of a size that the file never had is -1.
+
+    >>> reached([(10, 4), (20, 100), (30, 50), (40, 100)], np.array([4, 50, 60, 101])).tolist()
+    [10, 20, 40, -1]
+    """
+    times, sizes = np.array(growth, np.int64).reshape(-1, 2).T
+    # From each sample on, the file never had fewer bytes than this.
+    least = np.minimum.accumulate(sizes[::-1])[::-1]
+    found: Ints = np.append(times, -1)[np.searchsorted(least, ends)]
+    return found
 
 
 class Recorder:
@@ -100,11 +97,11 @@ class Recorder:
                         if not of_file or of_file[-1][1] != size:
                             of_file.append((time.monotonic_ns() // 1000, size))
 
-    def grown(self) -> Mapping[LogName, Mapping[Path, Growth]]:
+    def grown(self) -> Mapping[LogName, Grown]:
         """Return the sizes over time of each file of each recorded log, by the log's name and the file's path."""
         with self._changed:
             return {
-                name: {path: _growth(of_file) for path, of_file in samples.items()}
+                name: {path: tuple(of_file) for path, of_file in samples.items()}
                 for name, (_, samples) in self._logs.items()
             }
 
@@ -122,8 +119,3 @@ def _onward(path: Path) -> Iterator[Path]:
         if is_last:
             return
         path = following
-
-
-def _growth(samples: Sequence[tuple[int, int]]) -> Growth:
-    columns = np.array(samples, np.int64).reshape(-1, 2)
-    return Growth(columns[:, 0], columns[:, 1])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from dumpfilter.binlog.gap_events import is_gap_event
 from dumpfilter.binlog.gtid_events import decode_gtid
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.simulation.traffic import Ints
-from dumpfilter.testbed.experiment.growth import Growth
+from dumpfilter.testbed.experiment.growth import Grown, reached
 
 Key = tuple[str, int] | str
 """The identity of a transaction: its GTID, or the origin's file and the position after the transaction."""
@@ -44,7 +45,9 @@ class Logged(NamedTuple):
 class Log:
     """The transactions of a binlog or relay log, in its order."""
 
-    transactions: list[Logged]
+    transactions: list[Logged] = field(default_factory=list)
+    time: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """The time at which each transaction was complete in its file, microseconds (``time.monotonic``); -1: never."""
     bytes_before: int = 0
     """The bytes of events of the source before the first transaction."""
     events_before: int = 0
@@ -53,35 +56,28 @@ class Log:
         """Return the index of each transaction in ``transactions``, by its key: a GTID, or a position at the origin."""
         return {transaction.key: number for number, transaction in enumerate(self.transactions)}
 
-    def reached(self, growth: Mapping[Path, Growth]) -> Ints:
-        """Return the time at which each transaction was complete in its file, microseconds; -1 if it never was.
 
-        ``growth`` has the sizes of the log's files over time. The times are on the clock of ``growth``.
-        """
-        found = np.full(len(self.transactions), -1, np.int64)
-        ends = np.array([one.end for one in self.transactions], np.int64)
-        paths = [one.path for one in self.transactions]
-        for path in dict.fromkeys(paths):
-            if path in growth:
-                numbers = np.array([number for number, one in enumerate(paths) if one == path], np.int64)
-                found[numbers] = growth[path].reached(ends[numbers])
-        return found
+def read_log(grown: Grown) -> Log:
+    """Return the transactions of consecutive files of a binlog or relay log. An incomplete last event is left out.
 
-
-def read_log(paths: Iterable[Path]) -> Log:
-    """Return the transactions of consecutive files of a binlog or relay log. An incomplete last event is left out."""
-    reading = _Reading(Log([]))
-    for path in paths:
+    ``grown`` has the sizes of the files over time, from which the times of the transactions come.
+    """
+    reading = _Reading()
+    for path in grown:
         reading.read(path)
     reading.finish()
-    return reading.log
+    log = reading.log
+    of_files = groupby(log.transactions, lambda one: one.path)
+    times = [reached(grown[path], np.array([one.end for one in some])) for path, some in of_files]
+    log.time = np.concatenate([log.time, *times])
+    return log
 
 
 class _Reading:
     """The reading of a binlog or relay log. A transaction is complete when the next transaction begins."""
 
-    def __init__(self, log: Log) -> None:
-        self.log = log
+    def __init__(self) -> None:
+        self.log = Log()
         self._key: Key | None = None
         self._place: tuple[Path, int] | None = None
         """The file, and the byte offset of the end, of the current transaction."""

@@ -42,15 +42,6 @@ class Committed:
     """Whether these are all transactions of the binlog set. Otherwise those before the run are left out."""
 
 
-@dataclass(frozen=True, eq=False)
-class Received:
-    """The transactions that one channel of a node received, with their arrival times."""
-
-    log: Log
-    time: Ints
-    """The time at which each transaction of the log was complete, on the clock of the commits; -1: never."""
-
-
 @dataclass(frozen=True)
 class Crossing:
     """The byte counters of a link (a connection between two nodes) after a run, and its outages."""
@@ -70,7 +61,7 @@ class Measured:
     setting: Setting
     committed: Mapping[str, Committed]
     """The transactions of each origin, by its name."""
-    received: Mapping[tuple[str, str], Received]
+    received: Mapping[tuple[str, str], Log]
     """The received log of each channel, by the names of the node and of the source that it reads."""
     crossings: Mapping[str, Crossing]
     """The counters of each link, by its name."""
@@ -162,7 +153,7 @@ def _arrived(measured: Measured, node: PlannedNode, channel: Channel, crossing: 
     received = measured.received[node.name, channel.name]
     expected = crossing.transaction if crossing.counts is None else crossing.transaction[crossing.counts]
     times = np.full(len(origin.traffic), -1, np.int64)
-    for key, number in received.log.keys().items():
+    for key, number in received.keys().items():
         if key in origin.keys:
             times[origin.keys[key]] = received.time[number]
     start = int(origin.traffic.time[0]) if len(origin.traffic) else 0
@@ -180,7 +171,7 @@ def _crossed(measured: Measured, node: PlannedNode, channel: Channel) -> tuple[i
     origins = [
         measured.committed[one.origin] for one in node.channels if one.legs[-1].link == channel.legs[-1].link
     ]
-    log = measured.received[node.name, channel.name].log
+    log = measured.received[node.name, channel.name]
     is_whole = all(one.is_whole for one in origins)
     counted = [one for one in log.transactions if any(one.key in origin.keys for origin in origins)]
     return (

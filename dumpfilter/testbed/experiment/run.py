@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pymysql
@@ -23,9 +22,9 @@ from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.spark_jobs.simulation.traffic import read_traffic
 from dumpfilter.testbed import Testbed, TestbedError, TestbedNode, up
 from dumpfilter.testbed.experiment.definition import Experiment, Load, Phase
-from dumpfilter.testbed.experiment.growth import Growth, Recorder, Watched
+from dumpfilter.testbed.experiment.growth import Grown, Recorder, Watched
 from dumpfilter.testbed.experiment.logged import read_log
-from dumpfilter.testbed.experiment.measure import Committed, Crossing, Measured, Received, figures
+from dumpfilter.testbed.experiment.measure import Committed, Crossing, Measured, figures
 from dumpfilter.testbed.experiment.variants import phases_for, planned, simulated, topology_for
 from dumpfilter.testbed.node import Feed
 from dumpfilter.testbed.own_nodes import Master, Slave
@@ -118,11 +117,7 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell: Tell) 
         tell("measuring")
         grown = recorder.grown()
         committed = {name: _committed(bed[name], plan, grown[name], begin) for name in plan.origins}
-        received = {}
-        for channel, growth in grown.items():
-            if isinstance(channel, tuple):
-                log = read_log(growth)
-                received[channel] = Received(log, log.reached(growth))
+        received = {name: read_log(files) for name, files in grown.items() if isinstance(name, tuple)}
         return Measured(
             plan,
             Setting(variant=variant),
@@ -229,7 +224,7 @@ def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[Callable[[float]
         raise errors[0]
 
 
-def _committed(node: TestbedNode, plan: Plan, grown: Mapping[Path, Growth], begin: int) -> Committed:
+def _committed(node: TestbedNode, plan: Plan, grown: Grown, begin: int) -> Committed:
     """Return the transactions of an origin (the node that wrote the binlog) since the beginning of a run.
 
     ``grown`` has the sizes of its binlog files over time, from which the commit times follow. ``begin`` is the time at
@@ -245,7 +240,7 @@ def _committed(node: TestbedNode, plan: Plan, grown: Mapping[Path, Growth], begi
         ],
         np.int64,
     )
-    times = np.maximum.accumulate(log.reached(grown)[numbers])
+    times = np.maximum.accumulate(log.time[numbers])
     first = int(np.searchsorted(times, begin))
     place = {number: index for index, number in enumerate(numbers.tolist()[first:])}
     return Committed(

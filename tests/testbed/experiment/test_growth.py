@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.waiting import watching
-from dumpfilter.testbed.experiment.growth import Growth, Recorder, Watched
+from dumpfilter.testbed.experiment.growth import Recorder, Watched, reached
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=12), st.integers(0, 25))
 def test_a_size_counts_from_the_time_after_which_the_file_was_never_shorter(
     sizes: list[int], end: int
 ) -> None:
-    growth = Growth(np.arange(len(sizes)) * 10, np.array(sizes))
+    growth = [(at * 10, size) for at, size in enumerate(sizes)]
     expected = next((at * 10 for at in range(len(sizes)) if min(sizes[at:]) >= end), -1)
-    assert growth.reached(np.array([end])).tolist() == [expected]
+    assert reached(growth, np.array([end])).tolist() == [expected]
 
 
 def test_the_files_of_a_log_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
@@ -44,6 +44,6 @@ def test_a_recorder_follows_a_log_that_begins_later_and_goes_on_in_further_files
             pass
     grown = recorder.grown()["log"]
     assert list(grown) == [first, second]
-    assert grown[first].size.tolist()[-1] == 7
-    assert grown[second].size.tolist() == [3]
-    assert grown[first].time[-1] <= grown[second].time[0]
+    (last, whole), ((begun, size),) = grown[first][-1], grown[second]
+    assert (whole, size) == (7, 3)
+    assert last <= begun

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from dumpfilter.binlog.workload.generate import GeneratedSet, Style, generate
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
 from dumpfilter.spark_jobs.simulation.traffic import read_traffic
-from dumpfilter.testbed.experiment.growth import Growth
+from dumpfilter.testbed.experiment.growth import Grown
 from dumpfilter.testbed.experiment.logged import read_log
 
 
@@ -20,8 +19,12 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return generate(tmp_path_factory.mktemp(style), 300_000, style=style, file_size=100_000)
 
 
+def _at_once(*files: Path) -> Grown:
+    return {path: [(5, path.stat().st_size)] for path in files}
+
+
 def test_a_log_has_the_transactions_and_bytes_that_a_dump_counts(made: GeneratedSet) -> None:
-    log = read_log(made.files)
+    log = read_log(_at_once(*made.files))
     traffic = read_traffic(made.index, [], ThreadRunner())
     assert len(made.files) > 1
     assert len(log.transactions) == len(traffic) == made.transactions
@@ -32,32 +35,30 @@ def test_a_log_has_the_transactions_and_bytes_that_a_dump_counts(made: Generated
 
 
 def test_a_transaction_is_there_when_its_file_has_its_last_byte(made: GeneratedSet) -> None:
-    log = read_log(made.files)
-    first = made.files[0]
-    own = [one for one in log.transactions if one.path == first]
+    first, *others = made.files
+    own = [one for one in read_log(_at_once(*made.files)).transactions if one.path == first]
     last = own[-1].end
-    growth = {first: Growth(np.array([5, 10, 20]), np.array([0, last - 1, last]))}
-    times = log.reached(growth)
-    assert times[: len(own) - 1].tolist() == [10] * (len(own) - 1)
-    assert times[len(own) - 1] == 20
-    assert set(times[len(own) :].tolist()) == {-1}
+    log = read_log({first: [(5, 0), (10, last - 1), (20, last)], **dict.fromkeys(others, ())})
+    assert log.time[: len(own) - 1].tolist() == [10] * (len(own) - 1)
+    assert log.time[len(own) - 1] == 20
+    assert set(log.time[len(own) :].tolist()) == {-1}
 
 
 def test_a_log_whose_last_event_is_being_written_ends_before_it(made: GeneratedSet, tmp_path: Path) -> None:
-    whole = read_log(made.files[:1])
+    whole = read_log(_at_once(made.files[0]))
     cut = tmp_path / made.files[0].name
     cut.write_bytes(made.files[0].read_bytes()[: whole.transactions[-1].end - 1])
-    found = read_log([cut])
+    found = read_log(_at_once(cut))
     assert [one.key for one in found.transactions] == [one.key for one in whole.transactions]
     assert found.transactions[-1].end < whole.transactions[-1].end
     assert found.transactions[:-1] == [one._replace(path=cut) for one in whole.transactions[:-1]]
 
 
 def test_a_transaction_that_an_outage_cut_counts_once(made: GeneratedSet, tmp_path: Path) -> None:
-    whole = read_log(made.files[:1])
+    whole = read_log(_at_once(made.files[0]))
     first = whole.transactions[0]
     cut = tmp_path / made.files[0].name
     cut.write_bytes(made.files[0].read_bytes()[: first.end - 1])
-    assert read_log([cut]).transactions[0].bytes < first.bytes
-    found = read_log([cut, made.files[0]])
-    assert found == whole
+    assert read_log(_at_once(cut)).transactions[0].bytes < first.bytes
+    found = read_log(_at_once(cut, made.files[0]))
+    assert (found.transactions, found.bytes_before) == (whole.transactions, whole.bytes_before)
