@@ -18,7 +18,6 @@ CLAIMS = {
     "scan": "the scan keeps up with memory",
     "decide": "deciding is cheap beside the scan",
     "hostile": "no input costs more than its size",
-    "registrations": "a registration costs the same among ten others and among ten thousand",
     "grpc_end_to_end": "filtering on the master saves the slave's time too",
     "row_images": "rows are decoded in columns",
     "relay": "a dump into a relay log, from a master that has indexed nothing yet",

@@ -178,6 +178,8 @@ def _many(report: Report) -> Health:
     cost = f"{used.threads} threads, {used.rss / _MB:.0f} MB"
     text = f"in {{:.1f}} s, a commit arrives everywhere in {took:.2f} s; {cost}"
     report.row(f"{_MANY} connect", connected, text)
+    # A registration that cost more among many others would take minutes.
+    report.limit(f"{_MANY} connect, seconds", connected, 60)
     report.row("one more", 0, refusal)
     report.target("refusals of one more", float(refusal.startswith("RESOURCE_EXHAUSTED")), 1)
     return served.health
