@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import QueryEvent
-from dumpfilter.binlog.statement.mentions import BodyReader, mentions, remembered_mentions
+from dumpfilter.binlog.statement.mentions import BodyReader, read_mentions
 from dumpfilter.binlog.statement.parse import read_head
-from dumpfilter.binlog.statement.shape import LONGEST_REMEMBERED, read_text, statement_shape, without_brackets
+from dumpfilter.binlog.statement.shape import read_text, statement_shape, without_brackets
 from dumpfilter.binlog.statement.statement import Change, Mentions, StatementFacts, StatementKind, Thing, Verb
 
 K = StatementKind
@@ -34,8 +34,7 @@ def statement_facts(query: QueryEvent, family: Family) -> StatementFacts:
         return StatementFacts(head.kind)
     if head.kind in CHANGING_DATA:
         shape = statement_shape(query.text, family=family, sql_mode=sql_mode)
-        read = remembered_mentions if len(shape) <= LONGEST_REMEMBERED else mentions
-        return replace(head, body=read(shape, family))
+        return replace(head, body=read_mentions(shape, family))
     # The shape has no strings, in which accounts have their names.
     found = read_facts(without_brackets(query.text, family=family, sql_mode=sql_mode), family)
     return replace(found, checks_foreign_keys=not (query.status.flags2 or 0) & NO_FOREIGN_KEY_CHECKS)

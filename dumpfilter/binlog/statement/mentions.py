@@ -15,7 +15,14 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.parse import STATEMENTS
 from dumpfilter.binlog.statement.reader import StatementReader
-from dumpfilter.binlog.statement.references import AFTER_NAME, QUERY, read_references
+from dumpfilter.binlog.statement.references import (
+    AFTER_LIST,
+    NOT_ALWAYS_RESERVED,
+    QUERY,
+    read_references,
+    sees_alias,
+)
+from dumpfilter.binlog.statement.shape import LONGEST_REMEMBERED
 from dumpfilter.binlog.statement.statement import Change, Mentions
 from dumpfilter.binlog.statement.tokens import Token, TokenKind
 
@@ -37,8 +44,15 @@ TableName(database=None, table='c'))
     return BodyReader(text, family).mentions()
 
 
-remembered_mentions = functools.lru_cache(4096)(mentions)
-"""The function :func:`mentions` with a cache, for shapes of statements (texts without literals)."""
+def read_mentions(shape: str, family: Family) -> Mentions:
+    """Return the tables and functions that a statement names, given its shape (the text without literals).
+
+    Results for short shapes are cached.
+    """
+    return (_remembered if len(shape) <= LONGEST_REMEMBERED else mentions)(shape, family)
+
+
+_remembered = functools.lru_cache(4096)(mentions)
 
 
 class BodyReader(StatementReader):
@@ -72,7 +86,9 @@ class BodyReader(StatementReader):
         self._functions: dict[TableName, None] = {}
         self._parents: dict[TableName, None] = {}
         self._sequences: dict[TableName, None] = {}
-        self._ctes: set[str] = set()
+        self._is_in_cte = False
+        self._is_sure = True
+        """Whether all tables of the text up to here were found for sure."""
 
     def mentions(self) -> Mentions:
         """Parse the text to its end, and return the names in it."""
@@ -81,13 +97,15 @@ class BodyReader(StatementReader):
             _NOTES[self._last.word](self, self._last, "")
         while not self.at_end:
             self.skip()
+        is_whole = self.token.kind is TokenKind.END and not self.cut and len(self._levels) == 1
         return Mentions(
-            tuple(name for name in self._tables if not self._is_cte(name)),
-            tuple(write for write in self._writes if not self._is_cte(write[0])),
+            tuple(self._tables),
+            tuple(self._writes),
             tuple(self._functions),
             tuple(self._parents),
-            tuple(write for write in self._changed if not self._is_cte(write[0])),
+            tuple(self._changed),
             tuple(self._sequences),
+            self._is_sure and is_whole,
         )
 
     @property
@@ -95,8 +113,10 @@ class BodyReader(StatementReader):
         """Whether a query stands in the current level of parentheses."""
         return self._levels[-1]
 
-    def _is_cte(self, name: TableName) -> bool:
-        return name.database is None and name.table.lower() in self._ctes
+    def nest(self) -> bool:
+        is_possible = super().nest()
+        self._is_sure &= is_possible
+        return is_possible
 
     # The moves of the cursor, which note the names that they pass.
 
@@ -106,10 +126,15 @@ class BodyReader(StatementReader):
         if taken.kind is _SYMBOL:
             if taken.value == "(":
                 self._levels.append(self.token.word in QUERY)
+                self.ctes.append(set())
             elif taken.value == ")" and len(self._levels) > 1:
                 self._levels.pop()
+                self.ctes.pop()
+            elif taken.value == ")":
+                self._is_sure = False
             elif taken.value == ";":
-                self._levels = [True]
+                self._is_sure &= len(self._levels) == 1
+                self._levels, self.ctes = [True], [set()]
         return taken
 
     def skip(self) -> int:
@@ -143,14 +168,27 @@ class BodyReader(StatementReader):
     # The names.
 
     def note_table(self, name: TableName) -> None:
-        if not _is_dual(name):
+        if not _is_dual(name) and not self._means_cte(name):
             self._tables[name] = None
 
-    def note_cte(self, name: str) -> None:
-        self._ctes.add(name)
+    def _means_cte(self, name: TableName) -> bool:
+        return name.database is None and self.is_cte(name.table)
+
+    def read_cte(self, name: str, *, is_recursive: bool) -> None:
+        outer, was_in_cte = self.ctes, self._is_in_cte
+        if is_recursive:
+            outer[-2].add(name)
+        if self.family == "mariadb" and not was_in_cte:
+            # A WITH inside a subquery hides the common table expressions of the statement around it.
+            self.ctes = outer[-2:]
+        self._is_in_cte = True
+        self.skip_parentheses()
+        self._is_in_cte = was_in_cte
+        self.ctes = outer[: len(self._levels)]
+        self.ctes[-1].add(name)
 
     def note_writes(self, names: Iterable[TableName], *changes: Change) -> None:
-        names = tuple(names)
+        names = tuple(name for name in names if not self._means_cte(name))
         if Change.INSERT in changes:
             self._inserted = names
         for name in names:
@@ -200,13 +238,15 @@ class BodyReader(StatementReader):
                 while len(self._levels) > depth and not self.at_end:
                     self.skip()
                 self.unnest()
-            if self._last.value != ")":
-                break
-            self.accept("AS")
-            if self.token.is_name and self.token.word not in AFTER_NAME:
-                self.advance()
+            if self._last.value == ")":
+                self.accept("AS")
+                if sees_alias(self):
+                    self.advance()
+            is_sure = self.at_end or self.sees(*AFTER_LIST)
+            self.accept(*NOT_ALWAYS_RESERVED)
             if not self.accept(","):
                 break
+        self._is_sure &= is_sure
         if is_first:
             self.first_list = tuple(names)
 

@@ -167,10 +167,10 @@ def _insert(reader: StatementReader, begin: Token) -> StatementFacts:
     return _on(K(begin.word), names)
 
 
-def _update(reader: StatementReader, begin: Token, ctes: frozenset[str] = frozenset()) -> StatementFacts:
+def _update(reader: StatementReader, begin: Token) -> StatementFacts:
     reader.accept_all("LOW_PRIORITY", "IGNORE")
     unknown = StatementFacts(K.UPDATE)
-    found = read_references(reader, ctes, "SET")
+    found = read_references(reader, "SET")
     # In MariaDB, FOR PORTION OF may stand between a single table and SET. In a list of tables, FOR stands in NEXT VALUE
     # FOR, and the list is not read to its end.
     found.is_read |= len(found.top) == 1 and bool(reader.accept("FOR"))
@@ -186,7 +186,7 @@ def _update(reader: StatementReader, begin: Token, ctes: frozenset[str] = frozen
     return unknown if name.database == "" else _on(K.UPDATE, (name,))
 
 
-def _delete(reader: StatementReader, begin: Token, ctes: frozenset[str] = frozenset()) -> StatementFacts:
+def _delete(reader: StatementReader, begin: Token) -> StatementFacts:
     reader.accept_all("LOW_PRIORITY", "QUICK", "IGNORE", "HISTORY")
     from_first = bool(reader.accept("FROM"))
     targets = _targets(reader)
@@ -194,7 +194,7 @@ def _delete(reader: StatementReader, begin: Token, ctes: frozenset[str] = frozen
     if targets is None:
         pass
     elif reader.accept("USING" if from_first else "FROM"):
-        found = read_references(reader, ctes, "WHERE", "ORDER", "LIMIT", "RETURNING", or_end=True)
+        found = read_references(reader, "WHERE", "ORDER", "LIMIT", "RETURNING", or_end=True)
         names = _deleted_from(found, targets) if found.is_read else None
     elif from_first and len(targets) == 1:
         # A DELETE with one target deletes from that table. Its alias, PARTITION or WHERE may follow.
@@ -245,26 +245,23 @@ def _targets(reader: TokenReader) -> tuple[TableName, ...] | None:
 
 
 def _with(reader: StatementReader, begin: Token) -> StatementFacts:
-    reader.accept("RECURSIVE")
-    ctes = set()
+    is_recursive = bool(reader.accept("RECURSIVE"))
     while True:
         # EXCHANGE PARTITION p WITH TABLE t stands in a routine's body, and has no common table expression.
         if not reader.token.is_name or reader.sees("TABLE"):
             return UNKNOWN
-        cte = reader.advance().value.lower()
+        cte = reader.advance().value
         if reader.accept("("):
             reader.skip_parentheses()
         if not reader.accept("AS") or not reader.accept("("):
             return UNKNOWN
-        reader.note_cte(cte)
-        ctes.add(cte)
-        reader.skip_parentheses()
+        reader.read_cte(cte, is_recursive=is_recursive)
         if not reader.accept(","):
             break
     if not reader.sees("UPDATE", "DELETE"):
         return UNKNOWN
     verb = reader.advance()
-    return (_update if verb.word == "UPDATE" else _delete)(reader, verb, frozenset(ctes))
+    return (_update if verb.word == "UPDATE" else _delete)(reader, verb)
 
 
 def _load(reader: StatementReader, begin: Token) -> StatementFacts:

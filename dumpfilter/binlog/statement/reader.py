@@ -4,6 +4,7 @@ read a name.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 from dumpfilter.binlog.format import Family
@@ -157,6 +158,10 @@ class StatementReader(TokenReader):
     def __init__(self, text: str, family: Family) -> None:
         super().__init__(text, dialect=BINLOG[family], most=MOST_TOKENS)
         self.family: Family = family
+        self.ctes: list[set[str]] = [set()]
+        """The names of the common table expressions that are visible here, by the level of parentheses. MySQL compares
+        them as it compares tables, MariaDB without regard to case.
+        """
         self._nested = 0
 
     def nest(self) -> bool:
@@ -173,8 +178,24 @@ class StatementReader(TokenReader):
     def note_table(self, name: TableName) -> None:
         """Receive a table named in a FROM or UPDATE clause, which may be the name of a common table expression."""
 
-    def note_cte(self, name: str) -> None:
-        """Receive the name of a common table expression."""
+    def read_cte(self, name: str, *, is_recursive: bool) -> None:
+        """Consume the query of the common table expression ``name``, whose opening parenthesis is consumed, and make
+        the name visible.
+        """
+        self.skip_parentheses()
+        self.ctes[-1].add(name)
+
+    def is_cte(self, name: str) -> bool:
+        """Tell whether a name without a database means a common table expression here, and no table."""
+        visible = itertools.chain(*self.ctes)
+        return name in visible if self.family == "mysql" else self.may_be_cte(name)
+
+    def may_be_cte(self, name: str) -> bool:
+        """Tell whether a name means a common table expression on a server that compares tables without regard to
+        case.
+        """
+        wanted = name.lower()
+        return any(cte.lower() == wanted for cte in itertools.chain(*self.ctes))
 
     def note_writes(self, names: Iterable[TableName], *changes: Change) -> None:
         """Receive tables whose rows the statement may change."""

@@ -7,6 +7,7 @@ bits of Q_TABLE_MAP_FOR_UPDATE are numbers in this list (``mysql_execute_command
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from dumpfilter.binlog.query import TableName
@@ -24,9 +25,19 @@ AFTER_NAME = (
     _JOINS
     | {"ON", "USING", "USE", "FORCE", "IGNORE", "SET", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION"}
     | {"EXCEPT", "INTERSECT", "FOR", "LOCK", "PARTITION", "WINDOW", "PROCEDURE", "INTO", "RETURNING"}
-    | {"TABLESAMPLE", "QUALIFY"}
+    | {"TABLESAMPLE", "QUALIFY", "WITH"}
 )
 """The keywords that can follow a table's name in a FROM or UPDATE clause and are no alias."""
+NOT_ALWAYS_RESERVED = ("WINDOW", "EXCEPT", "INTERSECT", "RETURNING", "QUALIFY")
+"""The words of AFTER_NAME that are an alias on some servers, where a comma or JOIN may follow them."""
+AFTER_LIST = (
+    *(")", "}", ";", "ON", "SET", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "FOR", "LOCK"),
+    *("PROCEDURE", "INTO", "WITH", *NOT_ALWAYS_RESERVED),
+)
+"""The symbols and keywords that can follow a FROM clause. ON stands in ON DUPLICATE KEY UPDATE, WITH in a view."""
+_ALSO_ALIASES = {"mysql": (), "mariadb": ("TABLESAMPLE", "QUALIFY")}
+"""The words of AFTER_NAME that are aliases nevertheless, by the family of the server."""
+_SYSTEM_TIME = re.compile(r"FOR\s+SYSTEM_TIME\b", re.IGNORECASE)
 _AFTER_EXPRESSION = frozenset(
     {",", ")", "}", ";", "SET", "WHERE", "GROUP", "ORDER", "LIMIT", "HAVING", "RETURNING"}
     | {"UNION", "FOR", "LOCK", "INTO", "UPDATE"}
@@ -65,31 +76,29 @@ class References:
         return (self.listed[self.first], *self.listed[: self.first], *self.listed[self.first + 1 :])
 
 
-def read_references(
-    reader: StatementReader, ctes: frozenset[str] = frozenset(), *until: str, or_end: bool = False
-) -> References:
+def read_references(reader: StatementReader, *until: str, or_end: bool = False) -> References:
     """Consume the table references of a FROM or UPDATE clause, and return them.
 
     The references end at one of the keywords ``until``, which is consumed, too. With ``or_end`` they may also end with
-    the statement. ``ctes`` are the names of the statement's common table expressions in lower case.
+    the statement.
     """
     found = References()
-    if _list(reader, found, ctes):
+    if _list(reader, found):
         found.is_read = bool(reader.accept(*until)) or (or_end and (reader.at_end or reader.sees(";")))
     return found
 
 
-def _list(reader: StatementReader, found: References, ctes: frozenset[str]) -> bool:
+def _list(reader: StatementReader, found: References) -> bool:
     if not reader.nest():
         return False
-    whole = _joined(reader, found, ctes)
+    whole = _joined(reader, found)
     reader.unnest()
     return whole
 
 
-def _joined(reader: StatementReader, found: References, ctes: frozenset[str]) -> bool:
+def _joined(reader: StatementReader, found: References) -> bool:
     while True:
-        if not _factor(reader, found, ctes):
+        if not _factor(reader, found):
             return False
         while reader.token.word in ("ON", "USING") or reader.token.word in _JOINS or reader.sees(","):
             if reader.accept("ON"):
@@ -100,7 +109,7 @@ def _joined(reader: StatementReader, found: References, ctes: frozenset[str]) ->
                 if not reader.accept("("):
                     return False
                 reader.skip_parentheses()
-            else:
+            elif not reader.accept("FULL") or reader.sees("OUTER", "JOIN"):  # FULL alone is an alias.
                 reader.accept(",")
                 reader.accept_all(*_JOINS)
                 break
@@ -108,23 +117,23 @@ def _joined(reader: StatementReader, found: References, ctes: frozenset[str]) ->
             return True
 
 
-def _factor(reader: StatementReader, found: References, ctes: frozenset[str]) -> bool:
+def _factor(reader: StatementReader, found: References) -> bool:
     if reader.accept("{"):  # The ODBC syntax for an outer join is {OJ a LEFT OUTER JOIN b ON …}.
         reader.advance()
-        return _list(reader, found, ctes) and bool(reader.accept("}"))
+        return _list(reader, found) and bool(reader.accept("}"))
     reader.accept("LATERAL")
     if reader.accept("("):
         if reader.sees(*QUERY):
-            _subquery(reader, found, ctes)
-            return _add(reader, found, DERIVED, ctes)
+            _subquery(reader, found)
+            return _add(reader, found, DERIVED)
         # An opening parenthesis without a query begins a join in parentheses, or a query in two pairs of parentheses.
-        return _list(reader, found, ctes) and bool(reader.accept(")"))
+        return _list(reader, found) and bool(reader.accept(")"))
     if reader.token.word == "JSON_TABLE":
         reader.advance()
         if not reader.accept("("):
             return False
         reader.skip_parentheses()
-        return _add(reader, found, DERIVED, ctes)
+        return _add(reader, found, DERIVED)
     name = reader.name()
     if name is None:
         return False
@@ -133,13 +142,22 @@ def _factor(reader: StatementReader, found: References, ctes: frozenset[str]) ->
         if not reader.accept("("):
             return False
         reader.skip_parentheses()
-    return _add(reader, found, name, ctes)
+    return _add(reader, found, name)
 
 
-def _add(reader: StatementReader, found: References, name: TableName, ctes: frozenset[str]) -> bool:
+def _add(reader: StatementReader, found: References, name: TableName) -> bool:
     alias = name.table
-    if reader.accept("AS", "=") or (reader.token.is_name and reader.token.word not in AFTER_NAME):
+    if reader.sees("FOR") and _SYSTEM_TIME.match(reader.text, reader.token.start):
+        # The text does not tell where the time ends and an alias begins.
+        reader.advance()
+        _expression(reader, found)
+    elif reader.accept("AS", "=") or sees_alias(reader):
         alias = reader.advance().value
+    if reader.accept("TABLESAMPLE"):  # TABLESAMPLE SYSTEM (10)
+        reader.advance()
+        if not reader.accept("("):
+            return False
+        reader.skip_parentheses()
     # The alias of a derived table may be followed by the names of its columns.
     if name is DERIVED and reader.accept("("):
         reader.skip_parentheses()
@@ -151,11 +169,11 @@ def _add(reader: StatementReader, found: References, name: TableName, ctes: froz
         if not reader.accept("("):
             return False
         reader.skip_parentheses()
-    if name.database is None and name.table.lower() in ctes:
+    if name.database is None and reader.may_be_cte(name.table):
         # The server also lists the tables inside a common table expression, but the order of its list cannot be told
         # from the text.
         found.whole = False
-        name = DERIVED
+        name = DERIVED if reader.is_cte(name.table) else name
     if found.first is None:
         found.first = len(found.listed)
         if found.whole or len(found.listed) == 0:
@@ -164,6 +182,12 @@ def _add(reader: StatementReader, found: References, name: TableName, ctes: froz
         found.listed.append(name)
     found.top.append((name, alias))
     return True
+
+
+def sees_alias(reader: StatementReader) -> bool:
+    """Tell whether the next token is the alias of the table or subquery before it."""
+    word = reader.token.word
+    return reader.token.is_name and (word not in AFTER_NAME or word in _ALSO_ALIASES[reader.family])
 
 
 def _expression(reader: StatementReader, found: References) -> bool:
@@ -189,7 +213,7 @@ def _expression(reader: StatementReader, found: References) -> bool:
     return False
 
 
-def _subquery(reader: StatementReader, found: References, ctes: frozenset[str]) -> None:
+def _subquery(reader: StatementReader, found: References) -> None:
     tables: list[TableName] = []
     plain = reader.accept("SELECT") != ""
     depth = 1
@@ -198,7 +222,7 @@ def _subquery(reader: StatementReader, found: References, ctes: frozenset[str]) 
             plain = False
         if plain and depth == 1 and reader.accept("FROM"):
             inner = References()
-            plain = _list(reader, inner, ctes) and inner.whole
+            plain = _list(reader, inner) and inner.whole
             tables += [] if inner.listed == [TableName(None, "DUAL")] else inner.listed
             continue
         depth += reader.skip()

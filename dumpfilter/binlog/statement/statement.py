@@ -146,6 +146,8 @@ class Mentions:
     """
     sequences: tuple[TableName, ...] = ()
     """The tables after NEXT VALUE FOR, or in functions such as NEXTVAL."""
+    is_sure: bool = False
+    """Whether ``tables`` has all tables that the text names, for sure."""
 
 
 NO_MENTIONS = Mentions()
