@@ -9,12 +9,7 @@ from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.console import ConsoleOptions, MasterConsoleUser
 from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
-from dumpfilter.commands.option_groups.protection import (
-    TLS_PANEL,
-    Listener,
-    ProtectionOptions,
-    check_distinct,
-)
+from dumpfilter.commands.option_groups.protection import TLS_PANEL, ProtectionOptions
 from dumpfilter.commands.option_groups.rules import MasterRuleOptions
 from dumpfilter.edge.options import REPLICAS_PANEL
 from dumpfilter.master.options import MasterOptions
@@ -108,14 +103,6 @@ def master_command(
 
     replica_host = listen.host if replicas.replica_host is None else replicas.replica_host
     port = listen.port_beside(replicas.replica_port)
-    check_distinct(
-        (
-            Listener("--port", listen.host, port),
-            Listener("--console-port", listen.host, console.console_port),
-            Listener("--replica-port", replica_host, replicas.replica_port),
-            Listener("--metrics-port", monitoring.metrics_address, monitoring.metrics_port),
-        )
-    )
     tls = protection.tls(for_grpc=port is not None)
     run = RunOptions(
         listen=protection.endpoint(

@@ -11,7 +11,7 @@ from dumpfilter.commands.option_groups.console import ConsoleOptions, SlaveConso
 from dumpfilter.commands.option_groups.logins import SOURCE_VARIABLE, parse_masters, read_password
 from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
-from dumpfilter.commands.option_groups.protection import Listener, ProtectionOptions, check_distinct
+from dumpfilter.commands.option_groups.protection import ProtectionOptions
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
 from dumpfilter.edge.options import EdgeOptions
 from dumpfilter.slave.options import MASTER_PANEL, SlaveOptions, SourceOptions, TlsOptions
@@ -114,17 +114,6 @@ def slave_command(
     from dumpfilter.slave.report import write_reports
 
     infos = masters.infos(source, source_tls, slave.net_timeout)
-    check_distinct(
-        (
-            Listener("--console-port", console_address.console_host, console.console_port),
-            *(Listener("--serve-port", replicas.serve_host, port) for port in replicas.slave_ports.values()),
-            *(
-                Listener("--replica-port", replicas.replica_host, port)
-                for port in replicas.replica_ports.values()
-            ),
-            Listener("--metrics-port", monitoring.metrics_address, monitoring.metrics_port),
-        )
-    )
     tls = protection.tls(for_grpc=bool(replicas.serve_port))
     endpoint = console.endpoint(console_address.console_host, console_address.console_user, protection, tls)
     edge = None

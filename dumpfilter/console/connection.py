@@ -24,7 +24,14 @@ from dumpfilter.console import answers
 from dumpfilter.console.costs import Costs
 from dumpfilter.console.login import Doorkeeper, Refused
 from dumpfilter.console.masking import without_passwords
-from dumpfilter.console.memory import CONSOLE_MEMORY, RESULT_MEMORY, RESULT_SHARE, Memory, Share, size_of
+from dumpfilter.console.memory import (
+    CLIENT_MEMORY,
+    CONSOLE_MEMORY,
+    RESULT_MEMORY,
+    RESULT_SHARE,
+    Memory,
+    size_of,
+)
 from dumpfilter.console.prepared import MAX_PREPARED_STATEMENTS, Prepared, read_execute
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql import server_errors
@@ -77,7 +84,7 @@ class Limits:
         self.costs = Costs()
         self._threads_of_user = threads_of_user
         self._places: dict[str, asyncio.Semaphore] = {}
-        self._results: dict[str, Share] = {}
+        self._results: dict[str, Memory] = {}
 
     def place(self, user: str) -> contextlib.AbstractAsyncContextManager[None]:
         """Return a context manager in which a statement of the user runs.
@@ -92,11 +99,11 @@ class Limits:
         """Return the limit of the memory of a user's results."""
         return self._results.setdefault(
             user,
-            Share(
-                self.results,
+            Memory(
                 int(self.results.most * RESULT_SHARE),
                 "results of a user that clients have not read yet",
                 advice="read them, or try with less",
+                within=self.results,
             ),
         )
 
@@ -146,7 +153,7 @@ class Connection:
         stream: the packets in both directions.
         door: carries out the login.
         pool: the worker threads that run the statements.
-        open_session: makes the session after the login, from memory share, connection id, user and host.
+        open_session: makes the session after the login, from memory limit, connection id, user and host.
         limits: the limits that all clients of the console share.
     """
 
@@ -156,7 +163,7 @@ class Connection:
         door: Doorkeeper,
         *,
         pool: ThreadPool,
-        open_session: Callable[[Share, int, str, str], Session],
+        open_session: Callable[[Memory, int, str, str], Session],
         limits: Limits,
     ) -> None:
         self.id = door.connection_id
@@ -171,7 +178,12 @@ class Connection:
         self._pool = pool
         self._open_session = open_session
         self._limits = limits
-        self._share = Share(limits.kept)
+        self._share = Memory(
+            CLIENT_MEMORY,
+            "prepared statements and variables of a connection",
+            advice="close statements, or reconnect",
+            within=limits.kept,
+        )
         self._capabilities = door.greeting.capabilities
         self._multi_statements = False
         self._interrupt: Interrupt | None = None

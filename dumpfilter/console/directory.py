@@ -7,37 +7,20 @@ numbers come from one sequence.
 from __future__ import annotations
 
 import itertools
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dumpfilter.console.port import PortClient
 
 ProcessRow = tuple[int, str, str, str | None, str, int, str, str | None]
 """A row of SHOW PROCESSLIST: Id, User, Host, db, Command, Time, State, Info."""
 
 
-class Client(Protocol):
-    """A client's connection, as the registry of connections uses it. Any thread may call the methods."""
-
-    @property
-    def user(self) -> str | None:
-        """The user who has logged in, or None before the login."""
-        ...
-
-    def row(self) -> ProcessRow:
-        """Return the row of SHOW PROCESSLIST."""
-        ...
-
-    def end(self, *, query_only: bool) -> None:
-        """Close the connection, or with ``query_only`` only interrupt its running statement."""
-        ...
-
-
-C = TypeVar("C", bound=Client)
-
-
-class Connections(Generic[C]):
+class Connections:
     """The registered connections of one port, or of all ports, by number. Any thread may call the methods."""
 
     def __init__(self) -> None:
-        self.clients: dict[int, C] = {}
+        self.clients: dict[int, PortClient] = {}
         """The connections by number."""
 
     def processes(self) -> list[ProcessRow]:
@@ -63,7 +46,7 @@ class Connections(Generic[C]):
         return client.user if client else None
 
 
-class ConnectionDirectory(Connections[Client]):
+class ConnectionDirectory(Connections):
     """The connections of all ports of a process, with numbers that are unique over all ports."""
 
     def __init__(self) -> None:

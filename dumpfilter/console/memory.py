@@ -6,7 +6,7 @@ import datetime
 import threading
 
 from dumpfilter.console.sql.result import Result
-from dumpfilter.console.sql.server_errors import ER_OUT_OF_CONSOLE_MEMORY, SqlError
+from dumpfilter.console.sql.server_errors import ER_OUT_OF_CONSOLE_MEMORY
 
 MIB = 1 << 20
 
@@ -25,14 +25,23 @@ _REST_OF_TEXT = 49
 
 
 class Memory:
-    """A memory limit that several clients share. Any thread may call the methods.
+    """A memory limit of a client, of a user, or of all of them together. Any thread may call the methods.
 
     ``most`` is the limit in bytes. ``what`` (the use of the memory) and ``advice`` are parts of the error's text.
+    ``within`` is the limit of all clients, which each reservation counts against, too.
     """
 
-    def __init__(self, most: int, what: str, *, advice: str = "try again later, or with less") -> None:
+    def __init__(
+        self,
+        most: int,
+        what: str,
+        *,
+        advice: str = "try again later, or with less",
+        within: Memory | None = None,
+    ) -> None:
         self.most = most
         self._refusal = f"{what} may have {most >> 20} MiB; {advice}"
+        self._within = within
         self._held = 0
         self._lock = threading.RLock()
 
@@ -41,48 +50,22 @@ class Memory:
         return self._held
 
     def take(self, size: int) -> None:
-        """Reserve ``size`` bytes. Raises SqlError 1041 if the reserved bytes would exceed the limit."""
+        """Reserve ``size`` bytes. Raises SqlError 1041 if the reserved bytes would exceed this limit or the limit of
+        all clients, and after :meth:`close`.
+        """
         with self._lock:
             if self._held + size > self.most:
                 raise ER_OUT_OF_CONSOLE_MEMORY(self._refusal)
+            if self._within is not None:
+                self._within.take(size)
             self._held += size
 
     def give_back(self, size: int) -> None:
         with self._lock:
+            size = min(size, self._held)
             self._held -= size
-
-
-class Share(Memory):
-    """The memory that one client or user has reserved from a shared :class:`Memory`, limited to ``most`` bytes."""
-
-    def __init__(
-        self,
-        memory: Memory,
-        most: int = CLIENT_MEMORY,
-        what: str = "prepared statements and variables of a connection",
-        *,
-        advice: str = "close statements, or reconnect",
-    ) -> None:
-        super().__init__(most, what, advice=advice)
-        self._memory = memory
-
-    def take(self, size: int) -> None:
-        """Reserve ``size`` bytes. Raises SqlError 1041 if this client or all clients would exceed their limit, and
-        after :meth:`close`.
-        """
-        with self._lock:
-            super().take(size)
-            try:
-                self._memory.take(size)
-            except SqlError:
-                super().give_back(size)
-                raise
-
-    def give_back(self, size: int) -> None:
-        with self._lock:
-            size = min(size, self.held)
-            super().give_back(size)
-            self._memory.give_back(size)
+            if self._within is not None:
+                self._within.give_back(size)
 
     def close(self) -> None:
         """Release all bytes of the client, who has left.
@@ -91,7 +74,7 @@ class Share(Memory):
         """
         with self._lock:
             self.most = 0
-            self.give_back(self.held)
+            self.give_back(self._held)
 
 
 def size_of(result: Result) -> int:

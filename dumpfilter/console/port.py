@@ -78,7 +78,7 @@ class PortClient:
         self.task.get_loop().call_soon_threadsafe(end)
 
 
-class ClientPort(Connections[PortClient]):
+class ClientPort(Connections):
     """A port for MySQL clients in an asyncio loop.
 
     Any thread may call :meth:`change_users` and the methods of :class:`~dumpfilter.console.directory.Connections`.

@@ -5,7 +5,6 @@ The console executes a prepared statement by writing the values of its parameter
 
 from __future__ import annotations
 
-import datetime
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,8 +12,8 @@ from dataclasses import dataclass, field
 from mysql_mimic.types import ColumnType as WireType
 
 from dumpfilter.binlog.statement.tokens import TokenKind, tokens
-from dumpfilter.console.sql.server_errors import ER_PS_MANY_PARAM, ER_WRONG_ARGUMENTS
-from dumpfilter.console.wire import Fields, MalformedPacket
+from dumpfilter.console.sql.server_errors import ER_NOT_SUPPORTED_YET, ER_PS_MANY_PARAM, ER_WRONG_ARGUMENTS
+from dumpfilter.console.wire import Fields
 
 Value = str | int | float | bytes | None
 
@@ -34,6 +33,7 @@ _INTEGERS = {
     WireType.INT24: 4,
     WireType.LONGLONG: 8,
 }
+_TIMES = (WireType.DATE, WireType.DATETIME, WireType.TIMESTAMP, WireType.TIME)
 
 
 @dataclass
@@ -102,7 +102,7 @@ def read_execute(fields: Fields, statement: Prepared, codec: str) -> list[Value]
 
     ``fields`` must be positioned after the packet's statement id, flags and iteration count. ``codec`` is the Python
     codec of the client's character set. Types that the packet contains are kept in ``statement``. Raises
-    MalformedPacket, and SqlError 1210 when the client has never sent the types.
+    MalformedPacket, and SqlError 1210 when the client has never sent the types, and 1235 for a date or time.
     """
     count = statement.parameters
     if not count:
@@ -129,33 +129,6 @@ def _read_value(fields: Fields, wire: int, unsigned: bool, codec: str) -> Value:
         return fields.real(4 if wire == WireType.FLOAT else 8)
     if wire == WireType.NULL:
         return None
-    if wire in (WireType.DATE, WireType.DATETIME, WireType.TIMESTAMP):
-        return _read_datetime(Fields(fields.with_length()), date_only=wire == WireType.DATE)
-    if wire == WireType.TIME:
-        return _read_time(Fields(fields.with_length()))
+    if wire in _TIMES:
+        raise ER_NOT_SUPPORTED_YET("a parameter that is a date or a time, and no text")
     return fields.with_length().decode(codec, "replace")
-
-
-def _read_datetime(fields: Fields, *, date_only: bool) -> str:
-    if not fields:
-        return "0000-00-00" if date_only else "0000-00-00 00:00:00"
-    year, month, day = fields.uint(2), fields.uint(1), fields.uint(1)
-    hour, minute, second = (fields.uint(1), fields.uint(1), fields.uint(1)) if fields else (0, 0, 0)
-    micro = fields.uint(4) if fields else 0
-    try:
-        value = datetime.datetime(year, month, day, hour, minute, second, micro)
-    except ValueError as error:
-        raise MalformedPacket from error
-    return value.date().isoformat() if date_only else value.isoformat(" ")
-
-
-def _read_time(fields: Fields) -> str:
-    if not fields:
-        return "00:00:00"
-    negative, days, hours, minutes, seconds = (
-        fields.uint(1),
-        fields.uint(4),
-        *(fields.uint(1) for _ in range(3)),
-    )
-    micro = f".{fields.uint(4):06d}" if fields else ""
-    return f"{'-' if negative else ''}{days * 24 + hours:02d}:{minutes:02d}:{seconds:02d}{micro}"

@@ -12,14 +12,13 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from mysql_mimic.charset import CharacterSet
 
 from dumpfilter.console.directory import Connections
 from dumpfilter.console.executor import Executor, Waiting
 from dumpfilter.console.information_schema import SCHEMA, information_schema_table, schemas_of
-from dumpfilter.console.memory import Share
+from dumpfilter.console.memory import Memory
 from dumpfilter.console.roles import Role
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.interruption import acquire, running_interrupt
@@ -58,7 +57,7 @@ in.
 class SessionPort:
     """The properties of a port for MySQL clients that statements need: its connections, roles and status variables."""
 
-    processes: Connections[Any]
+    processes: Connections
     """The connections that a client may list (SHOW PROCESSLIST) and end (KILL)."""
     role_of: Callable[[str], Role]
     """Returns the present role of a user."""
@@ -81,7 +80,7 @@ class Session:
         self,
         executor: Executor,
         port: SessionPort,
-        share: Share,
+        share: Memory,
         connection_id: int,
         user: str,
         host: str,

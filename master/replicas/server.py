@@ -21,7 +21,7 @@ from dumpfilter.console.connection import Connection, Limits
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.login import CAPABILITIES, DEFAULT_DENIAL_SECONDS, Doorkeeper, Greeting, PortSettings
-from dumpfilter.console.memory import Share
+from dumpfilter.console.memory import Memory
 from dumpfilter.console.port import ClientPort, listening_socket
 from dumpfilter.console.roles import Role
 from dumpfilter.console.rsa_exchange import RsaExchange
@@ -206,6 +206,6 @@ class ReplicaServer:
             limits=self._limits,
         )
 
-    def _open_session(self, share: Share, connection_id: int, user: str, host: str) -> Session:
+    def _open_session(self, share: Memory, connection_id: int, user: str, host: str) -> Session:
         own = OwnRows(self._executor, user, self._service.register)
         return Session(own, self._session_port, share, connection_id, user, host)

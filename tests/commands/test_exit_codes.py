@@ -54,33 +54,6 @@ def test_a_port_in_use(name: str, taken: int, tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (
-            ["master", str(SET), "--port=3309", "--console-port=3309"],
-            "--port and --console-port are both 3309",
-        ),
-        (
-            ["master", str(SET), "--replica-port=3309", "--replica-host=0.0.0.0", "--metrics-port=3309"],
-            "--replica-port and --metrics-port are both 3309",
-        ),
-        (
-            [
-                *("slave", "--master=127.0.0.1:1", "--relay-dir=unused", "--server-id=9"),
-                *("--serve-port=a=3309", "--replica-port=3309"),
-            ],
-            "--serve-port and --replica-port are both 3309",
-        ),
-    ],
-    ids=["console", "metrics", "slave"],
-)
-def test_two_options_with_one_port_can_never_succeed(arguments: list[str], told: str) -> None:
-    done = run(*arguments)
-    assert told in done.stderr
-    assert done.returncode == 2
-
-
 OUTPUTS = {
     "split": ["split", str(SET), "--engine=local", "--output"],
     "bandwidth": ["bandwidth", str(SET), USED, "--output"],

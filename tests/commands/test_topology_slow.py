@@ -20,6 +20,7 @@ import pytest
 from tests.commands.in_process import Finished, run
 
 FAN_OUT = "m[size=256K] >> web[do-db=shop_00]; m >> hr"
+SMALL = "m[size=16K] >> web"
 LIMIT = "120s"
 
 
@@ -102,33 +103,13 @@ def test_a_topology_in_the_background(directory: Path) -> None:
     assert not directory.exists()
 
 
-def read_to_the_end(terminal: int) -> None:
-    """Read until the terminal has no other end, since its process has ended."""
+def read_to_the_end(terminal: int) -> bytes:
+    """Return what a terminal shows until it has no other end, since its process has ended."""
+    shown = b""
     with contextlib.suppress(OSError):
         while True:
-            os.read(terminal, 1 << 16)
-
-
-def test_the_live_table_on_a_terminal_ends_with_down(directory: Path) -> None:
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": "80", "LINES": "40", "TERM": "xterm"}
-    with subprocess.Popen(
-        command(directory, FAN_OUT), stdin=theirs, stdout=theirs, env=environment
-    ) as process:
-        os.close(theirs)
-        shown = b""
-        while b"m:hr" not in shown:
-            shown += os.read(ours, 1 << 16)
-        assert b"position" in shown
-        processes = processes_of(status_of(directory))
-        reader = threading.Thread(target=read_to_the_end, args=(ours,))
-        reader.start()
-        assert ask(directory, "down").returncode == 0
-        reader.join()
-    os.close(ours)
-    assert process.returncode == 0
-    assert [pid for pid in processes if is_running(pid)] == []
-    assert not directory.exists()
+            shown += os.read(terminal, 1 << 16)
+    return shown
 
 
 def killed(directory: Path) -> list[int]:
@@ -141,20 +122,28 @@ def killed(directory: Path) -> list[int]:
     return processes
 
 
-def test_a_topology_in_the_foreground_removes_what_a_killed_one_has_left_and_ends_with_ctrl_c(
-    directory: Path,
-) -> None:
-    assert ask(directory, "up", FAN_OUT, "--detach", "--timeout", LIMIT).returncode == 0
+def test_a_live_table_after_a_killed_topology_ends_with_down(directory: Path) -> None:
+    """A topology in the foreground removes what a killed one has left in the directory."""
+    assert ask(directory, "up", SMALL, "--detach", "--timeout", LIMIT).returncode == 0
     left = killed(directory)
-    with subprocess.Popen(command(directory, FAN_OUT), stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        line = next(line for line in process.stdout if "is up in" in line)
-        assert str(directory) in line
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "80", "LINES": "40", "TERM": "xterm"}
+    with subprocess.Popen(command(directory, SMALL), stdin=theirs, stdout=theirs, env=environment) as process:
+        os.close(theirs)
+        shown = b""
+        while b"m:web" not in shown:
+            shown += os.read(ours, 1 << 16)
+        assert b"position" in shown
         processes = processes_of(status_of(directory))
-        process.send_signal(signal.SIGINT)
-        report = process.stdout.read()
+        ended: list[Finished] = []
+        end = threading.Thread(target=lambda: ended.append(ask(directory, "down")))
+        end.start()
+        report = read_to_the_end(ours)
+        end.join()
+    os.close(ours)
+    assert ended[0].returncode == 0
     assert process.returncode == 0
-    assert "m:web" in report
+    assert b"lag p50" in report
     assert [pid for pid in processes if is_running(pid)] == []
     wait_for_end(left)
     assert not directory.exists()

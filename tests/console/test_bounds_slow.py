@@ -18,7 +18,7 @@ from dumpfilter.base.security.tls import temporary_tls
 from dumpfilter.console import connection as connections
 from dumpfilter.console import memory, wire
 from dumpfilter.console.endpoint import ConsoleEndpoint, serving
-from dumpfilter.console.memory import Memory, Share, size_of
+from dumpfilter.console.memory import Memory, size_of
 from dumpfilter.console.port import MAX_UNAUTHENTICATED, RESERVED_CONNECTIONS
 from dumpfilter.console.roles import Role
 from dumpfilter.console.server import ConsoleServer
@@ -273,7 +273,7 @@ def test_sizes() -> None:
     result = Result([Column("a")], [("x" * 1000,), (None,), (5,), ("é" * 1000,)])
     assert 5000 < size_of(result) < 5000 + 4 * 200
     everything = Memory(100, "all")
-    share = Share(everything, 60)
+    share = Memory(60, "one", within=everything)
     share.take(50)
     with pytest.raises(SqlError):
         share.take(11)

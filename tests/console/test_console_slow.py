@@ -534,6 +534,9 @@ def test_prepared_statement(console: ConsoleServer) -> None:
         # the types stay bound; a NULL has no value
         row = b"\0\x20" + struct.pack("<Q", 7) + since + b"\x01?"
         assert statement.execute(b"\x01\0\x03ch1") == [row]
+        with pytest.raises(pymysql.err.Error, match="a date or a time") as caught:
+            statement.execute(b"\0" + bytes([1, 12, 0, 253, 0]) + b"\0" + b"\x03CH1")
+        assert caught.value.args[0] == 1235
         connection._execute_command(COMMAND.COM_STMT_CLOSE, struct.pack("<I", statement.number))
         with pytest.raises(pymysql.err.Error) as caught:
             statement.execute(b"\x01\0\x03ch1")

@@ -1,12 +1,11 @@
-"""The options that protect a process's ports, and the check that no two options name the same port."""
+"""The options that protect a process's ports."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
 
 if TYPE_CHECKING:
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TLS_PANEL = "TLS"
-
-_ALL_ADDRESSES = ("0.0.0.0", "::", "[::]", "")
-"""The hosts that stand for all addresses of this machine."""
 
 
 class ProtectionOptions(Settings, panel=TLS_PANEL):
@@ -68,35 +64,3 @@ class ProtectionOptions(Settings, panel=TLS_PANEL):
         return made(
             host=host, port=port, port_file=port_file, tls=tls, ca=self.tls_ca, insecure=self.insecure, **more
         )
-
-
-class Listener(NamedTuple):
-    """An address on which a command listens, and the option that sets it."""
-
-    option: str
-    host: str
-    port: int | None
-    """The TCP port; None if the option is not given, and 0 for any free port."""
-
-
-def check_distinct(listeners: Iterable[Listener]) -> None:
-    """Raise OptionError, which names both options, when two listeners have the same address and port.
-
-    >>> check_distinct([Listener("--port", "::1", 3307), Listener("--console-port", "::1", 3308)])
-    >>> check_distinct([Listener("--port", "::1", 3307), Listener("--console-port", "::1", 3307)])
-    Traceback (most recent call last):
-    dumpfilter.base.errors.OptionError: --port and --console-port are both 3307: give each of them a port of its own
-    """
-    earlier: list[Listener] = []
-    for listener in listeners:
-        if not listener.port:
-            continue
-        for other in earlier:
-            hosts = (listener.host, other.host)
-            alike = hosts[0] == hosts[1] or any(host in _ALL_ADDRESSES for host in hosts)
-            if listener.port == other.port and alike:
-                raise OptionError(
-                    f"{other.option} and {listener.option} are both {listener.port}: "
-                    "give each of them a port of its own"
-                )
-        earlier.append(listener)

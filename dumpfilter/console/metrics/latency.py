@@ -16,24 +16,7 @@ from prometheus_client.utils import floatToGoString
 WORK_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 """The histogram buckets for work that takes less than a second on a healthy machine: their upper bounds, seconds."""
 
-DELAY_BUCKETS = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-    60.0,
-    600.0,
-    3600.0,
-)
+DELAY_BUCKETS = (*WORK_BUCKETS[3:], 5.0, 10.0, 60.0, 600.0, 3600.0)
 """The histogram buckets for the time since a transaction's commit: upper bounds, seconds. A slave that catches up is
 hours behind.
 """

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 
+from dumpfilter.binlog.statement.tokens import TokenKind, tokens
 from dumpfilter.console.sql.commands import GRAMMAR, Command, Query
 from dumpfilter.console.sql.cursor import Cursor
 from dumpfilter.console.sql.server_errors import ER_EMPTY_QUERY, SqlError
@@ -59,25 +59,6 @@ the manual that corresponds to your MySQL server version for the right syntax to
     return command
 
 
-_PART = re.compile(
-    r"""(?: [^;'"`\#/-]++
-          | '(?: [^'\\]++ | \\.?+ | '' )*+ (?: ' | \Z )
-          | "(?: [^"\\]++ | \\.?+ | "" )*+ (?: " | \Z )
-          | `[^`]*+ (?: ` | \Z )
-          | \#[^\n]*+
-          | --(?=[\x00-\x20\x7f]|\Z) [^\n]*+
-          | /\* (?> .*? (?: \*/ | \Z ) )
-          | [/-]
-        )++""",
-    re.VERBOSE | re.DOTALL,
-)
-# The outer group of this pattern is not possessive, because Python before 3.11.5 matches such groups wrongly
-# (gh-106052).
-_NOTHING = re.compile(
-    r"(?:[ \t\n\v\f\r]++|\#[^\n]*+|--(?=[\x00-\x20\x7f]|\Z)[^\n]*+|/\*(?!!)(?>.*?\*/))*", re.DOTALL
-)
-
-
 def split_statements(text: str) -> list[str]:
     """Split a text into its statements, which semicolons separate.
 
@@ -89,16 +70,17 @@ def split_statements(text: str) -> list[str]:
     >>> split_statements("SELECT ';' ; STOP REPLICA; ")
     ["SELECT ';'", 'STOP REPLICA']
     """
-    end = len(text.rstrip(_SPACE + ";"))
-    statements = []
-    at = 0
-    while at < end:
-        part = _PART.match(text, at, end)
-        nothing = _NOTHING.match(text, at, end)
-        assert nothing is not None, "the pattern matches the empty string"
-        if part is None or nothing.end() == part.end() < end:
-            statements.append(text[at:end].strip(_SPACE))
+    text = text.rstrip(_SPACE + ";")
+    statements: list[str] = []
+    begin = 0
+    is_empty = True
+    # Most texts are one statement, which need not be read twice.
+    for token in tokens(text) if ";" in text else ():
+        if token.kind is not TokenKind.SYMBOL or token.value != ";":
+            is_empty = False
+        elif is_empty:
             break
-        statements.append(part[0].strip(_SPACE))
-        at = part.end() + 1
-    return statements or [""]
+        else:
+            statements.append(text[begin : token.start].strip(_SPACE))
+            begin, is_empty = token.end, True
+    return [*statements, text[begin:].strip(_SPACE)]

@@ -154,7 +154,6 @@ def test_semicolons_in_quotes_and_comments_split_nothing(parts: list[str]) -> No
         ("a; ;b;c", ["a", ";b;c"]),
         ("a; /* c */ ;b", ["a", "/* c */ ;b"]),
         ("a; -- c\n", ["a", "-- c"]),
-        ("a /*! ; */; b", ["a /*! ; */", "b"]),
         ("a 'b;c", ["a 'b;c"]),
         ("a `b;c", ["a `b;c"]),
         ("a /* b;c", ["a /* b;c"]),

@@ -7,7 +7,7 @@ import resource
 import pytest
 
 from dumpfilter.console.connection import Limits
-from dumpfilter.console.memory import CLIENT_MEMORY, Share
+from dumpfilter.console.memory import CLIENT_MEMORY, Memory
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql.interruption import Interrupt
@@ -64,7 +64,12 @@ PROGRAMS = [
 def session() -> Session:
     executor = SmallExecutor()
     return Session(
-        executor, ConsoleServer(executor).session_port, Share(Limits().kept), 1, "all", "localhost"
+        executor,
+        ConsoleServer(executor).session_port,
+        Memory(CLIENT_MEMORY, "variables", within=Limits().kept),
+        1,
+        "all",
+        "localhost",
     )
 
 
