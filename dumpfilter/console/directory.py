@@ -7,10 +7,7 @@ numbers come from one sequence.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from dumpfilter.console.port import PortClient
+from typing import Any
 
 ProcessRow = tuple[int, str, str, str | None, str, int, str, str | None]
 """A row of SHOW PROCESSLIST: Id, User, Host, db, Command, Time, State, Info."""
@@ -20,8 +17,8 @@ class Connections:
     """The registered connections of one port, or of all ports, by number. Any thread may call the methods."""
 
     def __init__(self) -> None:
-        self.clients: dict[int, PortClient] = {}
-        """The connections by number."""
+        self.clients: dict[int, Any] = {}
+        """The connections by number, each a :class:`~dumpfilter.console.port.PortClient`."""
 
     def processes(self) -> list[ProcessRow]:
         """Return the rows of SHOW PROCESSLIST in the order of the connections' numbers."""
@@ -43,7 +40,8 @@ class Connections:
         The result is None if the connection does not exist, or if nobody has logged in on it.
         """
         client = self.clients.get(number)
-        return client.user if client else None
+        user: str | None = client.user if client else None
+        return user
 
 
 class ConnectionDirectory(Connections):

@@ -135,15 +135,14 @@ def test_a_live_table_after_a_killed_topology_ends_with_down(directory: Path) ->
             shown += os.read(ours, 1 << 16)
         assert b"position" in shown
         processes = processes_of(status_of(directory))
-        ended: list[Finished] = []
-        end = threading.Thread(target=lambda: ended.append(ask(directory, "down")))
-        end.start()
-        report = read_to_the_end(ours)
-        end.join()
+        report: list[bytes] = []
+        reader = threading.Thread(target=lambda: report.append(read_to_the_end(ours)))
+        reader.start()
+        assert ask(directory, "down").returncode == 0
+        reader.join()
     os.close(ours)
-    assert ended[0].returncode == 0
     assert process.returncode == 0
-    assert b"lag p50" in report
+    assert b"lag p50" in report[0]
     assert [pid for pid in processes if is_running(pid)] == []
     wait_for_end(left)
     assert not directory.exists()
