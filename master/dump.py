@@ -19,6 +19,7 @@ from dumpfilter.dump.exclusion import Exclusion, Reach
 from dumpfilter.dump.stream.message import NOTHING_KEPT, Kept
 from dumpfilter.dump.stream.pace import LARGEST, Pace
 from dumpfilter.dump.thread import DumpThread
+from dumpfilter.dump.xa import Earlier
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.master.advance import (
     DumpPlace,
@@ -55,11 +56,11 @@ class DumpOptions:
     """The events at the start position that the slave has already and need not get again."""
     heartbeat_period: float = 0.0
     """The time between heartbeats while the master has nothing to send, seconds; 0 for the master's default."""
-    other_filters_before: bool = False
-    """Whether another filter may have selected the events that the slave has from before the start position.
+    earlier: Earlier | None = None
+    """The filters that selected what the slave has from earlier dumps. None: the present one.
 
-    Then the slave may hold XA transactions, prepared before the start, that the present filter would drop. The slave
-    needs their XA COMMIT or XA ROLLBACK.
+    The slave may hold prepared XA transactions that the present filter would drop. The slave needs their XA COMMIT or
+    XA ROLLBACK.
     """
     encoding: Encoding | None = None
     """The message format in which the slave gets the events; None for the chunks of ``dumpfilter.proto``."""
@@ -273,7 +274,7 @@ class Dump:
             self._store.sources,
             chunk_size=self._pace.size,
             origin=self._own.shared_origin,
-            other_filters_before=self._options.other_filters_before,
+            earlier=self._options.earlier,
         )
 
         def enter() -> DumpPlace:

@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from weakref import WeakValueDictionary
@@ -17,7 +17,8 @@ from weakref import WeakValueDictionary
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.dump.chunk import Counts
-from dumpfilter.filter import ReplicationFilter
+from dumpfilter.dump.xa import Earlier
+from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subjects
@@ -40,6 +41,9 @@ _ID_WEIGHT = 100
 """The approximate memory of a registration, of one rule, of one character of a rule, and of one id in a list of ids,
 bytes.
 """
+
+_MOST_EARLIER = 3
+"""The number of a slave's earlier filters that the register remembers besides the last one."""
 
 _ID_BYTES = 32
 """The number of random bytes in a slave's id. A client that knows the id can change and end the registration."""
@@ -86,13 +90,17 @@ class FilterChange:
     @cached_property
     def weight(self) -> int:
         """The approximate memory of the filter's rules and lists of ids, bytes."""
-        rules = self.flags.filter.rules
-        text = sum(len(rule.value) for rule in rules)
         ids = 0
         if self.origin is not None:
             lists = (self.origin.ignore_server_ids, self.origin.do_domain_ids, self.origin.ignore_domain_ids)
             ids = sum(map(len, lists))
-        return _RULE_WEIGHT * len(rules) + _CHARACTER_WEIGHT * text + _ID_WEIGHT * ids
+        return weight_of(self.flags) + _ID_WEIGHT * ids
+
+
+def weight_of(flags: TableFlags) -> int:
+    """Return the approximate memory of a filter's rules, bytes."""
+    rules = flags.filter.rules
+    return _RULE_WEIGHT * len(rules) + _CHARACTER_WEIGHT * sum(len(rule.value) for rule in rules)
 
 
 @dataclass
@@ -115,10 +123,12 @@ class RegisteredSlave:
     """The filters that the master's operator imposes on the slave, besides the slave's own filter."""
     file: str = ""
     position: int = 0
+    earlier: tuple[TableFlags, ...] = ()
+    """The verdicts of the filters that selected the events before :attr:`other_filter_until`."""
     other_filter_until: tuple[str, int] | None = None
     """The binlog file and position before which events may have been selected by another filter; None if not known.
 
-    A registration that replaces an older one takes over this value.
+    A registration that replaces an older one takes over this value and :attr:`earlier`.
     """
     registered_at: float = field(default_factory=time.time)
     last_seen_at: float = field(default_factory=time.time)
@@ -168,6 +178,16 @@ class RegisteredSlave:
         """
         return (self.file, self.position) if self.file else self.other_filter_until
 
+    def leave_filter(self, old: RegisteredSlave) -> None:
+        """Record that a filter has selected the slave's events up to the present: the filter of ``old``, which is this
+        registration before a change, or the registration that this one replaces.
+        """
+        others = tuple(flags for flags in old.earlier if flags is not old.flags)
+        # A filter under which no dump has moved has selected nothing.
+        is_used = old.place != old.other_filter_until
+        self.earlier = (*others[-_MOST_EARLIER:], old.flags) if is_used else old.earlier
+        self.other_filter_until = old.place
+
     @property
     def flags(self) -> TableFlags:
         return self.change.flags
@@ -187,7 +207,12 @@ class RegisteredSlave:
     @property
     def weight(self) -> int:
         """The approximate memory of the slave's registration, including the filter, bytes."""
-        return _SLAVE_WEIGHT + self.change.weight
+        return _SLAVE_WEIGHT + self.change.weight + self.earlier_weight
+
+    @property
+    def earlier_weight(self) -> int:
+        """The approximate memory of the slave's earlier filters, bytes."""
+        return sum(map(weight_of, self.earlier))
 
 
 class _Weights(OrderedDict[str, int]):
@@ -234,6 +259,7 @@ class Register:
         self._most_idle_weight = most_idle_weight
         self._most_dumping_weight = most_dumping_weight
         self._write_filter = write_filter
+        self._everything = TableFlags(Filter(()), subjects)
         self.imposed = imposed
         """The filters that the master's operator imposes on slaves that register from now on."""
         self._key = secrets.token_bytes(32)
@@ -291,7 +317,9 @@ class Register:
             old = self._owned.get(slave.owned_key)
             if old is not None:
                 self._forget(old)
-                slave.other_filter_until = old.place if old.flags is not flags else old.other_filter_until
+                slave.earlier, slave.other_filter_until = old.earlier, old.other_filter_until
+                if old.flags is not flags:
+                    slave.leave_filter(old)
             self._slaves[slave.slave_id] = slave
             self._owned[slave.owned_key] = slave
             self._become_idle(slave)
@@ -401,16 +429,36 @@ class Register:
             change = FilterChange(flags, slave.filter_version + 1, origin)
             if slave.dump:
                 self._check_weight(slave, change)
-                self._dumping.weigh(slave.slave_id, change.weight)
             self._change(slave, change)
+            if slave.dump:
+                self._dumping.weigh(slave.slave_id, change.weight + slave.earlier_weight)
             if slave_id in self._idle:
                 self._become_idle(slave)
             return slave
 
     def _change(self, slave: RegisteredSlave, change: FilterChange) -> None:
+        if slave.flags is not change.flags:
+            slave.leave_filter(slave)
         slave.change = change
-        slave.other_filter_until = slave.place
         slave.notify()
+
+    def earlier(
+        self, slave: RegisteredSlave, names: Sequence[str], start: tuple[str, int], *, is_any: bool = False
+    ) -> Earlier | None:
+        """Return the filters that selected what a slave has from before its next dump. None: the present filter.
+
+        The dump begins to read at ``start``, a binlog file and position. ``names`` are the binlog files in order.
+        ``is_any`` says that the slave may have had any filter. Of many changes the register knows the last few.
+        """
+        filters, until = slave.earlier, slave.other_filter_until
+        if is_any:
+            return Earlier((self._everything,), (self._everything,))
+        if not filters or until is None:
+            return None
+        before = frozenset(names[: names.index(until[0])] if until[0] in names else ())
+        found = Earlier(filters, filters, *until, before)
+        is_known = start == until or found.has(*start)
+        return found if is_known else found._replace(older=(*filters, slave.flags))
 
     @property
     def write_filter(self) -> ReplicationFilter | None:
@@ -467,7 +515,7 @@ class Register:
             slave.notify()
             slave.notify = notify
             self._idle.weigh(slave.slave_id, 0)
-            self._dumping.weigh(slave.slave_id, slave.change.weight)
+            self._dumping.weigh(slave.slave_id, slave.change.weight + slave.earlier_weight)
             self._holders[slave.uuid_key] = self._holders[slave.server_id_key] = slave
             return self._dumps
 
@@ -477,7 +525,7 @@ class Register:
         ``change`` is the filter that the slave is to have.
         """
         others = self._dumping.total - self._dumping.get(slave.slave_id, 0)
-        if others and others + change.weight > self._most_dumping_weight:
+        if others and others + change.weight + slave.earlier_weight > self._most_dumping_weight:
             raise Overloaded(
                 f"the filters of the slaves that dump take {others >> 20} MiB, and this slave's filter would exceed "
                 f"the bound of {self._most_dumping_weight >> 20} MiB; give the slave fewer rules (it has "

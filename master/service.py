@@ -379,7 +379,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             kept=Kept(request.kept_bytes, request.kept_crc32),
             heartbeat_period=request.heartbeat_period_ms
             and max(request.heartbeat_period_ms / 1000, self.limits.min_heartbeat_period),
-            other_filters_before=request.other_filters_before,
+            earlier=self.register.earlier(
+                slave,
+                self.store.binlogs.names,
+                (start.file, start.position),
+                is_any=request.other_filters_before,
+            ),
         )
         return dumps.Dump(self.reader, self.register, slave, start, options, drains=self.drains)
 

@@ -34,9 +34,9 @@ from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, REPLACED
 from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, with_carry
 from dumpfilter.dump.exclusion import Exclusion, Reach
 from dumpfilter.dump.payload import filter_payloads
-from dumpfilter.dump.xa import SentParts, XaEnds, without_unsent_ends
+from dumpfilter.dump.xa import Earlier, Ints, SentParts, XaEnds, without_unsent_ends
 from dumpfilter.filter.boundary import OnUndecided
-from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
+from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import Segment
 
@@ -57,8 +57,8 @@ class DumpThread:
         chunk_size: the bytes of events after which a chunk ends.
         exclude: the GTIDs that the slave already has. The thread sends no events of these transactions.
         origin: the server ids and domains whose transactions the slave wants; None: all.
-        other_filters_before: whether the slave may hold transactions that an earlier dump chose with another filter.
-            The thread then sends XA COMMIT even for prepared transactions that it has not seen.
+        earlier: the filters that selected what the slave has, by which the thread decides about XA COMMIT. None: only
+            the present filter.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class DumpThread:
         chunk_size: int = DEFAULT_CHUNK_SIZE,
         exclude: GtidSet | None = None,
         origin: OriginFilter | None = None,
-        other_filters_before: bool = False,
+        earlier: Earlier | None = None,
     ) -> None:
         self._flags = flags
         self._origin = origin
@@ -83,7 +83,7 @@ class DumpThread:
 
         Nobody changes its arrays, so forks of this thread share them.
         """
-        self._xa_ends = XaEnds(other_filters_before=other_filters_before)
+        self._xa_ends = XaEnds(earlier)
         self._really_sent = (flags, SentParts())
         """The filter in force, and a record of the XA transactions that were sent with it. They are used only for an
         imposed filter that drops events of unknown types.
@@ -194,6 +194,8 @@ class DumpThread:
 
     def _take_up_change(self) -> None:
         if self._change is not None and not self.in_transaction:
+            if self._change.flags is not self._flags:
+                self._xa_ends.leave(self._flags)
             self._flags, self._origin = self._change
             self._change = None
 
@@ -257,7 +259,8 @@ class DumpThread:
         columns = self._exclusion.apply(segment, self._origin)
         if self._relay_rotate == segment.start:
             columns = columns.with_subjects([0], R.SKIP)
-        columns = self._xa_ends.decide(segment, columns, first, self._sends)
+        had = columns.txn_subject
+        columns = self._xa_ends.decide(segment, columns, first, flags)
         undecided: list[tuple[int, int]] = []
         replaced: dict[int, bytes] = {}
         if flags.boundary:
@@ -283,16 +286,16 @@ class DumpThread:
         for plan in decided.plans if replaced else ():
             ranges = plan.ranges[plan.ranges[:, RANGE_PATCH] == REPLACED]
             plan.replaced = {at: replaced[at] for at in ranges[:, RANGE_OFFSET].tolist()}
-        self._go_on(segment, first, decided)
+        self._go_on(segment, had, first, decided)
         return decided.plans
 
     def _asked(self, first: int) -> Asked:
         assert self.position is not None
         return Asked(self._flags, first, self.chunk_size, self.position, self.resume)
 
-    def _go_on(self, segment: Segment, first: int, decided: Decided) -> None:
+    def _go_on(self, segment: Segment, txn_subject: Ints, first: int, decided: Decided) -> None:
         if segment.prepared or segment.earlier_ends:
-            self._xa_ends.note(segment, first, self._sends)
+            self._xa_ends.note(segment, txn_subject, first, self._flags)
         last = decided.plans[-1]
         self.position, self.resume, self._carry = last.end, last.resume, decided.carry
 
@@ -305,11 +308,6 @@ class DumpThread:
                 "this place lies inside a transaction", file=segment.file, position=self.position
             )
         return 0
-
-    def _sends(self, subject: int) -> bool:
-        return (
-            not self._flags.is_on or subject < 0 or bool(self._flags.array()[subject] & FILTER_BINLOG_SEND_F)
-        )
 
 
 Planned = list[ChunkPlan] | DumpfilterError
@@ -343,7 +341,7 @@ def plan_many(threads: Sequence[DumpThread], segment: Segment) -> list[Planned]:
     for (asked, numbers), decided in zip(equals.items(), together, strict=True):
         for number in numbers:
             planned[number] = decided.plans
-            threads[number]._go_on(segment, asked.first, decided)
+            threads[number]._go_on(segment, segment.txn_subject, asked.first, decided)
     return planned
 
 

@@ -20,7 +20,9 @@ docs/xa.md describes the rule for users.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
+from copy import copy
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -110,6 +112,8 @@ class SentParts:
         return found
 
 
+Ints = npt.NDArray[np.int32]
+
 _ALWAYS_SENT = (R.KEEP, R.XA, R.PAYLOAD, R.REPLACED)
 _BY_SUBJECT = (R.ROWS, R.ROWS_END, R.STATEMENT)
 
@@ -138,80 +142,109 @@ def without_unsent_ends(
     return columns.with_subjects(skipped, R.SKIP)
 
 
+class Earlier(NamedTuple):
+    """The filters that selected the transactions which a slave has from earlier dumps."""
+
+    filters: tuple[TableFlags, ...]
+    """The filters of which one selected each transaction before :attr:`file` and :attr:`position`."""
+    older: tuple[TableFlags, ...]
+    """The filters of which one selected each transaction before the first segment of the dump."""
+    file: str = ""
+    """The binlog file up to which one of :attr:`filters` selected the transactions. Empty: all that the slave has."""
+    position: int = 0
+    before: frozenset[str] = frozenset()
+    """The names of the binlog files before :attr:`file`."""
+
+    def has(self, file: str, position: int) -> bool:
+        """Tell whether one of :attr:`filters` selected the transaction that begins here, if the slave has it."""
+        return not self.file or file in self.before or (file == self.file and position < self.position)
+
+
 class XaEnds:
     """The decisions of one dump about XA COMMIT and XA ROLLBACK, which must reach each slave that was sent the
     prepared transaction.
 
-    Parameters:
-        other_filters_before: whether the slave may have received transactions from an earlier dump with another filter.
-            The dump then sends XA COMMIT and XA ROLLBACK of every xid that it does not know. An unneeded XA COMMIT is
-            an error that the operator sees. A missing one is a transaction that holds its locks forever.
+    ``earlier`` has the filters of earlier dumps; None if they had the dump's first filter. If several of them may have
+    selected a prepared transaction, one that passes a part of it is enough. An unneeded XA COMMIT is an error that the
+    operator sees. A missing one is a transaction that holds its locks forever.
     """
 
-    def __init__(self, *, other_filters_before: bool) -> None:
-        self.other_filters_before = other_filters_before
+    def __init__(self, earlier: Earlier | None = None) -> None:
+        self._earlier = earlier
+        self._older = () if earlier is None else earlier.older
         self._parts = SentParts()
 
     def fork(self) -> XaEnds:
         """Return an independent copy."""
-        fork = XaEnds(other_filters_before=self.other_filters_before)
+        fork = copy(self)
         fork._parts = self._parts.fork()
         return fork
 
     @property
     def key(self) -> Hashable:
         """A hashable value that is equal for objects that decide alike about all later segments."""
-        return self.other_filters_before, self._parts.key
+        return self._earlier, self._older, self._parts.key
+
+    def leave(self, flags: TableFlags) -> None:
+        """Record that the dump changes to another filter. ``flags`` are the verdicts of the filter before."""
+        self._older = self._older or (flags,)
 
     def concerns(self, segment: Segment) -> bool:
         """Tell whether :meth:`decide` could change anything in a segment."""
-        return bool(self._parts and segment.earlier_ends) or bool(
-            self.other_filters_before and segment.xa_ends
-        )
+        if segment.earlier_ends and (self._parts or self._older):
+            return True
+        return self._earlier is not None and bool(segment.xa_ends)
 
-    def decide(
-        self,
-        segment: Segment,
-        columns: Columns,
-        first: int,
-        is_sent: Callable[[int], bool],
-    ) -> Columns:
+    def decide(self, segment: Segment, columns: Columns, first: int, flags: TableFlags) -> Columns:
         """Return a segment's columns in which each XA COMMIT and XA ROLLBACK is marked as sent or dropped.
 
-        Only transactions from number ``first`` on are decided. ``is_sent`` takes the number of a table or statement and
-        tells whether the filter in force sends its events.
+        Only transactions from number ``first`` on are decided. The slave has those before, and those whose subject in
+        ``columns`` is SKIP. ``flags`` are the verdicts of the filter in force.
         """
         if not self.concerns(segment):
             return columns
         txn_subject = columns.txn_subject.copy()
-        ends: dict[int, Xid | None] = dict(segment.earlier_ends)
-        if self.other_filters_before and first:
-            # The dump starts inside this segment. XA PREPARE may lie in the segment before the start, so this dump
-            # does not know whether the slave has the prepared transaction.
-            ends = dict.fromkeys(segment.xa_ends) | ends
-        for event, xid in ends.items():
+        prepares = {event: canonical(xid) for event, xid in segment.xa_prepares.items()}
+        for event, xid in {**segment.xa_ends, **segment.earlier_ends}.items():
             txn = segment.transaction_of(event)
-            if txn_subject[txn] == R.SKIP:
+            holds = int(txn_subject[txn])
+            if holds == R.SKIP:
                 continue
-            was_sent = None if xid is None else self._parts.is_sent(xid)
-            if was_sent is None and self.other_filters_before:
-                was_sent = True
+            if event in segment.earlier_ends:
+                was_sent = self._parts.is_sent(xid)
+                if was_sent is None and self._older:
+                    was_sent = any(each.sends(holds) for each in self._older)
+            else:
+                begun = max(one for one, prepared in prepares.items() if prepared == xid and one < event)
+                was_sent = self._was_sent(segment, columns.txn_subject, first, begun, holds, flags)
             if was_sent is False:
                 txn_subject[txn] = R.SKIP
-            elif was_sent and not is_sent(int(txn_subject[txn])):
+            elif was_sent and not flags.sends(holds):
                 txn_subject[txn] = R.KEPT
         return columns._replace(txn_subject=txn_subject)
 
-    def note(self, segment: Segment, first: int, is_sent: Callable[[int], bool]) -> None:
-        """Remember for each XA transaction that a segment prepares whether the dump has sent a part of it.
+    def _was_sent(
+        self, segment: Segment, txn_subject: Ints, first: int, event: int, holds: int, flags: TableFlags
+    ) -> bool:
+        """Tell whether the slave was sent a part of the XA transaction that event number ``event`` prepares. ``holds``
+        is the number of the transaction's tables and statements.
+        """
+        txn = segment.transaction_of(event)
+        had, earlier = txn < first or txn_subject[txn] == R.SKIP, self._earlier
+        begin = int(segment.offset[segment.txn_event[txn]])
+        if had and earlier is not None and earlier.has(segment.file, begin):
+            return any(each.sends(holds) for each in earlier.filters)
+        return flags.sends(holds)
 
-        The segment was decided from transaction number ``first`` on. ``is_sent`` takes the number of a table or
-        statement and tells whether the filter in force sends its events.
+    def note(self, segment: Segment, txn_subject: Ints, first: int, flags: TableFlags) -> None:
+        """Remember for each XA transaction that a segment prepares whether the slave was sent a part of it.
+
+        The arguments have the meaning of those of :meth:`decide`.
         """
         for xid in segment.earlier_ends.values():
             self._parts.end(xid)
-        # A transaction may have been prepared before the dump's start and sent with another filter.
-        is_unsure = self.other_filters_before and first > 0
-        for xid, holds in segment.prepared.items():
-            if xid not in self._parts:
-                self._parts.prepare(xid, is_sent=is_unsure or is_sent(holds))
+        for event, xid in segment.xa_prepares.items():
+            holds = segment.prepared.get(canonical(xid))
+            if holds is not None:
+                is_sent = self._was_sent(segment, txn_subject, first, event, holds, flags)
+                self._parts.prepare(xid, is_sent=is_sent)

@@ -135,6 +135,12 @@ class TableFlags:
             if one.on_undecided is OnUndecided.STOP and (subject is None or one.is_undecided(subject))
         )
 
+    def sends(self, number: int) -> bool:
+        """Tell whether the events of a table, a statement or a set of tables are sent. A negative number stands for
+        events that are always sent.
+        """
+        return not self.is_on or number < 0 or bool(self.array()[number] & FILTER_BINLOG_SEND_F)
+
     def _of(self, number: int) -> int:
         members = self._subjects.members(number)
         if members is None:

@@ -270,7 +270,10 @@ class ReplicaConnection(Connection):
         wanted = Wanted(gtids, request.file, request.position, state.ignores_duplicates)
         await check_place(wanted, service.reader, service.master_uuid)
         start = await service.reader.serve(self.counted(lambda: self._start(request, state, gtids)))
-        if start.is_inside and self._is_other_filters(start, slave):
+        begin = start.dump.file, start.dump.position
+        earlier = service.register.earlier(slave, service.store.binlogs.names, begin)
+        if start.is_inside and slave.peer.server_id and earlier is not None and earlier.has(*begin):
+            # The replica has the beginning of the first transaction through another filter.
             raise failures.no_such_part(request.file, request.position)
         is_mysql = self._family == "mysql"
         v2 = is_mysql and bool(request.flags & MysqlFlag.HEARTBEAT_V2)
@@ -283,6 +286,7 @@ class ReplicaConnection(Connection):
             chunk_size=_CHUNK_SIZE,
             once=bool(request.flags & MysqlFlag.NON_BLOCK),
             heartbeat_period=max(heartbeats, service.limits.min_heartbeat_period) if heartbeats else 0.0,
+            earlier=earlier,
             encoding=ReplicaEncoding(
                 by_gtid=not counts_bytes,
                 checksum=knows_checksum,
@@ -355,19 +359,6 @@ class ReplicaConnection(Connection):
             or bool(slave.imposed)
             or (write_filter is not None and write_filter.is_on)
         )
-
-    def _is_other_filters(self, start: ReplicaStart, slave: RegisteredSlave) -> bool:
-        """Tell whether the replica may have received the beginning of the dump's first transaction through another
-        filter than its present one.
-
-        ``start`` is the start of the dump. A replica has only the beginning if its last connection was lost inside the
-        transaction.
-        """
-        until = slave.other_filter_until
-        names = self._service.store.binlogs.names
-        if until is None or until[0] not in names or not slave.peer.server_id:
-            return False
-        return (names.index(until[0]), until[1]) > (names.index(start.dump.file), start.dump.position)
 
     def _computes_position(self, state: SessionState) -> bool:
         """Tell whether the client is a MariaDB replica, which computes its position from the events. A program that

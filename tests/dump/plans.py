@@ -11,6 +11,7 @@ from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import ChunkPlan
 from dumpfilter.dump.thread import DumpThread, plan_many
+from dumpfilter.dump.xa import Earlier
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import SegmentReader
@@ -36,7 +37,7 @@ class ScannedFile:
         chunk_size: int = 1 << 18,
         exclude: GtidSet | None = None,
         origin: OriginFilter | None = None,
-        other_filters_before: bool = False,
+        earlier: Earlier | None = None,
     ) -> DumpThread:
         """Return a dump thread that begins at ``position``, by default at the first event."""
         thread = DumpThread(
@@ -45,7 +46,7 @@ class ScannedFile:
             chunk_size=chunk_size,
             exclude=exclude,
             origin=origin,
-            other_filters_before=other_filters_before,
+            earlier=earlier,
         )
         thread.start_file(self.file.first_event if position is None else position, self.file.read)
         return thread

@@ -10,6 +10,7 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.dump.thread import DumpThread
+from dumpfilter.dump.xa import Earlier
 from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
 from dumpfilter.filter.flags import TableFlags
@@ -36,6 +37,7 @@ def _threads(draw: st.DrawFn, file: ScannedFile) -> DumpThread:
         imposed.append(
             BoundaryFilter(Filter(forbidden, names=names), draw(st.sampled_from(OnUndecided)), name="x")
         )
+    everything = TableFlags(Filter(), file.subjects)
     flags = TableFlags(Filter(own, names=names), file.subjects, imposed=imposed)
     begins = [segment.start for segment in file.segments if not segment.continues]
     inside = [
@@ -62,7 +64,7 @@ def _threads(draw: st.DrawFn, file: ScannedFile) -> DumpThread:
                 ]
             )
         ),
-        other_filters_before=draw(st.integers(0, 9)) == 0,
+        earlier=draw(st.sampled_from([None] * 9 + [Earlier((everything,), (everything,))])),
     )
 
 

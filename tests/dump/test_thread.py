@@ -13,6 +13,7 @@ from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.thread import DumpThread
+from dumpfilter.dump.xa import Earlier
 from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
 from dumpfilter.filter.flags import TableFlags
@@ -116,7 +117,7 @@ def test_different_keys() -> None:
         file.thread(flags, chunk_size=7),
         file.thread(flags, exclude=exclude),
         file.thread(flags, origin=OriginFilter(frozenset({7}))),
-        file.thread(flags, other_filters_before=True),
+        file.thread(flags, earlier=Earlier((flags,), (flags,))),
         file.thread(flags, position=len(file.file.data)),
     ]
     changed = file.thread(flags)

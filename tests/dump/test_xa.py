@@ -12,6 +12,7 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.statement import Statement, StatementKind
 from dumpfilter.dump.chunk import Counts, render
 from dumpfilter.dump.thread import DumpThread
+from dumpfilter.dump.xa import Earlier
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.index.subjects import Subjects
@@ -283,38 +284,41 @@ def test_ended_xid(text: bytes, xid: Xid | None) -> None:
     assert ended_xid(text) == xid
 
 
-@pytest.mark.parametrize("other_filters_before", [False, True])
 @pytest.mark.parametrize("next_file", [False, True])
-def test_ends_after_another_filter_are_sent(
-    tmp_path: Path, other_filters_before: bool, next_file: bool
+@pytest.mark.parametrize(
+    ("earlier", "changed", "ends"),
+    [
+        ((), False, "ac"),
+        (("logs",), False, "bc"),
+        (("hr", "logs"), False, "bc"),
+        ((), True, "ac"),
+        (("logs",), True, "bc"),
+    ],
+)
+def test_ends_go_where_the_filter_of_the_prepared_part_sent_it(
+    tmp_path: Path, earlier: tuple[str, ...], changed: bool, ends: str, next_file: bool
 ) -> None:
-    """The master sends the end of an XA transaction if another filter decided its prepared part.
+    """The filter may have changed before the dump, after whose start "c" and "d" are prepared, or change in the dump.
 
-    The dump begins after that part, and does not know whether the slave has it.
+    The dump begins inside the first segment, after "a" and "b" were prepared.
     """
     made = Made()
     made.prepare("a", "shop")
     made.prepare("b", "logs")
     begun = len(made.files[0].data)
-    kept = [made.prepare("c", "shop")]
+    made.prepare("c", "shop")
     made.prepare("d", "logs")
     if next_file:
         made.next_file()
-    kept.append(made.finish("a"))
-    end = made.finish("b")
-    if other_filters_before:
-        kept.append(end)
-    kept.append(made.finish("c"))
-    last = made.finish("d")
-    if other_filters_before:
-        kept.append(
-            last
-        )  # The dump does not distinguish transactions before and after its start in the first segment.
+    numbers = {xid: made.finish(xid) for xid in "abcd"}
     store = BinlogStore(made.write(tmp_path))
-    thread = DumpThread(
-        TableFlags(SHOP, store.subjects), store.sources, other_filters_before=other_filters_before
-    )
-    numbers: list[int] = []
+
+    def flags(database: str) -> TableFlags:
+        return TableFlags(Filter.from_options([f"--replicate-do-db={database}"]), store.subjects)
+
+    filters = tuple(map(flags, earlier))
+    thread = DumpThread(flags("shop"), store.sources, earlier=Earlier(filters, filters) if filters else None)
+    found: list[int] = []
     for name in store.binlogs.names:
         file = store.open_file(name).file
         thread.start_file(begun if name == "bin.000001" else file.first_event, file.read)
@@ -322,5 +326,23 @@ def test_ends_after_another_filter_are_sent(
             for plan in thread.plan(segment):
                 stream = render(plan, b"", 0, file.read, file.format_description)
                 events = events_of(file.format_description, stream)
-                numbers += [int.from_bytes(e.body[17:25], "little") for e in events if e.type == T.GTID]
-    assert numbers == kept
+                found += [int.from_bytes(e.body[17:25], "little") for e in events if e.type == T.GTID]
+        if changed:
+            thread.change_filter(flags("logs"))
+    assert [xid for xid, number in numbers.items() if number in found] == list(ends)
+
+
+def test_a_filter_that_changes_in_a_dump_does_not_decide_about_what_an_earlier_dump_sent(
+    tmp_path: Path,
+) -> None:
+    made = Made()
+    made.prepare("a", "shop")
+    made.prepare("b", "logs")
+    made.next_file()
+    made.prepare("c", "shop", one_phase=True)
+    made.next_file()
+    kept = made.finish("a")
+    made.finish("b")
+    store = BinlogStore(made.write(tmp_path))
+    logs = Filter.from_options(["--replicate-do-db=logs"])
+    assert sent(store, "bin.000002", logs)[0] == [3, kept]

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.gtid import MysqlGtidSet
+from dumpfilter.binlog.gtid_wire import encode_previous_gtids
 from dumpfilter.master.replica_entry import OnDrift
 from dumpfilter.master.replicas.filters import ReplicaFilters, ReplicaRefused
 from dumpfilter.master.replicas.own_filter import FilterUnreadable
 from dumpfilter.master.who import Peer
+from tests.dump.test_xa import Made
 from tests.master.replicas.entries import PEER, Own, adopting, checked, filters_of
-from tests.master.replicas.serving import entry
+from tests.master.replicas.serving import UUID, entry, header, serving
 
 
 def rules(filters: ReplicaFilters, peer: Peer = PEER) -> list[str]:
@@ -145,3 +151,42 @@ def test_a_program_without_a_port_has_no_filter_of_its_own() -> None:
     own = Own()
     assert rules(filters_of([checked("do-db=a")], own), replace(PEER, port=0)) == ["do-db=a"]
     assert not own.reads
+
+
+def test_xa_commit_follows_the_filter_that_sent_the_prepared_part(tmp_path: Path) -> None:
+    """The filter changes between two dumps. "c" and "d" are prepared after the change, and end after a third dump."""
+    made = Made()
+    made.prepare("a", "shop")
+    made.prepare("b", "logs")
+    index = made.write(tmp_path)
+    with serving(index, [entry("r", ["--replicate-do-db=shop"])]) as served:
+
+        def received(last: int) -> list[int]:
+            """Return the numbers of the transactions of which a dump for a replica with GTIDs to ``last`` has rows or
+            an XA end, and not only a stand-in.
+            """
+            have = MysqlGtidSet()
+            if last:
+                have.add_range((bytes(16), ""), 1, last)
+            with served.connect("r").greet(uuid=UUID) as replica:
+                replica.dump_gtid(encode_previous_gtids(have))
+                events = list(replica.events())
+            numbers: list[int] = []
+            for event, following in pairwise(events):
+                if header(event).type == EventType.GTID and b"BEGIN" not in following:
+                    numbers.append(int.from_bytes(event[19 + 17 : 19 + 25], "little"))
+            return numbers
+
+        assert received(0) == [1]
+        served.filters.take_over([entry("r", ["--replicate-do-db=logs"])])
+        made.finish("a")
+        made.finish("b")
+        made.prepare("c", "shop")
+        made.prepare("d", "logs")
+        made.write(tmp_path)
+        assert received(2) == [3, 6]
+        made.finish("c")
+        made.finish("d")
+        made.write(tmp_path)
+        assert received(4) == [6, 8]
+        assert received(6) == [8]

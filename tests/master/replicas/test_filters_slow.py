@@ -49,6 +49,11 @@ connect = {{ user = "reader", password_file = "{file}", tls = "{tls}" }}
 user = "plain"
 password = "replica-secret"
 rules = {plain}
+
+[[replica]]
+user = "xa"
+password = "replica-secret"
+rules = {plain}
 """
 
 
@@ -144,6 +149,12 @@ class Chain:
         """Return the rules by which dumpfilter sends events to the running replica of a user."""
         rows, _ = self.console(f"SELECT rules FROM dumpfilter.slaves WHERE user = '{user}' AND dumping = 1")
         return str(rows[0][0]) if rows else ""
+
+    def file_rules(self, user: str) -> str:
+        """Return the rules of a user's ``[[replica]]`` table that are in force."""
+        return str(
+            self.console(f"SELECT rules FROM dumpfilter.replica_filters WHERE user = '{user}'")[0][0][0]
+        )
 
     def replica_log(self) -> str:
         """Return the replica's error log."""
@@ -273,3 +284,40 @@ def test_tables_of_a_widened_filter_come_with_a_new_copy(chain: Chain) -> None:
         rows = "SELECT a FROM {}.t ORDER BY a".format
         assert replica.sql(rows(database))[-3:] == source.sql(rows(database))[-3:]
     assert replica.sql("SELECT a FROM hr.t ORDER BY a") == source.sql("SELECT a FROM hr.t ORDER BY a")
+
+
+def test_the_end_of_an_xa_transaction_follows_the_filter_of_its_prepared_part(chain: Chain) -> None:
+    """The filter changes while the replica is away, between XA PREPARE and XA COMMIT."""
+    source, replica = chain.source, chain.replica
+    chain.configure()
+    chain.dumpfilter.reload()
+    chain.attach("xa")
+    wait_until(lambda: chain.rules("xa") == "--replicate-do-db=shop", chain.dumpfilter.log)
+    chain.write()
+    for xid, database in (("kept", "shop"), ("dropped", "hr"), ("neither", "logs")):
+        # The transaction belongs to its session until the session ends.
+        with source.connect() as session, session.cursor() as cursor:
+            for statement in (
+                f"USE {database}",
+                f"XA START '{xid}'",
+                f"INSERT INTO {database}.t VALUES (200)",
+                f"XA END '{xid}'",
+                f"XA PREPARE '{xid}'",
+            ):
+                cursor.execute(statement)
+
+    def caught_up() -> bool:
+        return replica.applied_gtids() == source.binlog_gtids()
+
+    wait_until(caught_up, lambda: str(replica.status()))
+    assert len(replica.prepared()) == 1
+    replica.channel().stop()
+    chain.configure('["replicate-do-db=hr"]')
+    chain.dumpfilter.reload()
+    wait_until(lambda: chain.file_rules("xa") == "--replicate-do-db=hr", chain.dumpfilter.log)
+    replica.channel().start()
+    for xid in ("kept", "dropped", "neither"):
+        source.sql(f"XA COMMIT '{xid}'")
+    wait_until(caught_up, lambda: str(replica.status()))
+    assert replica.prepared() == []
+    assert chain.applied(200) == {"shop"}
