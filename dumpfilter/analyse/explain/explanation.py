@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import event_name
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.statement import Statement, StatementFacts, TableName, make_statement, read_text
+from dumpfilter.binlog.statement import Statement, make_statement, read_text
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.sent_events import SentEvents
 from dumpfilter.dump.thread import DumpThread
@@ -288,27 +288,20 @@ class ExplainedStatement:
     statement: Statement
     decision: Decision
     path: tuple[PathStep, ...]
-    choices: tuple[tuple[tuple[TableName, ...], Decision], ...] = ()
-    """For an UPDATE that names several tables, the decision for each combination of tables that it may update.
-
-    The text does not always tell which of these tables the UPDATE changes. The binlog event does.
-    """
 
 
 _FRAME = re.compile(
     r"\s*(BEGIN|START\s+TRANSACTION|COMMIT|ROLLBACK|SAVEPOINT|RELEASE\s+SAVEPOINT|XA)\b", re.IGNORECASE
 )
-_MOST_CHOICES = 5
-"""The maximum number of tables in an UPDATE for which all combinations of updated tables are explained.
-
-The limit bounds the work: n tables have 2**n - 1 combinations.
-"""
 
 
 def explain_statement(
     text: str, filters: Filters | ReplicationFilter, *, current_database: str | None = None
 ) -> ExplainedStatement:
     """Explain the filters' decision about a statement that the server logs as text (not as rows).
+
+    The text of an UPDATE of several tables does not always tell which of them change. Its event in a binlog does, so
+    that the decision about the text alone can be "undecided".
 
     ``current_database`` is the session's default database, chosen with USE. Servers log CREATE, ALTER and DROP
     DATABASE with the named database as default database, and this function does so, too.
@@ -330,29 +323,8 @@ def explain_statement(
     if parsed.kind.is_database and parsed.database is not None:
         current_database = parsed.database
     statement = make_statement(parsed, current_database=current_database)
-    choices = tuple(
-        (tables, filters.decide(replace(statement, updated=(tables,)))) for tables in _choices(parsed)
-    )
     decision = filters.decide(statement)
-    if choices and len({choice.verdict for _, choice in choices}) == 1:
-        # Every combination of tables that this UPDATE may change has the same verdict, so the explanation shows one
-        # combination.
-        statement = replace(statement, updated=(choices[0][0],))
-        decision = choices[0][1]
-    return ExplainedStatement(statement, decision, tuple(path_of(statement, filters)), choices)
-
-
-def _choices(parsed: StatementFacts) -> list[tuple[TableName, ...]]:
-    """Return every combination of tables that a multi-table UPDATE may change. Empty for other statements, and for
-    more than ``_MOST_CHOICES`` tables.
-    """
-    if parsed.listed is None or parsed.objects is None or not parsed.listed_whole:
-        return []
-    tables = [name for name in dict.fromkeys(parsed.listed) if name in parsed.objects]
-    if len(tables) > _MOST_CHOICES:
-        return []
-    masks = sorted(range(1, 1 << len(tables)), key=lambda mask: (mask.bit_count(), mask))
-    return [tuple(t for n, t in enumerate(tables) if mask >> n & 1) for mask in masks]
+    return ExplainedStatement(statement, decision, tuple(path_of(statement, filters)))
 
 
 def path_of(statement: Statement, filters: Filters) -> Iterator[PathStep]:

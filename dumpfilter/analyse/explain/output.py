@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -13,7 +14,7 @@ from dumpfilter.analyse.lint.output import warning_as_dict
 from dumpfilter.analyse.report.terminal import Cell, table
 from dumpfilter.base.printable import visible
 from dumpfilter.binlog.statement import Statement, TableName
-from dumpfilter.filter import Decision, Step, Verdict
+from dumpfilter.filter import Decision, Rule, Step, Verdict
 from dumpfilter.index.subjects import Subject, TableSubject
 
 _MOST_TABLES = 3
@@ -70,18 +71,25 @@ def _current(subject: Subject | None) -> str:
     return (subject.current_database or "(none)") if isinstance(subject, Statement) else ""
 
 
-def decision_as_dict(decision: Decision, filters: Filters) -> dict[str, Any]:
-    """Return a decision as a dictionary for JSON, with its verdict, reason and rule.
+def decision_as_dict(decision: Decision | None, filters: Filters, why: str = "") -> dict[str, Any]:
+    """Return a decision as a dictionary for JSON, with its verdict, reason and rule. ``why`` is the reason of an event
+    that no rule decides (``decision`` None).
 
     The verdict ``undecided`` means that the master sends the event and the slave decides.
     """
+    if decision is None:
+        return {"verdict": None, "step": None, "why": why, "rule": None, "name": None}
     return {
         "verdict": verdict_word(decision, filters),
         "step": decision.step.name,
         "why": decision.step.value,
-        "rule": None if decision.rule is None else str(decision.rule),
+        "rule": _rule(decision.rule),
         "name": decision.name,
     }
+
+
+def _rule(rule: Rule | None) -> str | None:
+    return None if rule is None else str(rule)
 
 
 def subject_as_dict(subject: Subject) -> dict[str, Any]:
@@ -92,15 +100,15 @@ def subject_as_dict(subject: Subject) -> dict[str, Any]:
         "kind": subject.kind.value,
         "current_database": subject.current_database,
         "database": subject.database,
-        "updated": None
-        if subject.updated is None
-        else [[list(table) for table in tables] for tables in subject.updated],
+        "updated": subject.updated,
     }
 
 
 def set_as_dict(found: ExplainedSet, filters: Filters) -> dict[str, Any]:
     """Return the explanation of a binlog set as a dictionary for JSON. Sizes are in bytes."""
-    counts = found.counts
+    counts = asdict(found.counts)
+    # Stand-ins are sent to real replicas alone.
+    del counts["bytes_gtid"]
     return {
         "rules": rules_as_list(filters),
         "subjects": [
@@ -112,13 +120,7 @@ def set_as_dict(found: ExplainedSet, filters: Filters) -> dict[str, Any]:
         "others": [
             {"why": why, "events": events, "bytes": size} for why, (events, size) in found.others.items()
         ],
-        "counts": {
-            name: getattr(counts, name)
-            for name in (
-                *("events_read", "events_sent", "events_dropped", "events_undecided"),
-                *("bytes_read", "bytes_sent", "bytes_dropped", "transactions_read", "transactions_dropped"),
-            )
-        },
+        "counts": counts,
         "warnings": [warning_as_dict(each) for each in found.warnings],
     }
 
@@ -133,35 +135,14 @@ def event_as_dict(event: ExplainedEvent, filters: Filters) -> dict[str, Any]:
         "type": event.type,
         "sent": event.sent,
         "subject": None if event.subject is None else subject_as_dict(event.subject),
-    } | (
-        {"verdict": None, "step": None, "why": event.why, "rule": None, "name": None}
-        if event.decision is None
-        else decision_as_dict(event.decision, filters)
-    )
+    } | decision_as_dict(event.decision, filters, event.why)
 
 
 def statement_as_dict(found: ExplainedStatement, filters: Filters) -> dict[str, Any]:
     """Return the explanation of a statement as a dictionary for JSON."""
-    return (
-        {"rules": rules_as_list(filters)}
-        | subject_as_dict(found.statement)
-        | decision_as_dict(found.decision, filters)
-        | {
-            "path": [
-                {
-                    "text": stop.text,
-                    "name": stop.name,
-                    "rule": None if stop.rule is None else str(stop.rule),
-                    "then": stop.then,
-                }
-                for stop in found.path
-            ],
-            "choices": [
-                {"updated": [list(table) for table in tables]} | decision_as_dict(decision, filters)
-                for tables, decision in found.choices
-            ],
-        }
-    )
+    path = [stop._asdict() | {"rule": _rule(stop.rule)} for stop in found.path]
+    decided = subject_as_dict(found.statement) | decision_as_dict(found.decision, filters)
+    return {"rules": rules_as_list(filters), **decided, "path": path}
 
 
 def rules_as_list(filters: Filters) -> list[str]:
@@ -243,22 +224,12 @@ def print_statement(found: ExplainedStatement, filters: Filters, console: Consol
                 "(a server logs it with this database as the current one, whatever the session's is)"
             )
     else:
-        console.print(_text(f"tables it updates: {_updated(found)}"))
+        updated = _tables(statement.updated) or "none that a table rule is asked about"
+        console.print(_text(f"tables it updates: {updated}"))
     for number, stop in enumerate(found.path, 1):
         about = "" if stop.name is None else f" [{stop.name}]"
         rule = "" if stop.rule is None else f" ({stop.rule})"
         console.print(_text(f"{number}. {stop.text}{about}{rule}: {stop.then}"), soft_wrap=True)
-    if len({choice.verdict for _, choice in found.choices}) > 1:
-        console.print(
-            "Which of its tables it updates its event tells, and the text does not:", soft_wrap=True
-        )
-        for tables, decision in found.choices:
-            names = ", ".join(map(_name, tables))
-            rule = "" if decision.rule is None else f" ({decision.rule})"
-            told = f"{names}: {verdict_word(decision, filters)}: {_why(decision)}{rule}"
-            console.print(_text(f"  {told}"), soft_wrap=True)
-        console.print("verdict: it depends on these (where an event does not tell, the slave decides)")
-        return
     line = Text("verdict: ")
     line.append_text(_colored(verdict_word(found.decision, filters)))
     if found.decision.rule is not None:
@@ -266,17 +237,6 @@ def print_statement(found: ExplainedStatement, filters: Filters, console: Consol
     if found.decision.verdict is Verdict.UNDECIDED:
         line.append(" (it is sent, and the slave decides)")
     console.print(line, soft_wrap=True)
-
-
-def _updated(found: ExplainedStatement) -> str:
-    updated = found.statement.updated
-    if found.choices:
-        return (
-            f"one or more of {', '.join(_name(tables[0]) for tables, _ in found.choices if len(tables) == 1)}"
-        )
-    if updated is None:
-        return "not known"
-    return _tables(updated) or "none that a table rule is asked about"
 
 
 def _why(decision: Decision) -> str:
