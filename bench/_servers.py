@@ -19,6 +19,7 @@ from dumpfilter.base.errors import ServerMissing
 from dumpfilter.binlog.workload.generate import GeneratedSet
 from dumpfilter.testbed.servers import Family, Program, Server, find_program
 from dumpfilter.testbed.servers.programs import command_in
+from dumpfilter.testbed.servers.server import START_TIMEOUT
 from tests.mariadb import spawn_bound
 
 _COMMON = ("--innodb-buffer-pool-size=64M", "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1")
@@ -49,8 +50,8 @@ def missing(family: Family) -> str | None:
 class RealServer(Server):
     """A running server with a new data directory, whose rows come over one connection."""
 
-    def start(self) -> None:
-        super().start()
+    def start(self, timeout: float = START_TIMEOUT, *, replicates: bool = True) -> None:
+        super().start(timeout, replicates=replicates)
         # The bytes of the port's clients are counted. So this connection takes the socket file, where root needs no
         # password.
         self._session = self.connect(unix_socket=str(self.socket), password="", cursorclass=DictCursor)

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -66,10 +67,8 @@ def _bare_servers() -> float:
         ]
         try:
             start = time.perf_counter()
-            for server in servers:
-                server.launch()
-            for server in servers:
-                server.wait_until_ready()
+            with ThreadPoolExecutor(len(servers)) as pool:
+                list(pool.map(Server.start, servers))
             return time.perf_counter() - start
         finally:
             end_servers(servers)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dumpfilter.testbed.servers import Process, find_program, free_port
 from dumpfilter.testbed.servers.dialect import DIALECTS
-from dumpfilter.testbed.servers.server import spawn_here
+from dumpfilter.testbed.servers.process import spawn_here
 from dumpfilter.testbed.servers.template import make_data
 from tests.binlog_tools import local_load_directory
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,6 +23,7 @@ from dumpfilter.testbed.keeping import Child, Program
 from dumpfilter.testbed.node import PAUSED, Counted, Feed, Goal, TestbedNode
 from dumpfilter.testbed.server_nodes import RunningServerNode, StartedServer
 from dumpfilter.testbed.servers import Account, ReplicaStatus, SqlServer, free_port, replica_status
+from dumpfilter.testbed.servers.process import end_process, start_process
 from dumpfilter.testbed.servers.server import write_secret
 from dumpfilter.testbed.values import ChannelState, Place
 from dumpfilter.topology.model import Node, semantics_of
@@ -31,7 +31,6 @@ from dumpfilter.topology.model import Node, semantics_of
 STOP_TIMEOUT = 30.0
 _POLL = 0.005
 _LOG_SHOWN = 2000
-_MOST_STARTS = 5
 _LOOK_FOR_ERRORS = 1.0
 """The interval at which the threads of a slave are checked for errors during a wait, seconds."""
 
@@ -97,54 +96,35 @@ class OwnNode(TestbedNode):
 
     def _start(self) -> None:
         """Start the process. If another process took a chosen port first, try other ports."""
-        is_new = not self._ports
-        for attempt in range(_MOST_STARTS):
-            log_size = self.log.stat().st_size if self.log.exists() else 0
-            options = self._port_options()
+        ground, is_new = self._ground, not self._ports
+        files = {option: self.directory / option.strip("-") for option in self._port_options()}
+
+        def launch(_: int) -> Child:
             if is_new:
-                self._ports = {option: free_port() for option in options}
-            files = {option: self.directory / f"{option.strip('-')}" for option in options}
+                self._ports = {option: free_port() for option in files}
             arguments = self._arguments()
             for option, file in files.items():
                 file.unlink(missing_ok=True)
                 arguments += [option, str(self._ports[option]), f"{option}-file", str(file)]
-            self._child = self._ground.start(Program(self.name, arguments, self.log))
-            try:
-                self._wait_for_ports(files)
-                return
-            except StartFailed:
-                told = self.log.read_bytes()[log_size:].decode(errors="replace").lower()
-                if not is_new or attempt == _MOST_STARTS - 1 or PORT_TAKEN not in told:
-                    raise
+            self._child = ground.start(Program(self.name, arguments, self.log))
+            return self._child
 
-    def _wait_for_ports(self, files: dict[str, Path]) -> None:
-        child = self._child
-        assert child is not None
-
-        def failed() -> StartFailed:
-            code = child.poll()
+        def failure(told: str, code: int | None) -> StartFailed:
             how = "did not get ready" if code is None else f"ended with exit code {code}"
-            return StartFailed(f"{self.name}: the {self.kind} {how}:\n{self.logs[-_LOG_SHOWN:]}")
+            return StartFailed(f"{self.name}: the {self.kind} {how}:\n{told[-_LOG_SHOWN:]}")
 
-        def are_there() -> bool:
-            if all(file.exists() for file in files.values()):
-                return True
-            if child.poll() is not None or self._ground.is_ending.is_set():
-                raise failed()
-            return False
-
-        until(are_there, time.monotonic() + self._ground.start_timeout, failed, poll=_POLL)
+        start_process(
+            launch,
+            lambda: all(file.exists() for file in files.values()),
+            failure,
+            log=self.log,
+            taken=PORT_TAKEN,
+            again=is_new,
+            deadline=time.monotonic() + ground.start_timeout,
+        )
 
     def _end(self, *, in_order: bool) -> None:
-        if self._child is None or self._child.poll() is not None:
-            return
-        if in_order:
-            self._child.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._child.wait(STOP_TIMEOUT)
-                return
-        self._child.kill()
-        self._child.wait(STOP_TIMEOUT)
+        end_process(self._child, in_order=in_order, timeout=STOP_TIMEOUT)
 
     def _tls_options(self) -> list[str]:
         """Return the options with which the node serves TLS; empty without ``tls``."""

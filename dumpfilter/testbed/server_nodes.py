@@ -127,8 +127,7 @@ class StartedServer(SqlNode):
         try:
             if self._server is None:
                 self._server = self._made()
-            self._server.launch(replicates=not self._is_paused)
-            self._server.wait_until_ready(self._ground.start_timeout)
+            self._server.start(self._ground.start_timeout, replicates=not self._is_paused)
             if self._is_paused:
                 for feed in self.feeds:
                     self._server.channel(feed.channel).start("IO_THREAD")

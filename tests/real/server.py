@@ -24,7 +24,8 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.filter.rules import RuleKind, parse_option
 from dumpfilter.testbed.servers import Account, Program, Server, SourceAddress, find_program, free_port
 from dumpfilter.testbed.servers.dialect import identifier, quoted, sql_value
-from dumpfilter.testbed.servers.server import ADDRESS, Process, Spawn
+from dumpfilter.testbed.servers.process import Process, Spawn
+from dumpfilter.testbed.servers.server import ADDRESS
 from dumpfilter.testbed.values import Place
 from tests.mariadb import USER, spawn_bound
 
@@ -131,13 +132,12 @@ class RealServer(Server):
         self.replication = Account(REPLICATION_USER, REPLICATION_PASSWORD)
         return super()._accounts()
 
-    def start(self) -> None:
-        self.launch()
-        self.wait_until_ready(START_TIMEOUT)
+    def start(self, timeout: float = START_TIMEOUT, *, replicates: bool = True) -> None:
+        super().start(timeout, replicates=replicates)
 
-    def ask_to_die(self) -> None:
+    def kill(self) -> None:
         self._forget_connection()
-        super().ask_to_die()
+        super().kill()
 
     # -- statements
 

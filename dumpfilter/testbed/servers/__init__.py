@@ -2,9 +2,10 @@
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.servers.dialect import SourceAddress
+from dumpfilter.testbed.servers.process import Process, Spawn
 from dumpfilter.testbed.servers.programs import Program, find_program
 from dumpfilter.testbed.servers.replica import Channel, ReplicaStatus, replica_status, wait_for_gtids
-from dumpfilter.testbed.servers.server import Process, Server, Spawn, end_servers, free_port
+from dumpfilter.testbed.servers.server import Server, end_servers, free_port
 from dumpfilter.testbed.servers.session import Account, RunningServer, SqlServer
 
 __all__ = [

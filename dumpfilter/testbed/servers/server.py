@@ -7,19 +7,17 @@ import os
 import random
 import secrets
 import shutil
-import signal
 import socket
-import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pymysql
 
 from dumpfilter.base.errors import ConnectionLost, ServerError, ServerFailed
-from dumpfilter.base.waiting import until
 from dumpfilter.testbed.servers.dialect import Rules, SourceAddress, quoted
+from dumpfilter.testbed.servers.process import Process, Spawn, end_process, spawn_here, start_process
 from dumpfilter.testbed.servers.programs import Program
 from dumpfilter.testbed.servers.replica import Channel
 from dumpfilter.testbed.servers.session import Account, SqlServer
@@ -33,9 +31,8 @@ STOP_TIMEOUT = 60.0
 _ANSWER_TIMEOUT = 3
 """The time limit of one answer, seconds. Another process may listen on the port, and never answer."""
 
-_POLL = 0.01
 _LOG_SHOWN = 2000
-_MOST_STARTS = 5
+_PORT_TAKEN = "already in use"
 
 ADMIN = "root"
 REPLICATION = "repl"
@@ -43,34 +40,6 @@ REPLICATION = "repl"
 _LOWEST_PORT = 10_000
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _MOST_TRIES = 1000
-
-
-class Process(Protocol):
-    """A process that a :data:`Spawn` function has started. ``subprocess.Popen`` is one."""
-
-    pid: int
-
-    def poll(self) -> int | None:
-        """Return the exit code, or None while the process runs."""
-
-    def send_signal(self, sig: int, /) -> None:
-        """Send a signal."""
-
-
-Spawn = Callable[[Sequence[str], Mapping[str, str]], Process]
-"""A function that starts a process with a command line and an environment. Its output is not returned."""
-
-
-def spawn_here(command: Sequence[str], environment: Mapping[str, str]) -> Process:
-    """Start a process as a child of this one. Ctrl-C in a terminal does not reach the process."""
-    return subprocess.Popen(
-        command,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
 
 
 class Server(SqlServer):
@@ -126,11 +95,6 @@ class Server(SqlServer):
         self._spawn = spawn
         self._init = init
         self._is_replica = is_replica
-        self._starts = 0
-        self._start_options: list[str] = []
-        """Options of the current start only."""
-        self._log_start = 0
-        """The size of the error log at the last start."""
         self._options = [
             *self.dialect.small,
             *self.dialect.options,
@@ -206,15 +170,11 @@ class Server(SqlServer):
 
     # -- the process
 
-    def start(self) -> None:
-        """Start the server and wait until it answers. Raises ServerFailed."""
-        self.launch()
-        self.wait_until_ready()
+    def start(self, timeout: float = START_TIMEOUT, *, replicates: bool = True) -> None:
+        """Start the server and wait until it answers. On a new server the ``init`` statements then run.
 
-    def launch(self, *, replicates: bool = True) -> None:
-        """Start the server's process. :meth:`wait_until_ready` waits for it. Raises ServerFailed.
-
-        Without ``replicates`` the replication threads stay stopped until they are started.
+        Without ``replicates`` the replication threads stay stopped until they are started. Raises ServerFailed, with
+        the end of the error log, for a server that ends or does not answer in ``timeout`` seconds.
         """
         if self.is_running:
             return
@@ -222,23 +182,56 @@ class Server(SqlServer):
             self.prepare()
         except OSError as error:
             raise ServerFailed(f"{self.name}: its files cannot be made: {error}") from None
-        self._starts = 0
-        self._start_options = [] if replicates else [self.dialect.without_replication]
-        self._launch()
+        options = [] if replicates else [self.dialect.without_replication]
+        if is_new := self._is_new:
+            options.append(f"--init-file={self._first_statements.resolve()}")
 
-    def _launch(self) -> None:
-        self._starts += 1
-        if self.port == 0 or (self._is_new and self._starts > 1):
-            self.port = free_port()
-        self._log_start = self.log.stat().st_size if self.log.exists() else 0
-        first = [f"--init-file={self._first_statements.resolve()}"] if self._is_new else []
-        try:
-            self.process = self._spawn(
-                [*self.command(), *self._start_options, *first],
-                {**os.environ, "TMPDIR": str((self.directory / "tmp").resolve())},
-            )
-        except OSError as error:
-            raise ServerFailed(f"{self.name}: {self.program.path} cannot be run: {error}") from None
+        def launch(attempt: int) -> Process:
+            if self.port == 0 or (attempt and is_new):
+                self.port = free_port()
+            environment = {**os.environ, "TMPDIR": str((self.directory / "tmp").resolve())}
+            try:
+                self.process = self._spawn([*self.command(), *options], environment)
+            except OSError as error:
+                raise ServerFailed(f"{self.name}: {self.program.path} cannot be run: {error}") from None
+            return self.process
+
+        answer: Exception | None = None
+
+        def is_ready() -> bool:
+            nonlocal answer
+            try:
+                pymysql.connect(
+                    host=self.host,
+                    port=self.port,
+                    user=self.account.user,
+                    password=self.account.password,
+                    ssl_disabled=True,
+                    connect_timeout=_ANSWER_TIMEOUT,
+                    read_timeout=_ANSWER_TIMEOUT,
+                ).close()
+            except (pymysql.Error, OSError) as error:
+                answer = error
+                return False
+            return True
+
+        def failure(told: str, code: int | None) -> ServerFailed:
+            self.kill()
+            how = f"does not answer ({answer})" if code is None else f"did not start (exit code {code})"
+            return ServerFailed(f"{self.name}: {self.program.title} {how}:\n{told[-_LOG_SHOWN:]}")
+
+        start_process(
+            launch,
+            is_ready,
+            failure,
+            log=self.log,
+            taken=_PORT_TAKEN,
+            again=True,
+            deadline=time.monotonic() + timeout,
+        )
+        if is_new:
+            self._run_init()
+            self._first_statements.unlink()
 
     def command(self) -> list[str]:
         """Return the command line of the server's process."""
@@ -256,55 +249,6 @@ class Server(SqlServer):
             *as_root(),
             *self._options,
         ]
-
-    def wait_until_ready(self, timeout: float = START_TIMEOUT) -> None:
-        """Wait until the server answers. On a new server the ``init`` statements then run.
-
-        Raises ServerFailed, with the end of the error log, for a server that has ended or does not answer in
-        ``timeout`` seconds.
-        """
-        failure: Exception | None = None
-
-        def is_ready() -> bool:
-            nonlocal failure
-            try:
-                pymysql.connect(
-                    host=self.host,
-                    port=self.port,
-                    user=self.account.user,
-                    password=self.account.password,
-                    ssl_disabled=True,
-                    connect_timeout=_ANSWER_TIMEOUT,
-                    read_timeout=_ANSWER_TIMEOUT,
-                ).close()
-                failure = OSError("another process answers on its port")
-            except (pymysql.Error, OSError) as error:
-                failure = error
-            else:
-                if self.is_running:
-                    return True
-            if not self.is_running:
-                self._launch_again()
-            return False
-
-        def has_not_answered() -> ServerFailed:
-            self.kill()
-            return self._failed(f"does not answer ({failure})")
-
-        until(is_ready, time.monotonic() + timeout, has_not_answered)
-        if self._is_new:
-            self._run_init()
-            self._first_statements.unlink()
-
-    def _launch_again(self) -> None:
-        """Start the process again if another process had taken its port. Raises ServerFailed for other failures."""
-        if self._starts >= _MOST_STARTS or "already in use" not in self._told():
-            code = None if self.process is None else self.process.poll()
-            raise self._failed(f"did not start (exit code {code})")
-        self._launch()
-
-    def _failed(self, what: str) -> ServerFailed:
-        return ServerFailed(f"{self.name}: {self.program.title} {what}:\n{self._told()[-_LOG_SHOWN:]}")
 
     def _run_init(self) -> None:
         if not self._init:
@@ -331,10 +275,9 @@ class Server(SqlServer):
         if self._is_new:
             # A server that is still starting can lose the signal of a request to end, and it has nothing to lose.
             self.kill()
-        elif self.process is not None and self.is_running:
+        elif self.is_running:
             self._end_dumps()
-            self.process.send_signal(signal.SIGTERM)
-            self._wait_for_end(timeout)
+            end_process(self.process, in_order=True, timeout=timeout)
 
     def _end_dumps(self) -> None:
         """End MySQL's dump threads, which would delay the server's end by about ten seconds."""
@@ -348,21 +291,8 @@ class Server(SqlServer):
                     self.sql(f"KILL {number}")
 
     def kill(self) -> None:
-        """Kill the server, as a crash does."""
-        self.ask_to_die()
-        self._wait_for_end(STOP_TIMEOUT)
-
-    def ask_to_die(self) -> None:
-        """Kill the server, without waiting for its end."""
-        if self.process is not None and self.is_running:
-            self.process.send_signal(signal.SIGKILL)
-
-    def _wait_for_end(self, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        while self.is_running:
-            if time.monotonic() > deadline:
-                self.ask_to_die()
-            time.sleep(_POLL)
+        """Kill the server, as a crash does, and wait for its end."""
+        end_process(self.process, in_order=False, timeout=STOP_TIMEOUT)
 
     def restart(self) -> None:
         """Stop the server and start it again with the same data. Raises ServerFailed."""
@@ -372,10 +302,6 @@ class Server(SqlServer):
     def log_text(self) -> str:
         """Return the error log."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
-
-    def _told(self) -> str:
-        """Return the part of the error log that was written since the last start."""
-        return self.log.read_bytes()[self._log_start :].decode(errors="replace") if self.log.exists() else ""
 
     def channel(self, name: str = "") -> Channel:
         """Return a channel of the server as a replica. The name of the default channel is empty."""
@@ -390,7 +316,8 @@ class Server(SqlServer):
 def end_servers(servers: Sequence[Server]) -> None:
     """Kill servers whose data are not needed any more, and wait for their end."""
     for server in servers:
-        server.ask_to_die()
+        if server.process is not None:
+            server.process.kill()
     for server in servers:
         server.kill()
 

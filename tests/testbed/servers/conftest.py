@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,9 @@ def server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 
     yield make
     end_servers(made)
+
+
+def start(*servers: Server) -> None:
+    """Start servers beside one another."""
+    with ThreadPoolExecutor(len(servers)) as pool:
+        list(pool.map(Server.start, servers))

@@ -10,17 +10,11 @@ import pytest
 from dumpfilter.base.errors import ReplicaBehind
 from dumpfilter.testbed.servers import Server, SourceAddress, replica_status, wait_for_gtids
 from dumpfilter.testbed.servers.data import equal_gtids
+from tests.testbed.servers.conftest import start
 
 Make = Callable[..., Server]
 WAIT = 120.0
 SHOP = ("replicate-do-db=shop",)
-
-
-def start(*servers: Server) -> None:
-    for one in servers:
-        one.launch()
-    for one in servers:
-        one.wait_until_ready()
 
 
 def test_a_replica_follows_filters_and_survives_kills(server: Make) -> None:

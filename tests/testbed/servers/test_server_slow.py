@@ -15,6 +15,7 @@ import pytest
 from dumpfilter.base.errors import ConnectionLost, ServerFailed, StatementRefused
 from dumpfilter.testbed.servers import Family, RunningServer, Server, end_servers, find_program
 from dumpfilter.testbed.servers import server as module
+from tests.testbed.servers.conftest import start
 
 Make = Callable[..., Server]
 
@@ -22,10 +23,7 @@ Make = Callable[..., Server]
 def test_servers_run_beside_one_another(server: Make) -> None:
     source = server("m", init=["CREATE DATABASE a", "USE a", "CREATE TABLE t (i INT)"], domain=7)
     replica = server("r", is_replica=True, init=["CREATE DATABASE own"])
-    for one in (source, replica):
-        one.launch()
-    for one in (source, replica):
-        one.wait_until_ready()
+    start(source, replica)
     assert [one.sql("SELECT @@server_id, @@log_bin") for one in (source, replica)] == [[(1, 1)], [(2, 1)]]
     assert source.sql("INSERT INTO t VALUES (1), (2)", "SELECT * FROM t", database="a") == [(1,), (2,)]
     # The accounts are in no binlog, and nor is what is run on a new replica.
