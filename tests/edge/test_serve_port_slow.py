@@ -54,7 +54,7 @@ def test_four_tiers_end_at_the_servers_place(tmp_path: Path, auto_position: str)
         assert [row[0] for row in a.edge.replicas()] == [b.driven.server_id]
 
 
-@pytest.mark.parametrize("number", [3, 20, 53])
+@pytest.mark.parametrize("number", [3, 53])
 def test_the_middle_slave_goes_back(tmp_path: Path, number: int) -> None:
     """A slave that is ahead of the slave before it waits, and gets no transaction twice and none too few."""
     with serving(ROW) as master, chained(tmp_path / "a") as a, driven(tmp_path / "b", server_id=1002) as b:
@@ -89,8 +89,8 @@ def test_a_slave_begins_inside_a_gap(tmp_path: Path) -> None:
     with serving(ROW) as master:
         run_slave(f"127.0.0.1:{master.port}", tmp_path / "middle", ignore)
     with serving(tmp_path / "binlog") as master, serving(tmp_path / "middle") as middle:
-        for n in range(0, copy.transactions, 5):
-            copy.more(5)
+        for n in range(0, copy.transactions, 9):
+            copy.more(9)
             below = run_slave(f"127.0.0.1:{master.port}", tmp_path / f"below-{n}", ignore)
             begun = below.master_info.source_position
             below = run_slave(f"127.0.0.1:{middle.port}", tmp_path / f"below-{n}", ignore)
@@ -186,8 +186,7 @@ def test_a_slave_that_lacks_what_the_relay_log_lacks_is_refused(tmp_path: Path) 
         wait_until(lambda: "the relay log lacks" in end.status()["Last_IO_Error"], end.status)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 17])
-@pytest.mark.parametrize("auto_position", ["0", "1"])
+@pytest.mark.parametrize(("seed", "auto_position"), [(0, "0"), (17, "1")])
 def test_trouble_in_the_middle_changes_nothing_at_the_end(
     tmp_path: Path, seed: int, auto_position: str
 ) -> None:

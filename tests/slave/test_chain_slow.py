@@ -23,8 +23,9 @@ def summary(slave: Once) -> object:
     return slave.target.state()
 
 
-@pytest.mark.parametrize("folder", ["mysql-row", "mysql-mixed", "mariadb-row"])
-@pytest.mark.parametrize("auto_position", [False, True])
+@pytest.mark.parametrize(
+    ("folder", "auto_position"), [("mysql-row", False), ("mysql-mixed", True), ("mariadb-row", True)]
+)
 def test_a_chain_loses_no_gtid(
     address_of: AddressOf, tmp_path: Path, folder: str, auto_position: bool
 ) -> None:
@@ -45,7 +46,7 @@ def test_a_chain_loses_no_gtid(
     assert summary(second) == summary(expected) == summary(again)
 
 
-@pytest.mark.parametrize("folder", ["mysql-row", "mysql-mixed", "mariadb-row"])
+@pytest.mark.parametrize("folder", ["mysql-row", "mariadb-row"])
 def test_a_slave_that_has_the_dropped_transactions_gets_none(
     address_of: AddressOf, tmp_path: Path, folder: str
 ) -> None:
@@ -59,7 +60,7 @@ def test_a_slave_that_has_the_dropped_transactions_gets_none(
     assert moved.relay_log_info.target == before.target
 
 
-@pytest.mark.parametrize("folder", ["mysql-row", "mysql-mixed", "mariadb-row"])
+@pytest.mark.parametrize("folder", ["mysql-mixed", "mariadb-row"])
 def test_a_chain_while_the_first_slave_receives(address_of: AddressOf, tmp_path: Path, folder: str) -> None:
     whole = run_slave(address_of(folder), tmp_path / "whole", [])
     copy = GrowingCopy(DATA / "oracle" / folder, tmp_path / "binlog", seed=3)
@@ -90,7 +91,7 @@ def test_a_chain_while_the_first_slave_receives(address_of: AddressOf, tmp_path:
         first.close()
 
 
-@pytest.mark.parametrize("number", [5, 20, 37, 53])
+@pytest.mark.parametrize("number", [5, 37])
 def test_a_filter_changes_in_a_chain(address_of: AddressOf, tmp_path: Path, number: int) -> None:
     """The second slave goes back to a position of the server that wrote the first slave's relay log."""
     run_slave(address_of("mysql-row"), tmp_path / "first", FIRST)
@@ -107,8 +108,9 @@ def test_a_filter_changes_in_a_chain(address_of: AddressOf, tmp_path: Path, numb
         assert slave.executed() == f"{UUID}:1-74"
 
 
-@pytest.mark.parametrize("at", [0, 1, 2])
-@pytest.mark.parametrize("folder", ["mysql-mixed", "mysql-row", "mariadb118-mixed"])
+@pytest.mark.parametrize(
+    ("folder", "at"), [("mysql-mixed", 0), ("mysql-row", 1), ("mariadb118-mixed", 2), ("mysql-mixed", 2)]
+)
 def test_a_chain_with_one_filter_is_one_slave(
     address_of: AddressOf, tmp_path: Path, folder: str, at: int
 ) -> None:
@@ -143,12 +145,12 @@ def test_a_slave_goes_on_at_another_master_of_the_chain(
     copy = GrowingCopy(DATA / "oracle" / folder, tmp_path / "binlog", seed=5)
     with serving(tmp_path / "binlog") as origin:
         address = f"127.0.0.1:{origin.port}"
-        for _ in range(copy.transactions // 16 + 1):
-            copy.more(9)
+        for _ in range(copy.transactions // 32 + 1):
+            copy.more(19)
             run_slave(address, tmp_path / "first", FIRST)
             with serving(tmp_path / "first") as chained:
                 run_slave(f"127.0.0.1:{chained.port}", tmp_path / "moved", SECOND)
-            copy.more(7)
+            copy.more(13)
             moved = run_slave(address, tmp_path / "moved", SECOND)
         whole = run_slave(address, tmp_path / "whole", SECOND)
     assert moved.relay_log_info.executed == whole.relay_log_info.executed

@@ -283,10 +283,10 @@ def run(source: Path, tmp_path: Path, *, slaves: int, changes: int) -> None:
 
 
 def test_changes_over_rows(tmp_path: Path) -> None:
-    generate(tmp_path / "source", 1 << 20, schemas=4, tables=3, file_size=300_000)
-    run(tmp_path / "source" / "bin.index", tmp_path, slaves=4, changes=24 * FACTOR)
+    generate(tmp_path / "source", 1 << 19, schemas=4, tables=3, file_size=150_000)
+    run(tmp_path / "source" / "bin.index", tmp_path, slaves=4, changes=12 * FACTOR)
 
 
 @pytest.mark.parametrize("folder", ["mysql-mixed", "mysql-statement-kinds", "mariadb-statement"])
 def test_changes_over_statements(data: Path, tmp_path: Path, folder: str) -> None:
-    run(data / folder / "bin.index", tmp_path, slaves=4, changes=12 * FACTOR)
+    run(data / folder / "bin.index", tmp_path, slaves=4, changes=8 * FACTOR)

@@ -58,10 +58,7 @@ shapes = st.lists(
 cut_lists = st.lists(st.integers(1, 300), min_size=1, max_size=4)
 
 
-@settings(
-    max_examples=2 * settings().max_examples,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     shape=shapes,
     cuts=st.lists(cut_lists, min_size=1, max_size=3),

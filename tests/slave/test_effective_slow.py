@@ -155,13 +155,18 @@ def run_slave(address: str, directory: Path, options: list[str], *, on_master: b
     return slave, slave.target
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_the_law(serve, data: Path, tmp_path: Path, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The target receives the same calls whichever side filters, and these are the calls that the steps demand."""
+@pytest.mark.parametrize(("turn", "folder"), enumerate(FOLDERS))
+def test_the_law(
+    serve, data: Path, tmp_path: Path, turn: int, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The target receives the same calls whichever side filters, and these are the calls that the steps demand.
+
+    Each kind of recording has each case, and each recording half of the cases.
+    """
     monkeypatch.setitem(TARGETS, "notes", Notes)
     address = serve(data / folder)
     any_dropped = 0
-    for case, options in CASES.items():
+    for case, options in list(CASES.items())[turn // 3 :: 2]:
         filtered, filtered_notes = run_slave(address, tmp_path / case / "filtered", options, on_master=True)
         full, full_notes = run_slave(address, tmp_path / case / "full", options, on_master=False)
         assert filtered_notes.told == full_notes.told, case
@@ -175,7 +180,7 @@ def test_the_law(serve, data: Path, tmp_path: Path, folder: str, monkeypatch: py
         assert (counts["events_dropped"] > 0) == (dropped > 0), case
         assert full.received.counts["events_dropped"] == 0
         any_dropped += dropped
-    assert any_dropped > 10
+    assert any_dropped > 5
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from tests.slave.driven import OLD_OPTION, UUID, apply_before, driven, serving
 from tests.slave.schedules import DATA, FACTOR, KINDS, RECORDED, drawn, expect_law, replay
 
-BATCH = 12
+BATCH = 8
 """The schedules of one test."""
 
 DRAWN = 5 * FACTOR
