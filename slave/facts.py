@@ -27,7 +27,7 @@ from dumpfilter.base.errors import (
     SlaveIncident,
     TlsError,
 )
-from dumpfilter.binlog.gtid import parse_gtid_set
+from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.console.metrics.facts import Fact, Facts, column, declared, metric
 from dumpfilter.console.metrics.latency import Latency
 from dumpfilter.console.sql.columns import PERFORMANCE_SCHEMA, replica_status_columns
@@ -120,6 +120,12 @@ class ChannelView:
         worker = self.channel.sql_worker
         error = _error(worker.error, worker.error_at, _SQL_NUMBERS)
         return ThreadView(self.name, "sql", worker.running, self.counted.sql_errors, *error)
+
+    @property
+    def executed(self) -> GtidSet | None:
+        """The GTIDs that the channel has applied. None before the first stream tells the family of the servers."""
+        family = self.received.family
+        return parse_gtid_set(self.applied.executed, family) if family else None
 
     @property
     def io_running(self) -> str:
@@ -370,17 +376,11 @@ def executed_gtids(channels: Sequence[ChannelView]) -> str:
     GTIDs of MySQL and MariaDB cannot be in one set. The family of the first channel with GTIDs is used, and channels
     of the other family are left out.
     """
-    total = None
-    for one in channels:
-        family, text = one.received.family, one.applied.executed
-        if not family or not text:
-            continue
-        found = parse_gtid_set(text, family)
-        if total is None:
-            total = found
-        elif type(found) is type(total):
-            total.update(found)
-    return "" if total is None else str(total)
+    found = [gtids for one in channels if (gtids := one.executed)]
+    for more in found[1:]:
+        if type(more) is type(found[0]):
+            found[0].update(more)
+    return str(found[0]) if found else ""
 
 
 def _filter_row(setting: Setting) -> list[Any]:

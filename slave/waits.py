@@ -7,13 +7,14 @@ MariaDB 10.11. MASTER_GTID_WAIT is MariaDB's function.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import TypeVar
 
 from dumpfilter.base.errors import GtidError
-from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
+from dumpfilter.base.options.defaults import FIRST_EVENT
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet, parse_gtid_set
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.functions import number_of
 from dumpfilter.console.sql.interruption import Interrupt
@@ -22,28 +23,23 @@ from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.sql.waits import Value, Wait, Waited
 from dumpfilter.filter.channels import fold_channel
 from dumpfilter.slave.channel import Channel
-from dumpfilter.slave.facts import executed_gtids, views
+from dumpfilter.slave.facts import views
 from dumpfilter.slave.slave import Slave
+from dumpfilter.slave.threads.until import UntilPosition
 
-_FIRST_POSITION = 4
 _NO_GTID_LIST = (1941, "HY000", "Could not parse GTID list")
 """MariaDB's error ER_INCORRECT_GTID_STATE."""
 _MOST_SECONDS = 10_000_000.0
 """The longest timeout, seconds. A longer one counts as no timeout."""
 
+_NO_GTIDS = MysqlGtidSet()
+
+S = TypeVar("S", bound=GtidSet)
+
 _Until = Callable[[Callable[[], bool], float | None], bool]
 """A function ``until(ask, seconds)`` that waits until ``ask`` returns true, at most ``seconds`` (None: no limit), and
 returns the last answer.
 """
-
-
-class _Place(NamedTuple):
-    """A position in the master's binlog, as the arguments of a function name it."""
-
-    base: str
-    """The file's name up to and including its last period."""
-    number: int
-    position: int
 
 
 def wait(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
@@ -83,7 +79,10 @@ def _for_position(slave: Slave, call: Wait, until: _Until) -> Waited:
     def ask() -> bool:
         nonlocal reached, advances
         advances += 1
-        reached = _has_reached(found, place)
+        applied = found.relay_log_info
+        # The applier never comes to a file whose name is not one of this master's.
+        is_elsewhere = bool(applied.source_file) and _base(applied.source_file) != _base(place.file)
+        reached = None if is_elsewhere else place.met(applied, _NO_GTIDS)
         return reached is not False or not found.applier_runs
 
     if not until(ask, timeout or None):
@@ -96,30 +95,18 @@ def _channel(slave: Slave, name: str) -> Channel | None:
     return next((one for one in slave.channels_now if one.name == folded), None)
 
 
-def _place(file: Value, position: Value) -> _Place | None:
+def _base(file: str) -> str:
+    return file.rpartition(".")[0]
+
+
+def _place(file: Value, position: Value) -> UntilPosition | None:
     """Return the binlog position that two SQL arguments name. Return None if ``file`` has no number at its end, or
     ``position`` is negative.
     """
-    if file is None:
-        return None
-    base, dot, number = str(file).rpartition(".")
     offset = _whole(position)
-    if not dot or not number.isascii() or not number.isdecimal() or offset < 0:
+    if file is None or not re.search(r"\.[0-9]+\Z", str(file)) or offset < 0:
         return None
-    return _Place(base + dot, int(number), max(offset, _FIRST_POSITION))
-
-
-def _has_reached(channel: Channel, place: _Place) -> bool | None:
-    """Tell whether the channel's applier has reached a binlog position. Return None if the file name is not one of this
-    master's files.
-    """
-    applied = channel.relay_log_info
-    if not applied.source_file:
-        return False
-    base, _, number = applied.source_file.rpartition(".")
-    if f"{base}." != place.base or not number.isdecimal():
-        return None
-    return (int(number), applied.source_position) >= (place.number, place.position)
+    return UntilPosition("Source", str(file), max(offset, FIRST_EVENT))
 
 
 def _for_gtid_set(slave: Slave, call: Wait, until: _Until) -> Waited:
@@ -143,39 +130,29 @@ def _for_mariadb_gtids(slave: Slave, call: Wait, until: _Until) -> Waited:
     try:
         if not isinstance(text, str):
             raise GtidError(f"{text!r} is no list of GTIDs")
-        wanted = parse_gtid_set(text, "mariadb")
+        wanted = MariadbGtidSet.parse(text)
     except GtidError as error:
         raise SqlError(*_NO_GTID_LIST) from error
-    assert isinstance(wanted, MariadbGtidSet)
-    numbers = _highest(wanted)
     timeout = None if call.argument(1) is None else _number(call.argument(1))
 
     def has_all() -> bool:
-        here = _highest(_executed(slave, MariadbGtidSet))
-        return all(here.get(domain, 0) >= number for domain, number in numbers.items())
+        here = {gtid.domain_id: gtid.seq_no for gtid in _executed(slave, MariadbGtidSet).gtids()}
+        return all(here.get(gtid.domain_id, 0) >= gtid.seq_no for gtid in wanted.gtids())
 
     # A negative timeout is none, and 0 does not wait.
     limit = timeout if timeout is None or timeout >= 0 else None
     return Waited(0 if until(has_all, limit) else -1)
 
 
-def _highest(gtids: GtidSet) -> dict[int, int]:
-    """Return the highest sequence number of each MariaDB domain in a GTID set."""
-    highest: dict[int, int] = {}
-    assert isinstance(gtids, MariadbGtidSet)
-    for gtid in gtids.gtids():
-        highest[gtid.domain_id] = max(highest.get(gtid.domain_id, 0), gtid.seq_no)
-    return highest
-
-
-def _executed(slave: Slave, kind: type[GtidSet]) -> GtidSet:
+def _executed(slave: Slave, kind: type[S]) -> S:
     """Return the GTIDs that all channels together have applied, as a set of the type ``kind``. Channels of the other
     server family are left out.
     """
     total = kind()
-    family: Family = "mariadb" if kind is MariadbGtidSet else "mysql"
-    channels = [one for one in views(slave.channels_now) if one.received.family == family]
-    return total | parse_gtid_set(executed_gtids(channels), family)
+    for one in views(slave.channels_now):
+        if isinstance(found := one.executed, kind):
+            total.update(found)
+    return total
 
 
 def _until(
