@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench import soak
+import pytest
+
+from bench import _slaves, soak
 from bench._common import Report
 
 
-def test_slaves_receive_exactly_their_events_through_disturbances(tmp_path: Path) -> None:
+def test_slaves_receive_exactly_their_events_through_disturbances(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each process of slaves costs a second of imports.
+    monkeypatch.setattr(_slaves, "_PROCESSES", 1)
     report = Report("soak", "20 slaves live through 6 s of disturbances")
     growing, counted = soak.live(report, tmp_path, 20, 6.0)
 

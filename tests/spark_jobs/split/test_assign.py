@@ -15,13 +15,13 @@ from tests.spark_jobs.here import split_here
 from tests.spark_jobs.walking import ORACLE, RECORDINGS, check_parts, walk
 from tests.strategies import MadeBinlog, binlogs
 
-SMALL, LARGE = (2000, 1500), (32 << 20, 8 << 20)
-"""The sizes of ranges and blocks. A large range holds a whole recorded file."""
+SIZES = [(2000, 1500), (8000, 4000), (32 << 20, 8 << 20)]
+"""The sizes of ranges and blocks. The largest range holds a whole recorded file."""
 
 
 @pytest.mark.parametrize(
     ("name", "range_size", "block_size"),
-    [(name, *(SMALL if number % 5 else LARGE)) for number, name in enumerate(RECORDINGS)],
+    [(name, *SIZES[number % len(SIZES)]) for number, name in enumerate(RECORDINGS)],
 )
 @pytest.mark.every_recording
 def test_recordings(name: str, range_size: int, block_size: int, tmp_path: Path) -> None:
