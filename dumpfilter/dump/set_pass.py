@@ -245,7 +245,7 @@ class _CleverPass:
         query = decode_statement_event(EventType(event[4]), fd.body(event), fd)
         # The clever filter must see every statement, even a statement that the second filter drops.
         verdict = self._clever.statement(query, fd)
-        also = self._also.statement(statement_of(query, fd))
+        also = self._also.verdict(statement_of(query, fd))
         return also if verdict is Verdict.EXECUTE or also is Verdict.IGNORE else verdict
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.binlog.statement import Statement, TableName
+from dumpfilter.binlog.statement import TableName
 from dumpfilter.filter.collation import as_parsed
 from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import BaseRuleKind, Rule
@@ -19,8 +19,7 @@ from dumpfilter.index.subjects import Subject, TableSubject
 class ReplicationFilter(abc.ABC):
     """An immutable set of rules that decides about tables and statements. A changed filter is a new object.
 
-    A subclass implements the decisions about row events (by their table) and about statements. This class derives
-    all other answers from these two decisions.
+    A subclass implements :meth:`decide`. This class derives all other answers from the decisions.
     """
 
     rules: tuple[Rule, ...]
@@ -32,18 +31,11 @@ class ReplicationFilter(abc.ABC):
         """Whether any rule could drop an event. Rewrite rules alone drop nothing."""
 
     @abc.abstractmethod
-    def decide_rows(self, database: str, table: str) -> Decision:
-        """Decide whether the slave is sent the row events of a table. ``database`` and ``table`` are the names on the
-        master.
+    def decide(self, subject: Subject) -> Decision:
+        """Decide whether the slave is sent the row events of a table, or a statement.
 
-        The verdict is never UNDECIDED, since row events always name their table.
-        """
-
-    @abc.abstractmethod
-    def decide_statement(self, statement: Statement) -> Decision:
-        """Decide whether the slave is sent a statement.
-
-        Callers never pass BEGIN, COMMIT, XA START and the like, since these go with their transaction.
+        A table has its names on the master. The verdict about a table is never UNDECIDED, since row events always name
+        their table. Callers never pass BEGIN, COMMIT, XA START and the like, since these go with their transaction.
         """
 
     def rewrite_db(self, database: str) -> str:
@@ -69,48 +61,18 @@ class ReplicationFilter(abc.ABC):
         database = current or "" if name.database is None else as_parsed(name.database, family)
         return database, as_parsed(name.table, family)
 
-    def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that count a hit for one Table_map event of this table.
+    def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
+        """Return the kinds of the rules that count a hit for one Table_map event of a table, or for a statement.
 
         A rule is hit when the filter evaluates the rule and the name matches. The column
-        ``replication_applier_filters.COUNTER`` counts hits. Database and table are the names on the master. A kind may
-        be in the result more than once.
+        ``replication_applier_filters.COUNTER`` counts hits. A kind may be in the result more than once.
         """
-        return _hit(self.decide_rows(database, table))
-
-    def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that count a hit for this statement. A rule is hit when the filter evaluates
-        the rule and the name matches.
-
-        A kind may be in the result more than once. The column ``replication_applier_filters.COUNTER`` counts hits.
-        """
-        return _hit(self.decide_statement(statement))
-
-    def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that count a hit for a table or a statement. A rule is hit when the filter
-        evaluates the rule and the name matches.
-
-        A table's hits are counted once for each of its Table_map events.
-        """
-        if isinstance(subject, TableSubject):
-            return self.hits_rows(subject.database, subject.table)
-        return self.hits_statement(subject)
-
-    def decide(self, subject: Subject) -> Decision:
-        """Decide whether the slave is sent the events of a table or a statement. The result has a verdict, its reason
-        and its rule.
-        """
-        if isinstance(subject, TableSubject):
-            return self.decide_rows(subject.database, subject.table)
-        return self.decide_statement(subject)
+        rule = self.decide(subject).rule
+        return () if rule is None else (rule.kind,)
 
     def rows_ok(self, database: str, table: str) -> bool:
         """Tell whether the slave is sent the row events of a table. Database and table are the names on the master."""
-        return self.decide_rows(database, table).verdict is Verdict.EXECUTE
-
-    def statement(self, statement: Statement) -> Verdict:
-        """Return the verdict about a statement: send, drop, or undecided."""
-        return self.decide_statement(statement).verdict
+        return self.verdict(TableSubject(database, table)) is Verdict.EXECUTE
 
     def verdict(self, subject: Subject) -> Verdict:
         """Return the verdict about a subject (a table or a statement): send, drop, or undecided."""
@@ -129,17 +91,11 @@ class FilterAround(ReplicationFilter):
     def is_on(self) -> bool:
         return self.inner.is_on
 
-    def decide_rows(self, database: str, table: str) -> Decision:
-        return self.inner.decide_rows(database, table)
+    def decide(self, subject: Subject) -> Decision:
+        return self.inner.decide(subject)
 
-    def decide_statement(self, statement: Statement) -> Decision:
-        return self.inner.decide_statement(statement)
-
-    def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        return self.inner.hits_rows(database, table)
-
-    def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        return self.inner.hits_statement(statement)
+    def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
+        return self.inner.hits(subject)
 
     def rewrite_db(self, database: str) -> str:
         return self.inner.rewrite_db(database)
@@ -156,9 +112,7 @@ class TrustedRows(FilterAround):
     slave evaluates its rules for each statement.
     """
 
-    def decide_rows(self, database: str, table: str) -> Decision:
-        return Decision(Verdict.EXECUTE, Step.NO_RULES, None, f"{database}.{table}")
-
-
-def _hit(decision: Decision) -> tuple[BaseRuleKind, ...]:
-    return () if decision.rule is None else (decision.rule.kind,)
+    def decide(self, subject: Subject) -> Decision:
+        if isinstance(subject, TableSubject):
+            return Decision(Verdict.EXECUTE, Step.NO_RULES, None, f"{subject.database}.{subject.table}")
+        return super().decide(subject)

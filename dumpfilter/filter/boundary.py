@@ -74,12 +74,14 @@ class BoundaryFilter(FilterAround):
         self.on_undecided = on_undecided
         self.name = name
 
-    def decide_statement(self, statement: Statement) -> Decision:
-        """Decide whether the slave is sent a statement, more strictly than the rules alone. With OnUndecided.DROP, an
+    def decide(self, subject: Subject) -> Decision:
+        """Decide about a table as the rules do, and about a statement more strictly. With OnUndecided.DROP, an
         undecided statement gets the verdict IGNORE.
         """
-        decision = self._judge(statement)
-        if self.on_undecided is OnUndecided.DROP and _is_open(decision, statement):
+        if isinstance(subject, TableSubject):
+            return super().decide(subject)
+        decision = self._judge(subject)
+        if self.on_undecided is OnUndecided.DROP and _is_open(decision, subject):
             return decision._replace(verdict=Verdict.IGNORE)
         return decision
 
@@ -90,7 +92,7 @@ class BoundaryFilter(FilterAround):
         return not isinstance(subject, TableSubject) and _is_open(self._judge(subject), subject)
 
     def _judge(self, statement: Statement) -> Decision:
-        decision = self.inner.decide_statement(statement)
+        decision = self.inner.decide(statement)
         tables = list(_written(statement))
         # ANALYZE TABLE … UPDATE HISTOGRAM … USING DATA quotes values of a column. It names a single table.
         names_only = statement.kind in _NAMES_ONLY and not (
@@ -125,7 +127,8 @@ class BoundaryFilter(FilterAround):
         return decision
 
     def _forbids_database(self, database: str) -> bool:
-        return self.decide_rows(as_parsed(database, self.names.family), "").step in _FORBIDS_DATABASE
+        rows = TableSubject(as_parsed(database, self.names.family), "")
+        return self.decide(rows).step in _FORBIDS_DATABASE
 
 
 def _is_open(decision: Decision, statement: Statement) -> bool:

@@ -103,7 +103,7 @@ class CleverFilter:
         if self._is_known(made, thread) and parsed.conditional:
             # CREATE TABLE IF NOT EXISTS creates nothing, because the table exists.
             return self._ask(statement, thread)
-        verdict = self.rules.statement(statement)
+        verdict = self.rules.verdict(statement)
         sources: tuple[TableName, ...] | None = parsed.sources
         if parsed.kind is StatementKind.CREATE_TABLE_SELECT:
             sources = tables_read(query.text, family=fd.family, sql_mode=query.status.sql_mode or 0)
@@ -149,7 +149,7 @@ class CleverFilter:
 
     def _ask(self, statement: Statement, thread: int) -> Verdict:
         if not statement.updated or not self._known:
-            return self.rules.statement(statement)
+            return self.rules.verdict(statement)
         current = statement.current_database
         lists: list[tuple[TableName, ...]] = []
         ignored = False
@@ -176,7 +176,7 @@ class CleverFilter:
                 break
         if ignored and not any(lists):
             return Verdict.IGNORE
-        decision = self.rules.decide_statement(
+        decision = self.rules.decide(
             replace(
                 statement,
                 current_database=current,

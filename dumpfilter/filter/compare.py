@@ -193,7 +193,7 @@ class _Witnesses:
         both = [
             database
             for database in ("", *self._databases)
-            if all(side.statement(_statement(database, updated=())).passes for side in self._sides)
+            if all(side.verdict(_statement(database, updated=())).passes for side in self._sides)
         ]
         renamed = [database for database in both[1:] if database in self._sources]
         for current in both[:1] + renamed:
@@ -215,7 +215,7 @@ class _Witnesses:
         found: dict[object, TableName] = {}
         for table in tables:
             statement = _statement(current, updated=((table,),))
-            found.setdefault(tuple(_answer(side.decide_statement(statement)) for side in self._sides), table)
+            found.setdefault(tuple(_answer(side.decide(statement)) for side in self._sides), table)
         for table in found.values():
             yield (table,)
         for first, second in combinations(found.values(), 2):

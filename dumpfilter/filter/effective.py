@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
-from dumpfilter.binlog.statement import Statement, StatementKind, TableName
+from dumpfilter.binlog.statement import StatementKind, TableName
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import Collation, as_parsed, collation_of
 from dumpfilter.filter.decision import Decision, Step, Verdict
@@ -27,6 +27,7 @@ from dumpfilter.filter.rules import (
     unique,
 )
 from dumpfilter.filter.wild import WildSet
+from dumpfilter.index.subjects import Subject, TableSubject
 
 _SEPARATOR = "\0"
 """The character between database and table when a name is matched with a pattern. It stands for the dot.
@@ -117,16 +118,16 @@ class EffectiveFilter(ReplicationFilter):
         names = (rewrite.names(database, table) for rewrite in self._rewrites)
         return next((name for name in names if name is not None), (database, table))
 
-    def decide_rows(self, database: str, table: str) -> Decision:
-        return self._decide(*self.rewrite_table(database, table))
-
-    def decide_statement(self, statement: Statement) -> Decision:
-        """Decide whether the slave is sent a statement.
+    def decide(self, subject: Subject) -> Decision:
+        """Decide whether the slave is sent the row events of a table, or a statement.
 
         The server checks filters on one or more lists of a statement's tables. The statement passes when each list has
         a table that passes the rules. So the slave never loses a wanted change, but it may get an unwanted change to
         another table of the same statement.
         """
+        if isinstance(subject, TableSubject):
+            return self._decide(*self.rewrite_table(subject.database, subject.table))
+        statement = subject
         if not self.rules:
             return Decision(Verdict.EXECUTE, Step.NO_RULES)
         current = statement.current_database or ""
@@ -149,23 +150,19 @@ class EffectiveFilter(ReplicationFilter):
         ignored = (decision for decision in decisions if not decision.verdict.passes)
         return next(chain(ignored, decisions), _NOTHING)
 
-    def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that match a table: REWRITE if a rule renames the table, then the kind of the
-        rule that decides.
-        """
-        hits = super().hits_rows(database, table)
-        renamed = any(rewrite.names(database, table) is not None for rewrite in self._rewrites)
-        return (EffectiveRuleKind.REWRITE, *hits) if renamed else hits
+    def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
+        """Return the kinds of the rules that match a table or a statement.
 
-    def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that match a statement.
-
-        REWRITE is among the kinds when a rule renames the statement's default database. The deciding rule's kind
-        follows.
+        REWRITE is among the kinds when a rule renames the table, or the statement's default database. The deciding
+        rule's kind follows.
         """
-        hits = super().hits_statement(statement)
-        current = statement.current_database
-        renamed = current is not None and self.rewrite_db(current) != current
+        if isinstance(subject, TableSubject):
+            names = subject.database, subject.table
+            renamed = any(rewrite.names(*names) is not None for rewrite in self._rewrites)
+        else:
+            current = subject.current_database
+            renamed = current is not None and self.rewrite_db(current) != current
+        hits = super().hits(subject)
         return (EffectiveRuleKind.REWRITE, *hits) if renamed else hits
 
     def _decide_named(self, name: TableName, current: str) -> Decision:

@@ -16,6 +16,7 @@ from dumpfilter.filter.collation import as_parsed, collation_of
 from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import BaseRuleKind, Rule, RuleKind, parse_option, unique
 from dumpfilter.filter.wild import WildSet
+from dumpfilter.index.subjects import Subject, TableSubject
 
 
 class Filter(ReplicationFilter):
@@ -181,53 +182,46 @@ class Filter(ReplicationFilter):
             return _no(Step.DB_WILD_IGNORE, ignore, name)
         return _no(Step.DB_NO_WILD_DO, None, name) if self._wild_do else _yes(Step.DB_NO_WILD, None, name)
 
-    def decide_rows(self, database: str, table: str) -> Decision:
-        return self._ask_rows(database, table)[-1]
+    def decide(self, subject: Subject) -> Decision:
+        return self.asked(subject)[-1]
 
-    def decide_statement(self, statement: Statement) -> Decision:
-        return self.asked(statement)[-1]
-
-    def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that count a hit (match) for one Table_map event, in the order in which the
-        server evaluates them.
-
-        The server adds 1 to the column COUNTER of a kind of rule for each time that the kind is in the list.
-        tests/filter/data has the counts of a real MySQL.
-        """
-        rewritten = self._collation.database(database) in self._rewrite
-        return _hits(rewritten, self._ask_rows(database, table))
-
-    def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that count a hit (match) for a statement.
+    def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
+        """Return the kinds of the rules that count a hit for one Table_map event of a table, or for a statement, in the
+        order in which the server evaluates the rules.
 
         MySQL adds 1 to the column COUNTER of a kind of rule for each time that the kind is in the list.
-
-        A rewrite rule counts when it changes the default database's name, and never for CREATE and DROP DATABASE. A
-        do-db or ignore-db rule counts once, however often the server evaluates it. tests/filter/data has a real MySQL's
-        counts.
+        tests/filter/data has the counts of a real MySQL. A rewrite rule counts for each table of its database. For a
+        statement it counts when it changes the default database's name, and never for CREATE and DROP DATABASE. A
+        do-db or ignore-db rule counts once, however often the server evaluates it.
         """
-        current = statement.current_database
-        rewritten = (
-            current is not None
-            and statement.kind not in (StatementKind.CREATE_DATABASE, StatementKind.DROP_DATABASE)
-            and self.rewrite_db(current) != current
-        )
-        return _hits(rewritten, self.asked(statement))
+        if isinstance(subject, TableSubject):
+            is_rewritten = self._collation.database(subject.database) in self._rewrite
+        else:
+            current = subject.current_database
+            is_rewritten = (
+                current is not None
+                and subject.kind not in (StatementKind.CREATE_DATABASE, StatementKind.DROP_DATABASE)
+                and self.rewrite_db(current) != current
+            )
+        hits: list[BaseRuleKind] = [RuleKind.REWRITE_DB] if is_rewritten else []
+        for decision in self.asked(subject):
+            if decision.rule is not None and not (decision.step in _DB_STEPS and decision.rule.kind in hits):
+                hits.append(decision.rule.kind)
+        return tuple(hits)
 
-    def _ask_rows(self, database: str, table: str) -> list[Decision]:
-        # The returned list has one decision for each check that the server makes, in the server's order. The last
-        # decision is the verdict.
-        database = self.rewrite_db(database)
-        asked = [self._db(database)]
-        if asked[0].verdict.passes and self.table_rules_on:
-            asked.append(self._tables([(database, table)]))
-        return asked
-
-    def asked(self, statement: Statement) -> list[Decision]:
-        """Return one decision for each check that the server makes of a statement, in the server's order.
+    def asked(self, subject: Subject) -> list[Decision]:
+        """Return one decision for each check that the server makes of a table's row events or of a statement, in the
+        server's order.
 
         The last decision is the verdict.
         """
+        if isinstance(subject, TableSubject):
+            database = self.rewrite_db(subject.database)
+            asked = [self._db(database)]
+            if asked[0].verdict.passes and self.table_rules_on:
+                asked.append(self._tables([(database, subject.table)]))
+            return asked
+        statement = subject
         current = None if statement.current_database is None else self.rewrite_db(statement.current_database)
         asked = [self._db(current)]
         if not asked[0].verdict.passes:
@@ -277,15 +271,6 @@ class Filter(ReplicationFilter):
         if not settled and (self._wild_do or self._wild_ignore):
             asked.append(self._db_with_wild_table(named))
         return asked
-
-
-def _hits(rewritten: bool, asked: Iterable[Decision]) -> tuple[BaseRuleKind, ...]:
-    # MySQL counts a do-db or ignore-db rule once for each event, even when it asks the rule several times.
-    hits: list[BaseRuleKind] = [RuleKind.REWRITE_DB] if rewritten else []
-    for decision in asked:
-        if decision.rule is not None and not (decision.step in _DB_STEPS and decision.rule.kind in hits):
-            hits.append(decision.rule.kind)
-    return tuple(hits)
 
 
 _DB_STEPS = frozenset({Step.DO_DB, Step.IGNORE_DB})

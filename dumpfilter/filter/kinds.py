@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.binlog.statement import Statement, StatementKind
+from dumpfilter.binlog.statement import StatementKind
 from dumpfilter.filter.base import FilterAround, ReplicationFilter
 from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import BaseRuleKind
+from dumpfilter.index.subjects import Subject, TableSubject
 
 ROWS = "ROWS"
 """The word that stands for row events as a value of ``--statement-kind`` and ``--ignore-statement-kind``, although row
@@ -38,13 +39,8 @@ class KindFilter(ReplicationFilter):
     def is_on(self) -> bool:
         return bool(self._only or self._ignored)
 
-    def decide_rows(self, database: str, table: str) -> Decision:
-        return self._decide(ROWS)
-
-    def decide_statement(self, statement: Statement) -> Decision:
-        return self._decide(statement.kind.value)
-
-    def _decide(self, name: str) -> Decision:
+    def decide(self, subject: Subject) -> Decision:
+        name = ROWS if isinstance(subject, TableSubject) else subject.kind.value
         if name in self._ignored:
             verdict = Verdict.IGNORE
         elif not self._only or name in self._only:
@@ -71,29 +67,18 @@ class AllFilters(FilterAround):
     def is_on(self) -> bool:
         return bool(self._filters)
 
-    def decide_rows(self, database: str, table: str) -> Decision:
-        return _strictest(one.decide_rows(database, table) for one in self._filters)
+    def decide(self, subject: Subject) -> Decision:
+        found = Decision(Verdict.EXECUTE, Step.NO_RULES)
+        for one in self._filters:
+            decision = one.decide(subject)
+            if decision.verdict is Verdict.IGNORE:
+                return decision
+            if found.verdict is Verdict.EXECUTE:
+                found = decision
+        return found
 
-    def decide_statement(self, statement: Statement) -> Decision:
-        return _strictest(one.decide_statement(statement) for one in self._filters)
-
-    def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        is_sent = all(one.rows_ok(database, table) for one in self._others)
-        return super().hits_rows(database, table) if is_sent else ()
-
-    def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        is_sent = all(one.statement(statement).passes for one in self._others)
-        return super().hits_statement(statement) if is_sent else ()
-
-
-def _strictest(decisions: Iterable[Decision]) -> Decision:
-    found = Decision(Verdict.EXECUTE, Step.NO_RULES)
-    for decision in decisions:
-        if decision.verdict is Verdict.IGNORE:
-            return decision
-        if found.verdict is Verdict.EXECUTE:
-            found = decision
-    return found
+    def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
+        return super().hits(subject) if all(one.verdict(subject).passes for one in self._others) else ()
 
 
 def kind_name(name: str, option: str) -> str:

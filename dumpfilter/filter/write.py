@@ -13,7 +13,6 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
-from dumpfilter.binlog.statement import Statement
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import collation_of
 from dumpfilter.filter.decision import Decision, Step, Verdict
@@ -26,6 +25,7 @@ from dumpfilter.filter.rules import (
     parse_write_option,
     unique,
 )
+from dumpfilter.index.subjects import Subject, TableSubject
 
 
 class WriteFilter(ReplicationFilter):
@@ -98,13 +98,12 @@ class WriteFilter(ReplicationFilter):
         """Whether the filter could drop any event. A filter without rules drops nothing."""
         return bool(self.rules)
 
-    def decide_rows(self, database: str, table: str) -> Decision:
-        return self._db(database)
-
-    def decide_statement(self, statement: Statement) -> Decision:
-        current = statement.current_database
-        if current is None and statement.kind.is_database:
-            current = statement.database
+    def decide(self, subject: Subject) -> Decision:
+        if isinstance(subject, TableSubject):
+            return self._db(subject.database)
+        current = subject.current_database
+        if current is None and subject.kind.is_database:
+            current = subject.database
         if self.is_on and current is None:
             if self.semantics is WriteSemantics.WORKLOG:
                 return Decision(Verdict.IGNORE, Step.BINLOG_NO_DB)
@@ -112,11 +111,7 @@ class WriteFilter(ReplicationFilter):
                 return Decision(Verdict.EXECUTE, Step.BINLOG_NO_DB)
         return self._db(current or "")
 
-    def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        """Return no hits, since servers count the hits of a slave's rules only."""
-        return ()
-
-    def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
+    def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
         """Return no hits, since servers count the hits of a slave's rules only."""
         return ()
 

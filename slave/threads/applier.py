@@ -28,6 +28,7 @@ from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.index.statements import decode_statement_event, statement_of
+from dumpfilter.index.subjects import TableSubject
 from dumpfilter.slave.measurements import Applied
 from dumpfilter.slave.threads.groups import Groups, Keyword, keyword
 
@@ -186,7 +187,7 @@ class EventApplier:
             known = _Table(
                 table,
                 self._rules.rewrite_table(table.database, table.table) if passes else None,
-                self._rules.hits_rows(table.database, table.table),
+                self._rules.hits(TableSubject(table.database, table.table)),
             )
             if len(self._maps) >= _MOST_MAPS:
                 self._maps.clear()
@@ -233,9 +234,9 @@ class EventApplier:
             self._applied.events_filtered += 1
             return Keyword.NONE
         statement = statement_of(query, description)
-        for hit in self._rules.hits_statement(statement):
+        for hit in self._rules.hits(statement):
             self.hits[hit] += 1
-        if self._rules.statement(statement).passes:
+        if self._rules.verdict(statement).passes:
             self._begin_for_target()
             self._target.statement(self._rules.rewrite_db(query.db) if query.db else None, query.raw)
         else:

@@ -63,16 +63,16 @@ PASS, DROP, OPEN = Verdict.EXECUTE, Verdict.IGNORE, Verdict.UNDECIDED
     ],
 )
 def test_statements(rules: Filter, text: str, verdict: Verdict) -> None:
-    assert BoundaryFilter(rules).decide_statement(statement(text)).verdict is verdict
+    assert BoundaryFilter(rules).decide(statement(text)).verdict is verdict
 
 
 def test_updates_of_several_tables() -> None:
     both = "UPDATE shop.orders, hr.salaries SET a = 1"
     boundary = BoundaryFilter(ONLY_ORDERS)
-    assert boundary.decide_statement(statement(both, table_map=1)).verdict is PASS
-    decision = boundary.decide_statement(statement(both, table_map=3))
+    assert boundary.decide(statement(both, table_map=1)).verdict is PASS
+    decision = boundary.decide(statement(both, table_map=3))
     assert (decision.verdict, decision.step) == (OPEN, Step.WRITES_FORBIDDEN_TOO)
-    decision = BoundaryFilter(NO_HR).decide_statement(statement(both, table_map=2))
+    decision = BoundaryFilter(NO_HR).decide(statement(both, table_map=2))
     assert (decision.verdict, decision.step) == (DROP, Step.WRITES_FORBIDDEN)
 
 
@@ -80,7 +80,7 @@ def test_a_view_of_a_forbidden_table() -> None:
     def write(rules: Filter, *updated: str) -> Verdict:
         parsed = read_text("INSERT INTO v VALUES ('x')")
         view = make_statement(parsed, current_database="shop", updated_databases=updated)
-        return BoundaryFilter(rules).decide_statement(view).verdict
+        return BoundaryFilter(rules).decide(view).verdict
 
     # A MySQL server lists the databases of the tables under the view.
     for rules in (NO_HR, ONLY_SHOP, EFFECTIVE):
@@ -96,7 +96,7 @@ def test_an_allowed_table_of_a_forbidden_database() -> None:
         ("INSERT INTO hr.other VALUES (1)", DROP),
     ):
         written = make_statement(read_text(text), current_database="shop", updated_databases=("hr",))
-        assert BoundaryFilter(rules).decide_statement(written).verdict is verdict
+        assert BoundaryFilter(rules).decide(written).verdict is verdict
 
 
 SEND, STOPS = FILTER_BINLOG_SEND_F, FILTER_STOP_F

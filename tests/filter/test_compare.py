@@ -77,7 +77,7 @@ subjects = st.tuples(databases, databases) | statements
 
 def verdict(rule_filter: Filter, subject: Statement | tuple[str, str]) -> bool:
     if isinstance(subject, Statement):
-        return rule_filter.decide_statement(subject).verdict.passes
+        return rule_filter.decide(subject).verdict.passes
     return rule_filter.rows_ok(*subject)
 
 

@@ -17,6 +17,7 @@ from dumpfilter.filter import (
     Step,
     Verdict,
 )
+from dumpfilter.index.subjects import TableSubject
 
 Family = Literal["mysql", "mariadb"]
 
@@ -60,32 +61,32 @@ class TestTheWorklogsExamples:
 
     def test_the_current_database_is_never_asked(self) -> None:
         rules = _filter("IGNORE='foo.%'")
-        assert rules.statement(_update("foo.sometable", current="bar")) is Verdict.IGNORE
-        assert rules.statement(_update("bar.sometable", current="foo")) is Verdict.EXECUTE
-        assert rules.statement(_update("sometable", current="foo")) is Verdict.IGNORE
-        assert rules.statement(_update("sometable")) is Verdict.EXECUTE
+        assert rules.verdict(_update("foo.sometable", current="bar")) is Verdict.IGNORE
+        assert rules.verdict(_update("bar.sometable", current="foo")) is Verdict.EXECUTE
+        assert rules.verdict(_update("sometable", current="foo")) is Verdict.IGNORE
+        assert rules.verdict(_update("sometable")) is Verdict.EXECUTE
 
 
 class TestWhatTheWorklogLeavesOpen:
     def test_several_tables_one_wanted(self) -> None:
         rules = _filter("--ignore=a.%")
-        assert rules.statement(_update("a.x", "b.y")) is Verdict.EXECUTE
-        assert rules.statement(_update("b.y", "a.x")) is Verdict.EXECUTE
-        assert rules.statement(_update("a.x", "a.y")) is Verdict.IGNORE
+        assert rules.verdict(_update("a.x", "b.y")) is Verdict.EXECUTE
+        assert rules.verdict(_update("b.y", "a.x")) is Verdict.EXECUTE
+        assert rules.verdict(_update("a.x", "a.y")) is Verdict.IGNORE
         assert rules.decide(_update("a.x", "a.y")).name == "a.x"
 
     def test_each_list_must_pass(self) -> None:
         lists = ((TableName("shop", "t"),), (TableName("mysql", "tables_priv"), TableName("mysql", "user")))
         grant = Statement(StatementKind.ACCOUNT, "hr", updated=lists)
-        assert _filter("--ignore=hr.%").statement(grant) is Verdict.EXECUTE
-        assert _filter("--ignore=shop.%").statement(grant) is Verdict.IGNORE
-        assert _filter("--ignore=mysql.%").statement(grant) is Verdict.IGNORE
-        assert _filter("--ignore=mysql.user").statement(grant) is Verdict.EXECUTE
+        assert _filter("--ignore=hr.%").verdict(grant) is Verdict.EXECUTE
+        assert _filter("--ignore=shop.%").verdict(grant) is Verdict.IGNORE
+        assert _filter("--ignore=mysql.%").verdict(grant) is Verdict.IGNORE
+        assert _filter("--ignore=mysql.user").verdict(grant) is Verdict.EXECUTE
 
     @pytest.mark.parametrize("kind", [k for k in StatementKind if k.is_database])
     def test_a_whole_database_is_db_dot(self, kind: StatementKind) -> None:
         def verdict(*options: str, named: str | None = "db1") -> Verdict:
-            return _filter(*options).statement(Statement(kind, "used", named))
+            return _filter(*options).verdict(Statement(kind, "used", named))
 
         assert verdict("--ignore=db1.%") is Verdict.IGNORE
         assert verdict("--ignore=d%.%") is Verdict.IGNORE
@@ -132,9 +133,9 @@ class TestWhatTheWorklogLeavesOpen:
             )
 
         rules = _filter("--ignore=b.%")
-        assert rules.statement(involving("b.t", "b.u")) is Verdict.IGNORE
-        assert rules.statement(involving("c.t", "a.u")) is Verdict.EXECUTE
-        assert rules.statement(involving("b.t", "a.u")) is Verdict.UNDECIDED
+        assert rules.verdict(involving("b.t", "b.u")) is Verdict.IGNORE
+        assert rules.verdict(involving("c.t", "a.u")) is Verdict.EXECUTE
+        assert rules.verdict(involving("b.t", "a.u")) is Verdict.UNDECIDED
 
     def test_names_in_a_text_are_read_as_the_family_does(self) -> None:
         """MySQL's parser knows no characters beyond three bytes."""
@@ -143,9 +144,9 @@ class TestWhatTheWorklogLeavesOpen:
         whole = Statement(StatementKind.DROP_DATABASE, None, "\U0001f642")
         for statement, side in ((table, "a.{}"), (database, "{}.t"), (whole, "{}.%")):
             read, written = (side.format(c) for c in ("?", "\U0001f642"))
-            assert _filter(f"--ignore={read}").statement(statement) is Verdict.IGNORE
-            assert _filter(f"--ignore={written}").statement(statement) is Verdict.EXECUTE
-            assert _filter(f"--ignore={written}", family="mariadb").statement(statement) is Verdict.IGNORE
+            assert _filter(f"--ignore={read}").verdict(statement) is Verdict.IGNORE
+            assert _filter(f"--ignore={written}").verdict(statement) is Verdict.EXECUTE
+            assert _filter(f"--ignore={written}", family="mariadb").verdict(statement) is Verdict.IGNORE
 
     def test_each_side_of_the_dot_is_its_own(self) -> None:
         rules = _filter("--ignore=a%.t")
@@ -227,12 +228,12 @@ class TestRewrite:
         assert rules.rows_ok("a", "t")
         assert not _filter("--rewrite=a.%->b.%", "--ignore=b.%").rows_ok("a", "t")
         # the effective name counts, whether the name is qualified or not
-        assert rules.statement(_update("a.t", current="c")) is Verdict.EXECUTE
-        assert rules.statement(_update("t", current="a")) is Verdict.EXECUTE
+        assert rules.verdict(_update("a.t", current="c")) is Verdict.EXECUTE
+        assert rules.verdict(_update("t", current="a")) is Verdict.EXECUTE
 
 
 def test_no_rules_and_is_on() -> None:
-    assert _filter().decide_rows("a", "t").step is Step.NO_RULES
+    assert _filter().decide(TableSubject("a", "t")).step is Step.NO_RULES
     assert not _filter().is_on
     assert not _filter("--do=a.%", "--rewrite=a.%->b.%").is_on
     assert _filter("--do=a.%", "--ignore=b.c").is_on

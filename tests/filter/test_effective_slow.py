@@ -182,7 +182,7 @@ def test_order_does_not_matter_but_among_rewrites(
     shuffled = seed.sample(filtering_rules, len(filtering_rules))
     place = seed.randint(0, len(shuffled))
     other = EffectiveFilter([*shuffled[:place], *rewriting, *shuffled[place:]], names=NameRules(family))
-    assert one.statement(statement) is other.statement(statement)
+    assert one.verdict(statement) is other.verdict(statement)
     for database, table in several:
         assert one.rows_ok(database, table) == other.rows_ok(database, table)
 
@@ -199,7 +199,7 @@ def test_a_statement_of_one_table_is_decided_as_its_rows_are(
     """The verdict does not depend on the binlog format and the current database, as the worklog wants."""
     rules = EffectiveFilter(given_rules, names=NameRules(family))
     database, table = name
-    rows = rules.decide_rows(database, table)
+    rows = rules.decide(TableSubject(database, table))
     qualified = Statement(StatementKind.UPDATE, current, updated=((TableName(database, table),),))
     used = Statement(StatementKind.UPDATE, database, updated=((TableName(None, table),),))
     for statement in (qualified, used):

@@ -20,7 +20,7 @@ NAMES = st.sets(st.sampled_from(KINDS), max_size=4)
 def test_only_and_ignored(only: set[str], ignored: set[str], kind: StatementKind) -> None:
     made = KindFilter(only, ignored)
     passes = kind.value not in ignored and (not only or kind.value in only)
-    verdict = made.statement(Statement(kind, "d"))
+    verdict = made.verdict(Statement(kind, "d"))
     if kind is StatementKind.UNKNOWN and only and not passes and kind.value not in ignored:
         assert verdict is Verdict.UNDECIDED
     else:
@@ -42,9 +42,9 @@ def test_a_kind_that_there_is_not() -> None:
 def test_all_of_several_must_pass() -> None:
     rules = Filter.from_options(["--replicate-do-db=d", "--replicate-rewrite-db=e->d"])
     both = AllFilters([rules, KindFilter(ignored=["DROP TABLE"])])
-    assert both.statement(Statement(StatementKind.INSERT, "d")).passes
-    assert not both.statement(Statement(StatementKind.DROP_TABLE, "d")).passes
-    assert not both.statement(Statement(StatementKind.INSERT, "x")).passes
+    assert both.verdict(Statement(StatementKind.INSERT, "d")).passes
+    assert not both.verdict(Statement(StatementKind.DROP_TABLE, "d")).passes
+    assert not both.verdict(Statement(StatementKind.INSERT, "x")).passes
     assert both.rows_ok("e", "t")
     assert not both.rows_ok("x", "t")
     assert both.rewrite_db("e") == "d"

@@ -123,14 +123,14 @@ class TestDatabaseStatements:
 
     def test_the_events_database_decides(self) -> None:
         rules = write_filter(["d1"], [])
-        assert rules.statement(Statement(StatementKind.CREATE_DATABASE, "d1", "d1")).passes
-        assert not rules.statement(Statement(StatementKind.DROP_DATABASE, "d2", "d2")).passes
+        assert rules.verdict(Statement(StatementKind.CREATE_DATABASE, "d1", "d1")).passes
+        assert not rules.verdict(Statement(StatementKind.DROP_DATABASE, "d2", "d2")).passes
 
     @pytest.mark.parametrize("semantics", OF_DATABASES)
     def test_without_one_the_named_database(self, semantics: WriteSemantics) -> None:
         rules = write_filter(["d1"], [], semantics=semantics)
-        assert rules.statement(Statement(StatementKind.CREATE_DATABASE, None, "d1")).passes
-        assert not rules.statement(Statement(StatementKind.CREATE_DATABASE, None, "d2")).passes
+        assert rules.verdict(Statement(StatementKind.CREATE_DATABASE, None, "d1")).passes
+        assert not rules.verdict(Statement(StatementKind.CREATE_DATABASE, None, "d2")).passes
 
 
 @pytest.mark.parametrize(

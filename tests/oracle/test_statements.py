@@ -111,7 +111,7 @@ def check_statements(recording: Recording, case: str) -> None:
             continue
         ran = bool(replica.statements.get(logged.gtid) or replica.tables.get(logged.gtid))
         ran = ran or logged.gtid in replica.failed
-        decision = rules.decide_statement(logged.statement)
+        decision = rules.decide(logged.statement)
         if decision.verdict is Verdict.IGNORE:
             assert not ran, (case, logged.text, decision)
         elif decision.verdict is Verdict.EXECUTE and recording.family == "mysql":

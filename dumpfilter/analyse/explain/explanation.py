@@ -33,7 +33,7 @@ from dumpfilter.filter.factory import FilterOptions
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.subjects import Subject, Subjects
+from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 from dumpfilter.index.xa import NONE_PREPARED
 
 Sums = npt.NDArray[np.int64]
@@ -330,7 +330,7 @@ def explain_statement(
 def path_of(statement: Statement, filters: Filters) -> Iterator[PathStep]:
     """Yield a statement's steps through the manual's flow chart of rules. The last step has the final verdict."""
     if filters.write is not None and filters.write.is_on:
-        written = filters.write.decide_statement(statement)
+        written = filters.write.decide(statement)
         yield _stop(written, go_on=written.verdict.passes)
         if not written.verdict.passes:
             return
@@ -388,10 +388,10 @@ def _is_open(decision: Decision) -> bool:
 
 
 def _effective_path(statement: Statement, rules: ReplicationFilter) -> Iterator[PathStep]:
-    final = rules.decide_statement(statement)
+    final = rules.decide(statement)
     if not statement.kind.is_database and final.name is not None:
         for table in chain.from_iterable(statement.updated or ()):
-            one = rules.decide_rows(*rules.named(table, statement.current_database))
+            one = rules.decide(TableSubject(*rules.named(table, statement.current_database)))
             if one == final:
                 break
             yield _stop(one, go_on=True)

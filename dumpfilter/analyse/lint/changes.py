@@ -20,6 +20,7 @@ from dumpfilter.binlog.statement.facts import CHANGING_ROWS
 from dumpfilter.binlog.statement.statement import Thing
 from dumpfilter.filter import Decision, Filter, ReplicationFilter, Step, Verdict
 from dumpfilter.filter.world import World
+from dumpfilter.index.subjects import TableSubject
 
 C = TypeVar("C")
 
@@ -39,7 +40,7 @@ def changed_otherwise(rule_filter: ReplicationFilter, event: SetEvent, world: Wo
     assert isinstance(statement, Statement)
     if statement.kind in _NOT_JUDGED or statement.kind.is_database or event.facts.temporary:
         return
-    decision = rule_filter.decide_statement(statement)
+    decision = rule_filter.decide(statement)
     if decision.verdict is Verdict.UNDECIDED:
         return
     passes = decision.verdict is Verdict.EXECUTE
@@ -51,7 +52,7 @@ def changed_otherwise(rule_filter: ReplicationFilter, event: SetEvent, world: Wo
         for _, database, table in [one.source for one in world.behind(ref)] if is_view else [ref.source]:
             if not database:
                 continue
-            alone = rule_filter.decide_rows(database, table)
+            alone = rule_filter.decide(TableSubject(database, table))
             if alone.verdict.passes != passes:
                 item = _item(rule_filter, event, statement, decision, alone, f"{database}.{table}")
                 by_tables = decision.step not in _BY_CURRENT_DATABASE

@@ -11,9 +11,9 @@ from dumpfilter.analyse.lint.knowledge import SetEvent, SetKnowledge
 from dumpfilter.analyse.lint.replica import ReplicaWalk
 from dumpfilter.analyse.lint.rule_names import merged_tables, names_of, odd_names
 from dumpfilter.analyse.lint.rule_order import decisions_of, void_rules
-from dumpfilter.binlog.statement import Statement
 from dumpfilter.filter import Decision, Filter, ReplicationFilter
 from dumpfilter.filter.base import FilterAround
+from dumpfilter.index.subjects import Subject
 
 
 def lint(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> list[FilterWarning]:
@@ -66,10 +66,7 @@ class RememberingFilter(FilterAround):
 
     def __init__(self, inner: ReplicationFilter) -> None:
         super().__init__(inner)
-        self._rows, self._statements = cache(inner.decide_rows), cache(inner.decide_statement)
+        self._decide = cache(inner.decide)
 
-    def decide_rows(self, database: str, table: str) -> Decision:
-        return self._rows(database, table)
-
-    def decide_statement(self, statement: Statement) -> Decision:
-        return self._statements(statement)
+    def decide(self, subject: Subject) -> Decision:
+        return self._decide(subject)

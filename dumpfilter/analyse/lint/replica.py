@@ -136,7 +136,7 @@ class ReplicaWalk:
         DROP TRIGGER does not name a table. If the binlog set created the trigger, the decision is about the
         trigger's table instead.
         """
-        decision = self.rule_filter.decide_statement(statement)
+        decision = self.rule_filter.decide(statement)
         trigger = event.facts.names
         if decision.verdict is not Verdict.UNDECIDED or statement.kind is not K.DROP_TRIGGER or not trigger:
             return decision
@@ -145,7 +145,7 @@ class ReplicaWalk:
         if table is None:
             return decision
         on = TableName(*table.source[1:])
-        return self.rule_filter.decide_statement(replace(statement, updated=((on,),)))
+        return self.rule_filter.decide(replace(statement, updated=((on,),)))
 
     def _statement(self, cause: Cause) -> Iterator[Item]:
         event, statement, world = cause.event, cause.statement, self._world
@@ -193,7 +193,7 @@ class ReplicaWalk:
         errors = _errors(fault)
         if fault.kind is F.PARENT_ROWS:
             child = ".".join((fault.through or fault.ref.replica)[1:])
-            alone = self.rule_filter.decide_rows(*fault.ref.source[1:])
+            alone = self.rule_filter.decide(TableSubject(*fault.ref.source[1:]))
             what = (
                 f"rows of {child} pass, and its foreign key refers to {{names}}, whose rows are dropped. The replica "
                 "stops with error 1452 if it checks the key"
@@ -238,7 +238,7 @@ class ReplicaWalk:
 
     def _reads(self, use: Use[Cause], event: SetEvent) -> Iterator[Item]:
         _, database, table = use.ref.source
-        alone = self.rule_filter.decide_rows(database, table)
+        alone = self.rule_filter.decide(TableSubject(database, table))
         if use.is_code or alone.verdict.passes or self._world.is_temporary(use.ref.replica, event.session):
             return
         yield Item(
@@ -259,7 +259,7 @@ class ReplicaWalk:
         if absent is not None and absent.on is None and cause.passes:
             return  # The world tells that the replica lacks a routine.
         runs = cause.passes and absent is None
-        alone = self.rule_filter.decide_rows(*use.ref.source[1:])
+        alone = self.rule_filter.decide(TableSubject(*use.ref.source[1:]))
         if alone.verdict.passes == runs:
             return
         if runs:

@@ -16,6 +16,7 @@ from dumpfilter.analyse.lint.items import Item, few, listed
 from dumpfilter.analyse.lint.knowledge import SetEvent, SetKnowledge
 from dumpfilter.filter import Filter, ReplicationFilter, Rule, RuleKind
 from dumpfilter.filter.rules import BaseRuleKind, ValueForm
+from dumpfilter.index.subjects import TableSubject
 
 Name = tuple[str, str]
 
@@ -67,7 +68,7 @@ class RuleAlone:
 
     def matches_table(self, name: Name) -> bool:
         """Tell whether a table rule matches the table ``name``, or a database rule matches its database."""
-        return self._filter.decide_rows(*name).rule is not None
+        return self._filter.decide(TableSubject(*name)).rule is not None
 
     def matches_database(self, name: str) -> bool:
         """Tell whether the rule matches the database ``name``. A wild rule is compared as the server does for CREATE

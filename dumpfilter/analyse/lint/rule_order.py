@@ -83,7 +83,7 @@ def _preceded(rule_filter: Filter, rule: Rule, names: RuleNames) -> Iterator[Ite
     asked = Filter(
         [each for each in rule_filter.rules if each.kind is not RuleKind.REWRITE_DB], names=rule_filter.names
     )
-    decisions = {name: asked.decide_rows(*name) for name in matched}
+    decisions = {name: asked.decide(TableSubject(*name)) for name in matched}
     if all(decision.step in _BY_DATABASE for decision in decisions.values()):
         if rule.kind in _TABLE_DO:
             yield _blocked(rule_filter, rule, matched, names)

@@ -196,7 +196,7 @@ class TextPrinter:
             raise error.located(statement.file, statement.offset) from error
         if statement.passes:
             self._harmless.run_before(query)
-        elif self._kinds is None or self._kinds.statement(statement_of(query, statement.fd)).passes:
+        elif self._kinds is None or self._kinds.verdict(statement_of(query, statement.fd)).passes:
             self._harmless.dropped(query)
 
     def events(self, kept: KeptEvents) -> None:

@@ -70,11 +70,11 @@ def test_the_verdict_is_the_manuals(
         subject = replace(subject, involved=involved)
     plain = PlainFilter(given_rules, Names(family, lower)).statement(subject)
     expected = {True: Verdict.EXECUTE, False: Verdict.IGNORE, None: Verdict.UNDECIDED}[plain]
-    decision = rule_filter.decide_statement(statement)
+    decision = rule_filter.decide(statement)
     assert decision.verdict is expected, (made.text, decision)
     if decision.rule is not None:
         assert decision.rule in given_rules
     rewrites = [rule for rule in given_rules if rule.kind.value == "replicate-rewrite-db"]
     others = data.draw(st.permutations([rule for rule in given_rules if rule not in rewrites]))
     shuffled = Filter([*others, *rewrites], names=NameRules(family, lower_case_table_names=int(lower)))  # type: ignore[arg-type]
-    assert shuffled.decide_statement(statement).verdict is expected
+    assert shuffled.decide(statement).verdict is expected

@@ -32,12 +32,12 @@ from dumpfilter.binlog.gtid_wire import (
     encode_previous_gtids,
 )
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.binlog.statement import Statement
 from dumpfilter.binlog.writer import rebase_array, with_body
 from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.subjects import Subject
 from dumpfilter.spark_jobs.split.job import SplitOptions
 from dumpfilter.spark_jobs.split.ownership import NamedBinlog, Specification
 from tests.dump.test_law import EFFECTIVE_RULES
@@ -181,15 +181,9 @@ class NoneOf(ReplicationFilter):
     def is_on(self) -> bool:
         return True
 
-    def _of(self, verdicts: Sequence[Decision]) -> Decision:
-        passes = not any(one.verdict.passes for one in verdicts)
+    def decide(self, subject: Subject) -> Decision:
+        passes = not any(one.verdict(subject).passes for one in self.others)
         return Decision(Verdict.EXECUTE if passes else Verdict.IGNORE, Step.NO_RULES)
-
-    def decide_rows(self, database: str, table: str) -> Decision:
-        return self._of([one.decide_rows(database, table) for one in self.others])
-
-    def decide_statement(self, statement: Statement) -> Decision:
-        return self._of([one.decide_statement(statement) for one in self.others])
 
 
 def written(folder: Path) -> list[Path]:
