@@ -186,8 +186,9 @@ class Filter(ReplicationFilter):
         return self.asked(subject)[-1]
 
     def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that count a hit for one Table_map event of a table, or for a statement, in the
-        order in which the server evaluates the rules.
+        """Return the kinds of the rules that count a hit for one Table_map event of a table, or for a statement.
+
+        They are in the order in which the server evaluates the rules.
 
         MySQL adds 1 to the column COUNTER of a kind of rule for each time that the kind is in the list.
         tests/filter/data has the counts of a real MySQL. A rewrite rule counts for each table of its database. For a

@@ -154,7 +154,7 @@ def _has(gtids: GtidSet, gtid: tuple[object, int]) -> bool:
 def test_recordings(number: int, path: Path) -> None:
     """Recordings obey the law under rules that drop parts of their transactions.
 
-    Each file has two of the filters, in turn. The recordings of other versions have the same transactions.
+    Each file has one of the filters, in turn. The recordings of other versions have the same transactions.
     """
     data = path.read_bytes()
     file = MemoryFile(data)
@@ -166,23 +166,22 @@ def test_recordings(number: int, path: Path) -> None:
         ["--replicate-wild-do-table=%.%s"],
         ["--replicate-wild-ignore-table=%a%.%", "--replicate-rewrite-db=shop->a"],
     )
-    for options in filters[number % 2 :: 2]:
-        given_rules = list(Filter.from_options(options).rules)
-        own = PlainFilter(given_rules, Names(family=fd.family))
-        whole = dump(data, given_rules)
-        cut = dump(data, given_rules, chunk_size=300, segment_size=700)
-        assert cut.stream == whole.stream
-        assert cut.counts == whole.counts
-        reference.validate(fd, whole.stream, source)
-        filtered = reference.execute(fd, whole.stream, own)
-        full = reference.execute(fd, source, own)
-        assert meaning(filtered) == meaning(full)
-        whole_payloads = {e.payload for e in full}
-        assert sum(e.ignored for e in filtered if e.payload not in whole_payloads - {None}) == 0
+    given_rules = list(Filter.from_options(filters[number % len(filters)]).rules)
+    own = PlainFilter(given_rules, Names(family=fd.family))
+    whole = dump(data, given_rules)
+    cut = dump(data, given_rules, chunk_size=300, segment_size=700)
+    assert cut.stream == whole.stream
+    assert cut.counts == whole.counts
+    reference.validate(fd, whole.stream, source)
+    filtered = reference.execute(fd, whole.stream, own)
+    full = reference.execute(fd, source, own)
+    assert meaning(filtered) == meaning(full)
+    whole_payloads = {e.payload for e in full}
+    assert sum(e.ignored for e in filtered if e.payload not in whole_payloads - {None}) == 0
 
 
 @pytest.mark.parametrize(
-    "dialect", [d for d in DIALECTS if d.checksum and d.gtids in ("mysql", "mariadb")], ids=lambda d: d.name
+    "dialect", [d for d in DIALECTS if d.name in ("mysql 9.7", "mariadb 11.8")], ids=lambda d: d.name
 )
 def test_large_transactions(dialect: Dialect) -> None:
     """The dump thread enlarges its arrays of byte ranges, chunks and buffered events when they are full."""

@@ -7,7 +7,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
@@ -69,7 +69,6 @@ def test_every_recording_there_and_back(folder: Path, tmp_path: Path) -> None:
     assert counts.untold <= statements // 10
 
 
-@settings(deadline=None, max_examples=80)
 @given(made=binlogs())
 def test_any_binlog_there_and_back(made: MadeBinlog, tmp_path_factory: pytest.TempPathFactory) -> None:
     directory = tmp_path_factory.mktemp("set")
@@ -93,6 +92,7 @@ def test_what_recorded_statements_name(tmp_path: Path) -> None:
     assert all(q.tables_info == () for q in others)
 
 
+FILTERED = RECORDED_SETS[::3]
 RULES = [
     (RuleKind.DO_DB, "shop"),
     (RuleKind.IGNORE_TABLE, "shop.orders"),
@@ -100,13 +100,11 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("number", "folder"), list(enumerate(RECORDED_SETS)), ids=map(recording_id, RECORDED_SETS)
-)
+@pytest.mark.parametrize(("number", "folder"), list(enumerate(FILTERED)), ids=map(recording_id, FILTERED))
 def test_filtered_alike(number: int, folder: Path, tmp_path: Path) -> None:
     """The master sends the same events, whether the binlog has tables info or not.
 
-    Each recording has one of the rules, in turn. The recordings of other versions have the same transactions.
+    Every third recording has one of the rules, in turn. The recordings of other versions have the same transactions.
     """
     rule = RULES[number % len(RULES)]
     source = BinlogSet.open(binlogs_in(folder))

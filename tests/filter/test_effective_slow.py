@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Literal
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import NameCollation, NameRules
@@ -97,7 +97,6 @@ statements = st.builds(
 )
 
 
-@settings(max_examples=500, deadline=None)
 @given(
     given_rules=rule_lists,
     family=families,

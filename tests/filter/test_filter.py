@@ -6,7 +6,7 @@ import random
 from typing import Literal
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
@@ -71,7 +71,6 @@ lower = st.sampled_from([0, 1, 2])
 collations = st.sampled_from(NameCollation)
 
 
-@settings(max_examples=250, deadline=None)
 @given(
     given_rules=rule_lists(),
     family=families,

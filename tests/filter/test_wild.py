@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.filter.wild import WildPattern, WildSet
@@ -47,7 +47,6 @@ def test_table(pattern: str, name: str, matches: bool) -> None:
     assert WildPattern(pattern).matches(name) is matches
 
 
-@settings(max_examples=500, deadline=None)
 @given(pattern=texts, name=texts)
 def test_against_the_definition(pattern: str, name: str) -> None:
     assert WildPattern(pattern).matches(name) == naive_match(parse_pattern(pattern), name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
@@ -48,7 +48,6 @@ def write_filter(
     )
 
 
-@settings(max_examples=250, deadline=None)
 @given(
     do_db=databases,
     ignore_db=databases,

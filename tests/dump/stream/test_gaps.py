@@ -8,7 +8,7 @@ from io import BytesIO
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt, StreamDamaged
@@ -183,7 +183,6 @@ def hits_at_end(relay: bytes, fd: FormatDescription) -> Counter[int]:
 NUMBERS = st.lists(st.integers(-3, 1 << 62), max_size=4)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_a_malformed_message_is_an_error_or_gaps(data: st.DataObject) -> None:
     message = pb.Gaps(source=data.draw(st.lists(st.binary(max_size=20), max_size=2)))
