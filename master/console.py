@@ -387,7 +387,7 @@ class MasterConsole:
     @execute.register
     def _show_replica_status(self, command: C.ShowReplicaStatus) -> Result:
         self._check_channel(command.channel)
-        return Result(replica_status_columns(self._store.family, old=command.old))
+        return Result(replica_status_columns(old=command.old or not self._mysql))
 
     @execute.register
     def _start_replica(self, command: C.StartReplica) -> Result:

@@ -93,6 +93,10 @@ class SelectionOptions(Settings, panel="Selection"):
     """No transactions with these GTIDs."""
 
 
+_OF_TEXT = ("skip_gtids", "may_fail", "target_has", "local_load")
+"""The options of the output as text. The other options of the output go with ``--raw``."""
+
+
 class BinlogOutputOptions(Settings, panel="Output"):
     """The output options of ``dumpfilter binlog``.
 
@@ -140,24 +144,14 @@ class BinlogOutputOptions(Settings, panel="Output"):
         """Check that the options fit together. Raises OptionError, for example for ``--raw`` without ``--output``."""
         if self.raw and self.output is None:
             raise OptionError("--raw: name a directory for the set with --output=DIR")
-        for_raw = {
-            "--output": self.output is not None,
-            "--base-name": bool(self.base_name),
-            "--overwrite": self.overwrite,
-            "--binlog-with-tables-info": self.binlog_with_tables_info,
-        }
-        for_text = {
-            "--no-skip-gtids": not self.skip_gtids,
-            "--may-fail": self.may_fail is not MayFail.SAFE,
-            "--target-has": bool(self.target_has),
-            "--local-load": self.local_load is not None,
-        }
-        for name, given in for_raw.items():
-            if given and not self.raw:
-                raise OptionError(f"{name} goes with --raw; text goes to standard output")
-        for name, given in for_text.items():
-            if given and self.raw:
-                raise OptionError(f"{name} is about text and does not go with --raw")
+        for name, field in type(self).model_fields.items():
+            if name == "raw" or getattr(self, name) in (field.default, []):
+                continue
+            option = f"--{'no-' if name == 'skip_gtids' else ''}{name.replace('_', '-')}"
+            if name not in _OF_TEXT and not self.raw:
+                raise OptionError(f"{option} goes with --raw; text goes to standard output")
+            if name in _OF_TEXT and self.raw:
+                raise OptionError(f"{option} is about text and does not go with --raw")
 
 
 class Base64Output(enum.Enum):

@@ -1,4 +1,8 @@
-"""The command ``dumpfilter demo``, which runs a master with slaves on recorded binlogs, and real MariaDB servers."""
+"""The command ``dumpfilter demo``, which shows on one machine what filtering on the master saves.
+
+A master serves a recorded binlog set to slaves with different filters. If MariaDB is installed, a real source and a
+real replica repeat this.
+"""
 
 from __future__ import annotations
 

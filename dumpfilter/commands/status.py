@@ -56,8 +56,6 @@ def status_command(
     logs.configure(logs.Format.TEXT, logs.Level.ERROR)
     asked.check()
     most = MaxLag.parse(given.max_lag) if given.max_lag else MaxLag()
-    if most.is_odd(given.max_lag):
-        typer.echo(f"dumpfilter: --max-lag {given.max_lag} is bytes; seconds are {given.max_lag}s", err=True)
     ask = _question(asked, source_tls)
     while True:
         try:

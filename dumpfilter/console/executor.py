@@ -28,8 +28,7 @@ class Executor(Protocol):
     def execute(self, command: Command) -> Result:
         """Carry out a replication command such as START REPLICA, and return its result when it is done.
 
-        The console itself answers a Query (SELECT, SET and others), and never passes it to this method. Raises SqlError
-        for a command that fails.
+        The console itself answers all other statements. Raises SqlError for a command that fails.
         """
         ...
 

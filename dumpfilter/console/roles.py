@@ -16,14 +16,9 @@ from dumpfilter.console.sql.server_errors import ER_SPECIFIC_ACCESS_DENIED_ERROR
 COMMANDS: Mapping[type[Command], Need] = GRAMMAR.needs
 """The required role of each replication command, and whether the command changes anything."""
 
-QUERIES: Mapping[str, Need] = {
+STATEMENTS: Mapping[str, Need] = {
     **{word: Need(word, Role.READ) for word in ("SELECT", "WITH", "VALUES", "TABLE")},
     "(": Need("(SELECT …)", Role.READ),
-}
-"""The required role of each statement that the console answers by a SELECT, by the statement's first word."""
-
-STATEMENTS: Mapping[str, Need] = {
-    **QUERIES,
     "SHOW": Need("SHOW …", Role.READ),
     **{word: Need(word, Role.READ) for word in ("DESCRIBE", "DESC", "EXPLAIN", "USE", "DO", "SET")},
     "BEGIN": Need("BEGIN", Role.READ),

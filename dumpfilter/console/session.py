@@ -55,7 +55,11 @@ in.
 
 @dataclass(frozen=True)
 class SessionPort:
-    """The properties of a port for MySQL clients that statements need: its connections, roles and status variables."""
+    """The port that a session's client is connected to (the console or the replication port), as statements see it.
+
+    SHOW PROCESSLIST and KILL need the port's connections, each statement the user's role, and SHOW STATUS the port's
+    status variables.
+    """
 
     processes: Connections
     """The connections that a client may list (SHOW PROCESSLIST) and end (KILL)."""

@@ -271,7 +271,4 @@ for _word, _names in _EMPTY.items():
 for _word in ("WARNINGS", "errors:ERRORS"):
     GRAMMAR.call(f"SHOW {_word} [LIMIT *:limit]", diagnostics)
     GRAMMAR.call(f"SHOW COUNT ( * ) {_word}", count_diagnostics)
-GRAMMAR.call("SHOW *:unsupported", _describe)
-GRAMMAR.call("SHOW CREATE *:unsupported_create", _describe)
-GRAMMAR.call("DESCRIBE|DESC|EXPLAIN *:explained", _describe)
 GRAMMAR.call("DESCRIBE|DESC|EXPLAIN *:table", _describe)

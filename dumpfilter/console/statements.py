@@ -9,18 +9,17 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator
+from typing import NoReturn
 
 from dumpfilter.base.security.audit import audit
-from dumpfilter.binlog.statement.tokens import tokens
 from dumpfilter.console import show
 from dumpfilter.console.grammar import GRAMMAR
 from dumpfilter.console.masking import for_audit_log
-from dumpfilter.console.roles import COMMANDS, QUERIES, STATEMENTS, Need, Role, check_role, may_see_user
+from dumpfilter.console.roles import COMMANDS, STATEMENTS, Need, Role, check_role, may_see_user
 from dumpfilter.console.session import Session
 from dumpfilter.console.settings import apply_settings
 from dumpfilter.console.sql import server_errors
-from dumpfilter.console.sql.commands import Command, Query
-from dumpfilter.console.sql.filters import MAX_STATEMENT
+from dumpfilter.console.sql.commands import Command
 from dumpfilter.console.sql.interruption import Interrupt, interruptible
 from dumpfilter.console.sql.parser import parse_statement
 from dumpfilter.console.sql.result import OK, Result
@@ -36,13 +35,13 @@ def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Resu
     Raises SqlError, and the errors of the master or slave that carries out replication commands.
     """
     session.questions += 1
-    command = parse_statement(text)
+    parsed = parse_statement(text)
+    run: functools.partial[Result]
+    if isinstance(parsed, Command):
+        run, need = functools.partial(_execute, parsed), COMMANDS[type(parsed)]
+    else:
+        run, need = parsed, STATEMENTS["KILL" if parsed.func is _kill else "SELECT"]
     with interruptible(interrupt):
-        if isinstance(command, Query):
-            run, need = _read_query(command.text)
-        else:
-            run = functools.partial(_execute, command)
-            need = COMMANDS.get(type(command), Need(type(command).__name__, Role.ALL, changes=True))
         is_about_diagnostics = run.func in (show.diagnostics, show.count_diagnostics)
         if not is_about_diagnostics and not interrupt.is_set():
             session.diagnostics = ()
@@ -60,25 +59,13 @@ def _execute(command: Command, session: Session) -> Result:
     return session.executor.execute(command)
 
 
-def _select(text: str, session: Session) -> Result:
+def _select(session: Session, text: str) -> Result:
     return session.select(text)
 
 
-def _read_query(text: str) -> tuple[functools.partial[Result], Need]:
-    """Return the function that carries out a statement that is not a replication command, and the role that it
-    needs.
-    """
-    opening = next(tokens(text), None)
-    first = opening.word or opening.value if opening else ""
-    if first in QUERIES:
-        return functools.partial(_select, text), QUERIES[first]
-    if len(text) > MAX_STATEMENT:
-        raise server_errors.too_long(MAX_STATEMENT)
-    if first in _KNOWN:
-        raise server_errors.ER_NOT_SUPPORTED_YET(first)
-    if first not in GRAMMAR.beginnings:
-        raise server_errors.syntax_error(text, 0)
-    return GRAMMAR.parse(text), STATEMENTS[first]
+def _refuse(statement: str, session: Session) -> NoReturn:
+    del session
+    raise server_errors.ER_NOT_SUPPORTED_YET(statement)
 
 
 @contextlib.contextmanager
@@ -137,15 +124,15 @@ GRAMMAR.call("SET settings:settings", apply_settings)
 GRAMMAR.call("BEGIN|COMMIT|ROLLBACK *:rest", _accept)
 GRAMMAR.call("START TRANSACTION *:rest", _accept)
 GRAMMAR.call("UNLOCK TABLES", _accept)
-
-_KNOWN = frozenset(
-    """
-    ALTER ANALYZE BINLOG CACHE CALL CHECK CHECKSUM CLONE CREATE DEALLOCATE DELETE DRAIN DROP EXECUTE FLUSH GET GRANT
-    HANDLER HELP IMPORT INSERT INSTALL LOAD LOCK OPTIMIZE PREPARE RELEASE RENAME REPAIR REPLACE RESET RESIGNAL
-    RESTART REVOKE SAVEPOINT SHUTDOWN SIGNAL STOP TRUNCATE UNDRAIN UNINSTALL UNREGISTER UPDATE XA
-    """.split()  # noqa: SIM905 — a table of words
-)
-"""The first words of the statements that a server or a master knows and this console refuses with error 1235.
-
-A statement with an unknown first word is a syntax error.
-"""
+GRAMMAR.call("SELECT|WITH|VALUES|TABLE|( *:whole", _select)
+for _beginning in (
+    *("FLUSH", "RESET BINARY", "RESET MASTER", "RESET PERSIST", "RESET QUERY", "STOP GROUP_REPLICATION"),
+    *("SHOW ENGINE", "SHOW LIBRARY", "SHOW MUTEX", "SHOW PARSE_TREE", "SHOW PRIVILEGES", "SHOW PROFILE"),
+    *("SHOW PROFILES", "SHOW CREATE EVENT", "SHOW CREATE FUNCTION", "SHOW CREATE LIBRARY"),
+    *("SHOW CREATE PACKAGE", "SHOW CREATE PROCEDURE", "SHOW CREATE SEQUENCE", "SHOW CREATE SERVER"),
+    *("SHOW CREATE TRIGGER", "SHOW CREATE USER"),
+):
+    GRAMMAR.call(f"{_beginning} *:rest", _refuse, _beginning)
+# A console cannot explain queries, which begin with these words.
+_QUERIES = "SELECT|WITH|(|FORMAT|ANALYZE|INSERT|UPDATE|DELETE|TABLE|FOR"
+GRAMMAR.call(f"DESCRIBE|DESC|EXPLAIN {_QUERIES} *:rest", _refuse, "EXPLAIN")

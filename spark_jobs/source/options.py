@@ -220,8 +220,9 @@ class SourceOptions:
     def columns(self) -> tuple[str, ...]:
         """The names of the query's columns, in order.
 
-        By default these are the cheap columns, and in exploded form also the row images. Columns of slaves are
-        always included, because an option named each slave.
+        These are the columns that the option ``columns`` names. Without this option they are all columns except the
+        text of statements (``sql``) and, unless ``exploded`` is set, the values of rows (``before``, ``after``), which
+        cost time. The columns of slaves are always among them, because other options named the slaves.
         """
         costly = TEXT_TYPES if self.exploded else {**TEXT_TYPES, **image_types(exploded=False)}
         named = self.asked_columns or tuple(name for name in self.types if name not in costly)

@@ -7,27 +7,31 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dumpfilter.binlog.workload.generate import generate
+from tests.commands.forked import forked_commands
 
 ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 
 
-def run(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dumpfilter", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env=os.environ | {"COLUMNS": "120"},
-    )
+@pytest.fixture(scope="module", autouse=True)
+def forked() -> Iterator[None]:
+    """Make ``dumpfilter`` on the PATH a fork of one process, since each start of Python takes a second."""
+    path = os.environ["PATH"]
+    with forked_commands({**os.environ, "COLUMNS": "120"}) as environment:
+        os.environ["PATH"] = environment["PATH"]
+        yield
+    os.environ["PATH"] = path
 
 
 def test_the_exit_code_is_the_errors() -> None:
-    done = run("inspect", "nowhere.index")
+    done = subprocess.run(
+        [sys.executable, "-m", "dumpfilter", "inspect", "nowhere.index"], capture_output=True, text=True
+    )
     assert done.returncode == 1
     assert done.stderr.startswith("dumpfilter: nowhere.index")
     assert done.stderr.count("\n") == 1
@@ -37,17 +41,7 @@ def test_the_exit_code_is_the_errors() -> None:
 def test_a_master_ends_cleanly(signum: signal.Signals, tmp_path: Path) -> None:
     port_file = tmp_path / "port"
     master = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "dumpfilter",
-            "master",
-            ORACLE / "mysql-row",
-            "--port",
-            "0",
-            "--port-file",
-            port_file,
-        ],
+        ["dumpfilter", "master", ORACLE / "mysql-row", "--port", "0", "--port-file", port_file],
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -70,7 +64,7 @@ def long_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_binlogs_reader_that_goes_away_is_no_error(long_text: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "dumpfilter", "binlog", str(long_text)],
+        ["dumpfilter", "binlog", str(long_text)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -86,9 +80,7 @@ def test_binlogs_reader_that_goes_away_is_no_error(long_text: Path) -> None:
 def test_a_reader_that_goes_away_has_one_exit_code(arguments: list[str]) -> None:
     unread, output = os.pipe()
     os.close(unread)
-    done = subprocess.run(
-        [sys.executable, "-m", "dumpfilter", *arguments], stdout=output, stderr=subprocess.PIPE, text=True
-    )
+    done = subprocess.run(["dumpfilter", *arguments], stdout=output, stderr=subprocess.PIPE, text=True)
     os.close(output)
     assert done.returncode == 141, done.stderr
     assert "Traceback" not in done.stderr
@@ -97,7 +89,7 @@ def test_a_reader_that_goes_away_has_one_exit_code(arguments: list[str]) -> None
 
 def test_an_interrupt_ends_binlog_quietly(long_text: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "dumpfilter", "binlog", str(long_text)],
+        ["dumpfilter", "binlog", str(long_text)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

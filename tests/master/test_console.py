@@ -190,7 +190,7 @@ def test_a_master_is_no_replica(mysql: Master, mariadb: Master) -> None:
     assert mysql.rows("SHOW REPLICA STATUS") == []
     assert mysql.names("SHOW REPLICA STATUS")[:2] == ["Replica_IO_State", "Source_Host"]
     assert mysql.names("SHOW SLAVE STATUS")[:2] == ["Slave_IO_State", "Master_Host"]
-    assert (len(mysql.names("SHOW REPLICA STATUS")), len(mariadb.names("SHOW SLAVE STATUS"))) == (60, 54)
+    assert mariadb.names("SHOW REPLICA STATUS") == mysql.names("SHOW SLAVE STATUS")
     for schema, name in mysql.console.table_names():
         table = mysql.console.table(schema, name)
         assert table is not None

@@ -35,10 +35,6 @@ class NotOurs(ConnectionLost):
     """An error about an address at which another program answers than the expected master or slave of dumpfilter."""
 
 
-_FEW_BYTES = 1024
-"""The size of a lag in bytes below which the user most probably meant seconds."""
-
-
 _TIME = re.compile(r"(s|min|h|d)$", re.IGNORECASE)
 _BYTE = re.compile(r"i?b$", re.IGNORECASE)
 
@@ -73,12 +69,6 @@ class MaxLag:
         except OptionError:
             pass
         raise OptionError(f"--max-lag: {text!r} is no lag: write a time (30s, 5min, 1h) or bytes (64M)")
-
-    def is_odd(self, text: str) -> bool:
-        """Tell whether ``text``, which was parsed as bytes because it has no unit, is most probably meant as
-        seconds.
-        """
-        return text.isdigit() and 0 < self.nbytes < _FEW_BYTES
 
     def exceeded(self, nbytes: int | None, seconds: float | None) -> bool:
         """Tell whether a lag exceeds this limit. An unknown lag (None) never exceeds a limit."""

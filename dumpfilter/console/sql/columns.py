@@ -35,32 +35,16 @@ _STATUS = _columns(f"""
     Auto_Position:integer Replicate_Rewrite_DB Channel_Name Source_TLS_Version Source_public_key_path
     Get_Source_public_key:integer Network_Namespace
 """)
-_MARIADB_STATUS = _columns(f"""
-    Slave_IO_State Master_Host Master_User Master_Port:integer Connect_Retry:integer Master_Log_File
-    Read_Master_Log_Pos:integer Relay_Log_File Relay_Log_Pos:integer Relay_Master_Log_File
-    Slave_IO_Running Slave_SQL_Running {_RULES} Last_Errno:integer Last_Error Skip_Counter:integer
-    Exec_Master_Log_Pos:integer Relay_Log_Space:integer Until_Condition Until_Log_File
-    Until_Log_Pos:integer Master_SSL_Allowed Master_SSL_CA_File Master_SSL_CA_Path Master_SSL_Cert
-    Master_SSL_Cipher Master_SSL_Key Seconds_Behind_Master:integer Master_SSL_Verify_Server_Cert
-    Last_IO_Errno:integer Last_IO_Error Last_SQL_Errno:integer Last_SQL_Error Replicate_Ignore_Server_Ids
-    Master_Server_Id:integer Master_SSL_Crl Master_SSL_Crlpath Using_Gtid Gtid_IO_Pos
-    Replicate_Do_Domain_Ids Replicate_Ignore_Domain_Ids Parallel_Mode SQL_Delay:integer
-    SQL_Remaining_Delay:integer Slave_SQL_Running_State Slave_DDL_Groups:integer
-    Slave_Non_Transactional_Groups:integer Slave_Transactional_Groups:integer Replicate_Rewrite_DB
-""")
 _OLD_NAMES = {"Get_Source_public_key": "Get_master_public_key"}
 
 
-def replica_status_columns(family: Family = "mysql", *, old: bool = False) -> list[Column]:
-    """Return the columns of SHOW REPLICA STATUS, or of SHOW SLAVE STATUS if ``old`` is true.
-
-    MariaDB shows the older names (SLAVE, MASTER) under both statements, so ``old`` makes no difference for MariaDB.
+def replica_status_columns(*, old: bool = False) -> list[Column]:
+    """Return the columns of SHOW REPLICA STATUS, or of SHOW SLAVE STATUS if ``old`` is true. They are MySQL's.
 
     >>> [column.name for column in replica_status_columns(old=True)][:3]
     ['Slave_IO_State', 'Master_Host', 'Master_User']
     """
-    columns = _STATUS if family == "mysql" else _MARIADB_STATUS
-    return [replace(column, name=_old_name(column.name)) if old else column for column in columns]
+    return [replace(column, name=_old_name(column.name)) if old else column for column in _STATUS]
 
 
 def replicas_columns(*, old: bool = False) -> list[Column]:

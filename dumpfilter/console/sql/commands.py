@@ -471,13 +471,3 @@ class PurgeBinaryLogs(Command):
 )
 class FlushPrivileges(Command):
     """The statement ``FLUSH [LOCAL | NO_WRITE_TO_BINLOG] PRIVILEGES``, which reads the configuration of users again."""
-
-
-@dataclass(frozen=True)
-class Query(Command):
-    """A statement that is not about replication, such as SELECT, SET, USE or SHOW VARIABLES.
-
-    The parser keeps only the ``text``, without checking it. The client's session answers the statement.
-    """
-
-    text: str

@@ -18,7 +18,6 @@ from dumpfilter.console.sql.server_errors import (
     ER_WRONG_DB_NAME,
     ER_WRONG_TABLE_NAME,
     ER_WRONG_VALUE,
-    too_long,
 )
 from dumpfilter.filter.rules import (
     SLAVE_RULE_KINDS,
@@ -32,12 +31,6 @@ from dumpfilter.filter.rules import (
 
 NAME_CHARS = 64
 """The length limit of a database's or table's name, in characters (the server's NAME_CHAR_LEN)."""
-MAX_STATEMENT = 64 << 10
-"""The length limit, in characters, of statements with filter rules, and of statements that are neither a SELECT nor
-about replication.
-
-Parsing a longer statement would hold the interpreter's lock for longer than the master may delay a commit.
-"""
 _CLASSIC = {kind.sql_name: kind for kind in RuleKind}
 _ALL = {kind.sql_name: kind for kind in SLAVE_RULE_KINDS}
 _OPTION_NAME = re.compile(r"[\w-]+", re.ASCII)
@@ -50,16 +43,9 @@ _BARE = re.compile(r"""(?: (?!->) [^\s,;()'"`] )+ (?: \s*+->\s*+ [^\s,;()'"`]++ 
 def filter_clauses(cursor: Cursor) -> tuple[FilterClause, ...]:
     """Consume the rules of CHANGE REPLICATION FILTER (``filter_defs`` in the server's grammar), and return them.
 
-    Each clause, such as ``REPLICATE_DO_DB = (a, b)``, is one element of the result. Raises SqlError, with number 3170
-    for a statement that is longer than the limit.
+    Each clause, such as ``REPLICATE_DO_DB = (a, b)``, is one element of the result. Raises SqlError.
     """
-    _check_length(cursor)
     return tuple(cursor.separated(lambda: _filter_clause(cursor)))
-
-
-def _check_length(cursor: Cursor) -> None:
-    if len(cursor.text) > MAX_STATEMENT:
-        raise too_long(MAX_STATEMENT)
 
 
 def _filter_clause(cursor: Cursor) -> FilterClause:
@@ -164,7 +150,6 @@ class RuleOptions:
         kind = _ALL.get(name)
         if kind is None or (isinstance(kind, RuleKind) and not classic):
             return False
-        _check_length(cursor)
         cursor.take(_OPTION_NAME)
         cursor.expect("=")
         rules = self._rules.setdefault(kind, [])

@@ -1,8 +1,9 @@
-"""The interpreter of the statements' syntax. :mod:`dumpfilter.console.sql.commands` declares the statements.
+"""The interpreter of the statements' syntax.
 
-A statement is declared once, at its command class (the class that holds its values). The declaration has the syntax,
-the role that the statement needs, whether the audit log records it, and its name in the documentation. A form of
-syntax is a text of these words:
+A statement about replication is declared once, at its command class (the class that holds its values). The declaration
+has the syntax, the role that the statement needs, whether the audit log records it, and its name in the documentation.
+A statement that the console itself answers is declared at the function that carries it out. A form of syntax is a text
+of these words:
 
 - ``START`` or ``REPLICA|SLAVE``: a keyword, or one of several keywords,
 - ``channel:name``: the value of the field ``channel``, which the reader function ``name`` parses,
@@ -71,12 +72,13 @@ class Grammar:
     in quotes.
     """
 
-    def __init__(self, readers: Mapping[str, Reader], optional: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, readers: Mapping[str, Reader], optional: Mapping[str, tuple[str, ...]]) -> None:
         self.needs: dict[type[Any], Need] = {}
         """The required role of each statement, and whether it changes anything, by the statement's class."""
         self.readers = dict(readers)
         """The functions that read values, by name. A module with statements of its own adds its readers."""
-        self._optional = optional
+        self.optional = dict(optional)
+        """The keywords with which an optional value begins, by the name of its reader."""
         self._forms: dict[str, list[tuple[Sequence[str], Callable[..., Any]]]] = {}
         """The forms of syntax, by first word. A form is its words and the function or class that gets the values."""
 
@@ -116,12 +118,8 @@ class Grammar:
 
     @property
     def beginnings(self) -> Collection[str]:
-        """The first words of the declared statements."""
+        """The first words of the declared statements, or the first sign of a statement in parentheses."""
         return self._forms.keys()
-
-    def seconds(self, first: str) -> set[str]:
-        """Return the keywords that can follow the first word of a declared statement."""
-        return {word for words, _ in self._forms.get(first, ()) for word in _seconds(words)}
 
     def parse(self, text: str, now: datetime | None = None) -> Any:
         """Parse a statement whose first word is in :attr:`beginnings`, and return the object that its form makes.
@@ -130,7 +128,8 @@ class Grammar:
         token that no form allows, and the errors of the functions that read values.
         """
         failures: list[tuple[int, SqlError]] = []
-        for words, made in self._forms[Cursor(text).token.word]:
+        opening = Cursor(text).token
+        for words, made in self._forms[opening.word or opening.value]:
             cursor = Cursor(text, now)
             try:
                 values = self._match(words, cursor)
@@ -173,12 +172,4 @@ class Grammar:
             return cursor.sees(*word.split("|"))
         if reader.isupper():
             return cursor.sees(reader)
-        return cursor.sees(*self._optional[reader]) if reader in self._optional else cursor.at_string()
-
-
-def _seconds(words: Sequence[str]) -> list[str]:
-    """Return the words that can follow the first word of a form of syntax."""
-    if words[1] != "[":
-        return words[1].rpartition(":")[2].split("|")
-    end = words.index("]")
-    return [*words[2].split("|"), *words[end + 1].split("|")]
+        return cursor.sees(*self.optional[reader]) if reader in self.optional else cursor.at_string()

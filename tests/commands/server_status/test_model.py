@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -20,7 +19,6 @@ from dumpfilter.commands.server_status.model import (
     slave_record,
 )
 from dumpfilter.commands.server_status.rendering import render_status
-from tests.commands.in_process import run
 
 
 def slave_of_master(**more: object) -> Record:
@@ -205,14 +203,6 @@ def test_times(text: str, seconds: float) -> None:
 @pytest.mark.parametrize("text", ["30", "30B", "30b"])
 def test_a_number_alone_is_bytes(text: str) -> None:
     assert MaxLag.parse(text) == MaxLag(nbytes=30)
-
-
-@pytest.mark.parametrize(
-    ("lag", "is_told"), [("30", True), ("0", False), ("30s", False), ("64M", False), ("64MiB", False)]
-)
-def test_a_lag_of_few_bytes_is_told(tmp_path: Path, lag: str, is_told: bool) -> None:
-    done = run("status", "--relay-dir", tmp_path, "--max-lag", lag)
-    assert ("--max-lag 30 is bytes; seconds are 30s" in done.stderr) is is_told
 
 
 def test_an_unknown_lag_is_no_problem() -> None:

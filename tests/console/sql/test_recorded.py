@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import dumpfilter.console.statements  # noqa: F401 — the console's own statements
 from dumpfilter.console.sql.parser import parse_statement
 from dumpfilter.console.sql.server_errors import SqlError
 
