@@ -86,13 +86,18 @@ def receive(source: FakeSource, directory: Path, options: str = "") -> None:
         store.close()
 
 
-PLUGINS = pytest.mark.parametrize("plugin", ["caching_sha2_password", "sha256_password"])
-SWITCHES = pytest.mark.parametrize("switches", [False, True])
+KEYS = pytest.mark.parametrize(
+    ("plugin", "switches", "unasked"),
+    [
+        ("caching_sha2_password", False, False),
+        ("caching_sha2_password", True, True),
+        ("sha256_password", False, True),
+        ("sha256_password", True, False),
+    ],
+)
 
 
-@PLUGINS
-@SWITCHES
-@pytest.mark.parametrize("unasked", [False, True])
+@KEYS
 def test_nobody_gets_the_password_for_a_key(
     source: FakeSource, tmp_path: Path, plugin: str, switches: bool, unasked: bool
 ) -> None:
@@ -105,8 +110,9 @@ def test_nobody_gets_the_password_for_a_key(
     assert PASSWORD not in str(refused.value)
 
 
-@PLUGINS
-@SWITCHES
+@pytest.mark.parametrize(
+    ("plugin", "switches"), [("caching_sha2_password", False), ("sha256_password", True)]
+)
 def test_a_key_is_used_if_the_address_says_so(
     source: FakeSource, tmp_path: Path, plugin: str, switches: bool
 ) -> None:
@@ -116,9 +122,7 @@ def test_a_key_is_used_if_the_address_says_so(
     assert impostor.password == PASSWORD.encode()
 
 
-@PLUGINS
-@SWITCHES
-@pytest.mark.parametrize("unasked", [False, True])
+@KEYS
 def test_a_key_file_is_the_only_key(
     source: FakeSource, tmp_path: Path, plugin: str, switches: bool, unasked: bool
 ) -> None:

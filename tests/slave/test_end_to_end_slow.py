@@ -16,8 +16,10 @@ from tests.slave.once import AddressOf, run_slave, start_slave
 from tests.slave.relayed import content, contents
 
 
-@pytest.mark.parametrize("folder", ["mysql-row", "mariadb-row", "mysql-mixed"])
-@pytest.mark.parametrize("chunk_size", [1, 300, 5000])
+@pytest.mark.parametrize(
+    ("chunk_size", "folder"),
+    [(1, "mysql-row"), (300, "mysql-mixed"), (300, "mariadb-row"), (5000, "mysql-row")],
+)
 def test_chunk_size_leaves_no_trace(
     address_of: AddressOf, tmp_path: Path, folder: str, chunk_size: int
 ) -> None:

@@ -57,9 +57,14 @@ def both(own: list[str], imposed: list[str]) -> ReplicationFilter:
     return AllFilters([Filter.from_options(own), boundary])
 
 
-@pytest.mark.parametrize("filter_on", ["MASTER", "SLAVE", "BOTH"])
 @pytest.mark.parametrize(
-    "imposed", ["--replicate-ignore-table=d1.b", "--replicate-wild-do-table=d1.%", "--replicate-ignore-db=d1"]
+    ("filter_on", "imposed"),
+    [
+        ("MASTER", "--replicate-ignore-table=d1.b"),
+        ("MASTER", "--replicate-wild-do-table=d1.%"),
+        ("SLAVE", "--replicate-ignore-db=d1"),
+        ("BOTH", "--replicate-ignore-table=d1.b"),
+    ],
 )
 def test_the_slave_decides_statements_that_the_master_could_not_decide(
     tmp_path: Path, filter_on: str, imposed: str
@@ -99,8 +104,9 @@ def test_an_imposed_filter_stays_in_force_without_the_master(tmp_path: Path, aga
         assert slave.table("dumpfilter", "channels")[0]["IMPOSED_RULES"] == ""
 
 
-@pytest.mark.parametrize("restarted", [True, False])
-@pytest.mark.parametrize("filter_on", ["MASTER", "SLAVE", "BOTH"])
+@pytest.mark.parametrize(
+    ("filter_on", "restarted"), [("MASTER", True), ("SLAVE", False), ("BOTH", True), ("BOTH", False)]
+)
 def test_a_master_with_another_configuration(
     data: Path, tmp_path: Path, filter_on: str, restarted: bool
 ) -> None:
@@ -249,8 +255,10 @@ def hide_a_table_map(relay: Path) -> None:
     relay.write_bytes(data)
 
 
-@pytest.mark.parametrize("damage", ["a flipped bit", "a cut file", "no file"])
-@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize(
+    ("damage", "restart"),
+    [("a flipped bit", False), ("a cut file", True), ("a cut file", False), ("no file", True)],
+)
 def test_a_damaged_relay_log_is_fetched_again(data: Path, tmp_path: Path, damage: str, restart: bool) -> None:
     with serving(data / "mysql-row") as master, driven(tmp_path / "s") as slave:
         slave.follow(master)

@@ -150,7 +150,7 @@ def test_follows_the_relay_log_as_it_grows(channel):
     assert thread.info.executed.endswith(":1-74")
 
 
-@pytest.mark.parametrize("fail_after", range(0, 140, 7))
+@pytest.mark.parametrize("fail_after", range(0, 140, 20))
 def test_nothing_is_applied_twice_after_a_crash(tmp_path, channel, monkeypatch, fail_after):
     monkeypatch.setattr(sql_thread, "SAVE_PERIOD", 0.0)
     c = channel("mysql-row")
