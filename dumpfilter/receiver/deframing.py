@@ -10,7 +10,6 @@ from __future__ import annotations
 import ssl
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -42,35 +41,13 @@ class Socket(Protocol):
         """Read the available bytes into ``buffer``, and return their number; 0 at the end of the connection."""
 
 
-@dataclass(frozen=True)
-class Events:
-    """Consecutive whole events of the binlog file that is being received."""
+LargeEvent = Iterator[memoryview]
+"""An event that is larger than the buffer. The deframer reads it from the socket while the caller iterates over its
+pieces.
 
-    data: memoryview
-    """The bytes of the events. They are valid until the next call of the deframer."""
-
-
-@dataclass(frozen=True)
-class Control:
-    """A packet that holds no ordinary event: an error, an end, or an event that tells the position of the stream."""
-
-    payload: bytes
-    """The packet without its header."""
-
-
-@dataclass(frozen=True)
-class LargeEvent:
-    """An event that is larger than the buffer. The deframer reads it from the socket while the caller iterates over its
-    pieces.
-    """
-
-    size: int
-    """The length of the event, bytes."""
-    pieces: Iterator[memoryview]
-    """The bytes of the event, in pieces that are valid until the next piece is taken.
-
-    The last bytes come only when the checksum of the event is right. The iterator raises SourceStreamDamaged otherwise.
-    """
+A piece is valid until the next piece is taken. The last bytes come only when the checksum of the event is right. The
+iterator raises SourceStreamDamaged otherwise.
+"""
 
 
 class Deframer:
@@ -136,11 +113,12 @@ class Deframer:
             got = self._end - self._begin - before
         return got
 
-    def next(self) -> Events | Control | LargeEvent | None:
-        """Return the next item in the buffer: whole events, a control packet, or a large event. Return None if the
-        buffer holds no whole packet; then call :meth:`fill`.
+    def next(self) -> memoryview | bytes | LargeEvent | None:
+        """Return the next item in the buffer. Return None if the buffer holds no whole packet; then call :meth:`fill`.
 
-        Raises SourceStreamDamaged for a packet that no server sends.
+        A memoryview holds consecutive whole events of the binlog file, and is valid until the next call. Bytes are a
+        control packet without its header. Such a packet is an error, an end, or an event that tells the position of the
+        stream. Raises SourceStreamDamaged for a packet that no server sends.
         """
         if self._begin == self._end:
             return None
@@ -158,7 +136,7 @@ class Deframer:
         self._begin += read
         if written:
             # The next call meets the cause of the stop again. These events are stored before.
-            return Events(self._out.data[:written])
+            return self._out.data[:written]
         return self._control() if is_control else self._rest()
 
     @property
@@ -166,19 +144,19 @@ class Deframer:
         """The smallest valid length of an event, bytes."""
         return LEAST_WITH_CHECKSUM if self.checksum else LEAST_WITHOUT_CHECKSUM
 
-    def _control(self) -> Control | None:
+    def _control(self) -> bytes | None:
         length, sequence = self._packet()
         if PACKET_HEADER + length > self._buffer.size:
             raise self._damaged(f"a packet of {length} bytes that holds no ordinary event")
         if self._end - self._begin < PACKET_HEADER + length:
             return None
         first = self._begin + PACKET_HEADER
-        payload = self._view[first : first + length].tobytes()
+        payload: bytes = self._view[first : first + length].tobytes()
         if payload[0] == EVENT_AHEAD:
             self._check_sequence(sequence)
         self._begin = first + length
         self._sequence = (sequence + 1) & 0xFF
-        return Control(payload)
+        return payload
 
     def _rest(self) -> LargeEvent | None:
         """Return the event at the start of the buffer if it is too large for the buffer, or None while more bytes must
@@ -209,7 +187,7 @@ class Deframer:
             return None
         if size > MAX_EVENT:
             raise self._damaged(f"an event's length is {size}, more than any event has")
-        return LargeEvent(size, self._pieces(size))
+        return self._pieces(size)
 
     def _pieces(self, size: int) -> Iterator[memoryview]:
         """Yield the bytes of the event at the start of the buffer, which comes in one or more packets.

@@ -36,7 +36,7 @@ from dumpfilter.binlog.events import (
 )
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.receiver.binlog_file import OpenFile
-from dumpfilter.receiver.deframing import Control, Deframer, Events, LargeEvent
+from dumpfilter.receiver.deframing import Deframer, LargeEvent
 from dumpfilter.receiver.login import SourceConnection
 from dumpfilter.receiver.store import BinlogDirectory, Sync, check_binlog_name
 from dumpfilter.receiver.stream import MOST_POSITION, SourceFacts, begin_stream
@@ -88,20 +88,22 @@ class Progress:
 
 
 class Turns(Protocol):
-    """An event loop that waits for a source's data in place of the receiving thread.
+    """The asyncio loop of a master that also sends the received events to slaves. While few events arrive, the loop
+    waits for the source's socket, and the receiving thread sleeps.
 
-    A receiving thread would have to be woken for each commit, and would have to wake the loop that sends the commit.
+    With two threads, each commit would have to wake the receiving thread, and that thread the loop.
     """
 
     def run(self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]) -> None:
-        """Call ``turn`` in the loop whenever the socket ``stream`` has data, and ``tick`` once a second.
+        """Let the loop call ``turn`` whenever the socket ``stream`` has data, and ``tick`` once a second. The receiving
+        thread waits in this call.
 
         Return when ``turn`` returns False, or when the loop ends. Raises the errors of both functions.
         """
 
     def received(self, file: str, offset: int, data: bytes) -> None:
-        """Process whole events that ``turn`` has stored in the binlog file ``file``, from the byte offset ``offset``
-        on.
+        """Send whole events to the slaves that wait for them. ``turn`` has stored them in the binlog file ``file`` at
+        the byte offset ``offset``.
         """
 
 
@@ -147,7 +149,7 @@ class Reception:
         """Whether ``on_progress`` was called after the last write."""
         self._told_at = self._synced_at
         self._turns = turns
-        self._left: Control | LargeEvent | None = None
+        self._left: bytes | LargeEvent | None = None
         """The item at which a turn ended, and which the receiving thread must handle. None for no such item."""
         self._received_at = self._synced_at
 
@@ -188,8 +190,8 @@ class Reception:
                     except OSError as error:
                         raise self._broken(error) from None
                 continue
-            if isinstance(item, Control):
-                if not self._control(item.payload, deframer, last, blocking=blocking):
+            if isinstance(item, bytes):
+                if not self._control(item, deframer, last, blocking=blocking):
                     return
             else:
                 self._append(self._current_file(), item)
@@ -220,10 +222,10 @@ class Reception:
                 raise self._broken(error) from None
             self._received_at = time.monotonic()
             while (item := deframer.next()) is not None:
-                if isinstance(item, Events):
-                    self._events_in(turns, item)
-                elif isinstance(item, Control) and _is_heartbeat(item.payload):
-                    self._control(item.payload, deframer, "", blocking=True)
+                if isinstance(item, memoryview):
+                    self._store_in_turn(turns, item)
+                elif isinstance(item, bytes) and _is_heartbeat(item):
+                    self._control(item, deframer, "", blocking=True)
                 else:
                     self._left = item
                     return False
@@ -244,11 +246,13 @@ class Reception:
         finally:
             stream.settimeout(silence)
 
-    def _events_in(self, turns: Turns, item: Events) -> None:
-        """Store events, and pass them to ``turns``, in a turn of an event loop."""
+    def _store_in_turn(self, turns: Turns, events: memoryview) -> None:
+        """Write whole events to the store, and pass the same bytes to the readers of the loop. The call runs in the
+        loop that waits for the source.
+        """
         file = self._current_file()
-        end, data = file.end, bytes(item.data)
-        self._append(file, item)
+        end, data = file.end, bytes(events)
+        self._append(file, events)
         turns.received(file.name, end, data)
         self._is_told = True
 
@@ -360,12 +364,12 @@ class Reception:
             raise self._damaged("an event after the event that closes the file")
         return self._file
 
-    def _append(self, file: OpenFile, item: Events | LargeEvent) -> None:
-        """Write events to the binlog file ``file``."""
+    def _append(self, file: OpenFile, item: memoryview | LargeEvent) -> None:
+        """Write whole events, or one large event, to the binlog file ``file``."""
         self._controls = 0
         end = file.end
-        if isinstance(item, Events):
-            file.append(item.data)
+        if isinstance(item, memoryview):
+            file.append(item)
         else:
             file.append_large(self._pieces(item))
         self._note(file, file.end - end)
@@ -373,7 +377,7 @@ class Reception:
     def _pieces(self, item: LargeEvent) -> Iterator[memoryview]:
         """Yield the pieces of a large event. Raises ConnectionLost if the connection breaks before its end."""
         try:
-            yield from item.pieces
+            yield from item
         except OSError as error:
             raise self._broken(error) from None
 
@@ -537,7 +541,7 @@ class Reception:
             except BinlogError as error:
                 raise self._damaged(f"a Rotate event that cannot be read: {error.what}") from None
             check_binlog_name(file.next_name)
-        self._append(file, Events(memoryview(event)))
+        self._append(file, memoryview(event))
         file.is_closed = True
         file.clear_in_use()
 

@@ -13,7 +13,6 @@ can save after any transaction and restore.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from hashlib import blake2b
 from io import StringIO
 from typing import Any
@@ -78,30 +77,26 @@ def _quoted(name: str) -> str:
 class SummaryTarget:
     """A target that keeps counts and hashes of the applied row changes and statements, but no data.
 
-    While a transaction is open, the target keeps a copy of each summary that the transaction has changed, as it was
-    before. With these copies the target can undo the transaction, and :meth:`state` shows only committed changes. The
-    memory depends on the number of tables and databases, not on the number of rows.
+    The changes of the open transaction become part of :meth:`state` when the transaction commits. The memory depends on
+    the number of tables and databases, not on the number of rows.
     """
 
     def __init__(self) -> None:
-        self._summaries: dict[str, dict[str, Summary]] = {kind: {} for kind in _NEW}
-        # Summaries before the open transaction changed them, for undoing the transaction. None stands for a table or
-        # database that had no summary before.
-        self._before: dict[str, dict[str, Summary | None]] = {kind: {} for kind in _NEW}
-        self._open = False
+        self._committed: dict[str, dict[str, Summary]] = {kind: {} for kind in _NEW}
+        self._changed: dict[str, dict[str, Summary]] = {kind: {} for kind in _NEW}
+        """The summaries that the open transaction has changed."""
         self._plans: dict[tuple[bytes, bytes], ColumnPlan] = {}
 
     def begin(self, gtid: str | None) -> None:
         """Begin a transaction. Undo the changes of an earlier transaction that was not committed."""
-        for kind, before in self._before.items() if self._open else ():
-            self._summaries[kind] = _known({**self._summaries[kind], **before})
-        self._open = True
+        for changed in self._changed.values():
+            changed.clear()
 
     def commit(self) -> None:
         """Commit the open transaction, so that :meth:`state` shows its changes."""
-        self._open = False
-        for before in self._before.values():
-            before.clear()
+        for kind, changed in self._changed.items():
+            self._committed[kind].update(changed)
+            changed.clear()
 
     def rows(
         self,
@@ -119,7 +114,7 @@ class SummaryTarget:
         if not images.end.size:
             return
         name = qualified_name(database, table)
-        have = self._begin_change("tables", name)
+        have = self._summary("tables", name)
         partial = header.type == EventType.PARTIAL_UPDATE_ROWS
         head = b"".join(
             (
@@ -138,7 +133,7 @@ class SummaryTarget:
             digest = link.digest()
         count = {"insert": "inserted", "update": "updated", "delete": "deleted"}[header.kind]
         changed = {count: have[count] + images.end.size, "digest": digest.hex()}
-        self._summaries["tables"][name] = have | changed
+        self._changed["tables"][name] = have | changed
 
     def statement(self, database: str | None, text: bytes) -> None:
         """Add a statement to the count and the hash of its default database.
@@ -146,24 +141,20 @@ class SummaryTarget:
         Statements without a default database are counted under the empty name.
         """
         name = escape_invalid_utf8(database or "")
-        have = self._begin_change("databases", name)
+        have = self._summary("databases", name)
         link = blake2b(bytes.fromhex(have["digest"]), digest_size=DIGEST_BYTES)
         link.update(len(text).to_bytes(8, "little"))
         link.update(text)
-        self._summaries["databases"][name] = {
+        self._changed["databases"][name] = {
             "statements": have["statements"] + 1,
             "digest": link.hexdigest(),
         }
 
-    def _begin_change(self, kind: str, name: str) -> Summary:
-        """Return the summary of a table or database, and keep it for an undo of the open transaction.
-
-        ``kind`` is ``tables`` or ``databases``.
+    def _summary(self, kind: str, name: str) -> Summary:
+        """Return the summary of a table or database in the open transaction. ``kind`` is ``tables`` or
+        ``databases``.
         """
-        have = self._summaries[kind].get(name)
-        if self._open:
-            self._before[kind].setdefault(name, have)
-        return have or _NEW[kind]
+        return self._changed[kind].get(name) or self._committed[kind].get(name) or _NEW[kind]
 
     def state(self) -> dict[str, Any]:
         """Return the counts and hashes after the last commit.
@@ -174,10 +165,7 @@ class SummaryTarget:
         >>> SummaryTarget().state()
         {'tables': {}, 'databases': {}}
         """
-        return {
-            kind: dict(sorted(_known({**now, **self._before[kind]}).items()))
-            for kind, now in self._summaries.items()
-        }
+        return {kind: dict(sorted(committed.items())) for kind, committed in self._committed.items()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Return to an earlier state, which :meth:`state` returned. The value ``{}`` stands for the empty state.
@@ -191,8 +179,8 @@ class SummaryTarget:
                     raise ValueError(f"not a summary: {name!r}")
                 if len(bytes.fromhex(summary["digest"])) != DIGEST_BYTES:
                     raise ValueError(f"not a digest: {summary['digest']!r}")
-        self.commit()
-        self._summaries = found
+        self.begin(None)
+        self._committed = found
 
     def text(self) -> str:
         """Return the counts and hashes after the last commit as tables for people.
@@ -232,7 +220,3 @@ def _tables_of(state: dict[str, dict[str, Summary]]) -> Group:
         if rows:
             tables.append(table((kind.removesuffix("s"), *counts, "digest"), rows, numbers=counts))
     return Group(*tables)
-
-
-def _known(summaries: Mapping[str, Summary | None]) -> dict[str, Summary]:
-    return {name: summary for name, summary in summaries.items() if summary is not None}

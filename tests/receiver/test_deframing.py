@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import ConnectionLost, SourceStreamDamaged
-from dumpfilter.binlog.events import EventHeader, EventType
-from dumpfilter.receiver.deframing import Control, Deframer, Events, LargeEvent
+from dumpfilter.binlog.events import EventType
+from dumpfilter.receiver.deframing import Deframer
 from tests.receiver.fake_source import END, event_at, framed, heartbeat
 
 BUFFER = 512
@@ -53,11 +53,10 @@ class Reader:
                 item = self.deframer.next()
                 if item is None:
                     self.deframer.fill()
-                elif isinstance(item, Control):
-                    self.controls.append(item.payload)
+                elif isinstance(item, bytes):
+                    self.controls.append(item)
                 else:
-                    pieces = [item.data] if isinstance(item, Events) else item.pieces
-                    for piece in pieces:
+                    for piece in [item] if isinstance(item, memoryview) else item:
                         self.events += bytes(piece)
                         self.position += len(piece)
         except ConnectionLost:
@@ -107,12 +106,3 @@ def test_noise_is_an_error_or_nothing(noise: bytes) -> None:
     except SourceStreamDamaged as error:
         said = str(error)
     assert said.startswith("bin.000001: at ")
-
-
-def test_the_length_of_a_large_event_is_known_before_its_bytes() -> None:
-    (event,) = consecutive([2000])
-    deframer = Reader(framed([b"\0" + event]), []).deframer
-    deframer.fill()
-    item = deframer.next()
-    assert isinstance(item, LargeEvent)
-    assert item.size == EventHeader.unpack(event).size

@@ -92,6 +92,7 @@ def test_statements_are_counted_by_their_database():
     again = SummaryTarget()
     for text in (b"CREATE DATABASE b", b"CREATE DATABASE a"):
         again.statement("", text)
+    again.commit()
     assert (
         again.state()["databases"][""]["digest"] != databases[""]["digest"]
     )  # the digest depends on the order
@@ -145,6 +146,7 @@ def test_the_digest_tells_the_columns_present_apart():
     for head in (header(before=b"\1"), header(before=b"\2"), header(39, before=b"\1", after=b"\1")):
         target = SummaryTarget()
         target.rows("a", "b", table, head, bytes(11 if head.type == 39 else 5))
+        target.commit()
         digests.add(target.state()["tables"]["a.b"]["digest"])
     assert len(digests) == 3
 
@@ -153,6 +155,7 @@ def test_an_open_transaction_does_not_show():
     target = SummaryTarget()
     apply(target, (header(30), row(1, b"one")))
     target.statement("shop", b"first")
+    target.commit()
     before = target.state()
     target.begin("gtid")
     for _ in range(3):
@@ -194,15 +197,17 @@ def test_memory_does_not_grow_with_the_transaction():
     target.begin("gtid")
     for _ in range(1000):
         target.rows("shop", "orders", TABLE, header(30), row(2, b"two"))
-    assert len(target._before["tables"]) == len(target._summaries["tables"]) == len(target._plans) == 1
+    assert len(target._changed["tables"]) == len(target._plans) == 1
 
 
 def test_rows_that_cannot_be_taken_apart_do_not_count():
     target = SummaryTarget()
     with pytest.raises(BinlogCorrupt):
         target.rows("shop", "orders", TABLE, header(30), row(2, b"two") + b"\0")
+    target.commit()
     assert target.state() == EMPTY
     target.rows("shop", "orders", TABLE, decode_rows_header(30, b"\xff" * 6 + b"\1\0\2\0"), b"")
+    target.commit()
     assert target.state() == EMPTY
 
 
@@ -232,6 +237,7 @@ def test_names_that_could_be_mistaken_are_told_apart():
     target = SummaryTarget()
     target.rows(raw, raw, TABLE, header(30), row(1, b""))
     target.statement(raw, b"x")
+    target.commit()
     assert json.dumps(
         target.state(), ensure_ascii=False
     ).encode()  # a text with surrogates could not be encoded
@@ -242,6 +248,7 @@ def test_the_summary_of_a_recording(name):
     target = SummaryTarget()
     for table, head, data in recorded(f"oracle/{name}"):
         target.rows(table.database, table.table, table, head, data)
+    target.commit()
     state = json.loads((DATA / "oracle" / name / "oracle.json").read_text())["source"]["state"]
     tables = target.state()["tables"]
     for database in ("shop", "hr", "logs", "a_b", "axb", "db,3"):
@@ -258,6 +265,8 @@ def test_row_by_row_a_recording_has_the_same_summary(name):
         images = row_images(ColumnPlan.from_table_map(table), head, data)
         for start, end in zip(images.start.tolist(), images.end.tolist(), strict=True):
             single.rows(table.database, table.table, table, head, data[start:end])
+    whole.commit()
+    single.commit()
     assert whole.state() == single.state()
     assert len(whole.state()["tables"]) >= 7
 
@@ -269,6 +278,7 @@ def test_the_two_families_agree_on_the_same_rows():
         target = SummaryTarget()
         for table, head, data in recorded(f"oracle/{name}"):
             target.rows(table.database, table.table, table, head, data)
+        target.commit()
         states.append(target.state()["tables"])
     assert states[0].keys() == states[1].keys()
     counted = [{t: {**c, "digest": ""} for t, c in state.items()} for state in states]
@@ -280,6 +290,7 @@ def test_rendering():
     target.rows("shop", "orders[b]", TABLE, header(30), row(1, b"one") * 1234)
     target.statement("shop", b"DROP TABLE x")
     target.statement(None, b"DROP DATABASE y")
+    target.commit()
     state = target.state()
     assert json.loads(json.dumps(state)) == state
     lines = target.text().splitlines()
