@@ -1,11 +1,14 @@
-"""Short commands load no large packages that they do not need, so that they answer at once."""
+"""Commands load no large packages that they do not need, so that they answer at once."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.support import DATA
 
 _LOADED = """
 import sys
@@ -13,7 +16,7 @@ from dumpfilter.cli import main
 try:
     main()
 except SystemExit:
-    print(sorted({"numba", "numpy", "pydantic", "grpc", "pymysql"} & set(sys.modules)), file=sys.stderr)
+    print(sorted({"numba", "numpy", "pydantic", "grpc", "pandas", "pymysql"} & set(sys.modules)), file=sys.stderr)
 """
 
 
@@ -23,10 +26,10 @@ except SystemExit:
         ("--help", set()),
         ("status --relay-dir .", {"numpy", "pydantic"}),
         ("status --console 127.0.0.1:1", {"pydantic", "pymysql"}),
+        (f"export {DATA}/oracle/mysql-row --output {{}}/events", {"numpy", "pydantic"}),
     ],
 )
-def test_a_short_command_loads_only_what_it_needs(arguments: str, loaded: set[str]) -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", _LOADED, *arguments.split()], capture_output=True, text=True, check=True
-    )
+def test_a_command_loads_only_what_it_needs(arguments: str, loaded: set[str], tmp_path: Path) -> None:
+    words = arguments.format(tmp_path).split()
+    run = subprocess.run([sys.executable, "-c", _LOADED, *words], capture_output=True, text=True, check=True)
     assert set(eval(run.stderr.splitlines()[-1])) == loaded
