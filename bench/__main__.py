@@ -19,16 +19,11 @@ CLAIMS = {
     "decide": "deciding is cheap beside the scan",
     "hostile": "no input costs more than its size",
     "grpc_end_to_end": "filtering on the master saves the slave's time too",
-    "row_images": "rows are decoded in columns",
+    "commands": "whole commands, beside the servers' own programs",
     "relay": "a dump into a relay log, from a master that has indexed nothing yet",
-    "memory": "memory does not grow with the binlog",
-    "split": "the split, in the part after Spark's start",
-    "split_cluster": "2 GB in 4 files, 200 schemas, in a driver of 2 GB and executors of 1 GB",
-    "bandwidth": "one pass for any number of slaves, after Spark's start",
     "engines": "both engines after their start, on two cores, beside cp",
     "simulation": "the lag of many slaves from one pass, after Spark's start",
     "followers": "a thousand slaves cost little more than their messages",
-    "receive": "a server's binlog is received as fast as its own program does",
     "real_replica": "a real replica's I/O thread, behind dumpfilter and at the real source",
     "live": "a live commit on its way to three real replicas, over TLS",
     "topology_start": "a topology is up within seconds",
@@ -37,9 +32,9 @@ CLAIMS = {
     "soak": "{followers} slaves live through {seconds:.0f} s of disturbances",
 }
 """The claim of each benchmark, with the names of options in braces."""
-SPARK = ("split", "split_cluster", "bandwidth", "engines", "simulation")
+SPARK = ("engines", "simulation")
 """The benchmarks that are functions of :mod:`bench.spark`. Any other is the function ``run`` of a module."""
-PER_FAMILY = ("real_replica", "live")
+PER_FAMILY = ("commands", "real_replica", "live")
 """The benchmarks that each family of real servers has a report of."""
 ON_REQUEST = ("soak",)
 """The benchmarks that run only when they are named, since they take long."""
@@ -77,7 +72,11 @@ def main() -> int:
     add("--strict", action="store_true", help="exit with 1 when a target is not met")
     add("--followers", type=int, default=1000, help="slaves of followers and soak (1000)")
     add("--seconds", type=float, default=600, help="the time that soak takes (600)")
-    add("--family", choices=FAMILIES, help="the servers of real_replica and live (both that are installed)")
+    add(
+        "--family",
+        choices=FAMILIES,
+        help="the servers of commands, real_replica and live (both that are installed)",
+    )
     options = parser.parse_args(namespace=Options())
     unknown = set(options.names) - set(CLAIMS)
     if unknown:

@@ -58,7 +58,7 @@ def binlogs(
 
     ``files`` is the number of its files. By default each file has 256 MiB.
     """
-    name = f"{style}-{size >> 20}M"
+    name = f"{style}-{size >> 20}M" if size >> 20 else f"{style}-{size >> 10}K"
     name += "" if schemas == 20 else f"-{schemas}-schemas"
     name += "" if files is None else f"-{files}-files"
     directory = under / name

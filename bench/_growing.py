@@ -7,20 +7,16 @@ import os
 import re
 import shutil
 import struct
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import grpc
 import numpy as np
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from bench._child import master
-from dumpfilter.base.waiting import watching
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import MAGIC, EventType
 from dumpfilter.binlog.rows_events import TableMap, encode_table_map
@@ -39,11 +35,6 @@ _STMT_END_F = 1
 _BIGINT, _VARCHAR = 8, 15
 _PADDING = b"x" * 88
 """The end of a marked row, which makes a marked transaction about as large as a small one of the generated binlog."""
-
-
-_HEALTH_PERIOD = 0.1
-"""The time between two questions for the master's health, seconds."""
-_HEALTH_TIMEOUT = 10.0
 
 
 class Start(NamedTuple):
@@ -162,58 +153,22 @@ def _marked_transaction(mark: Mark) -> Transaction:
 
 
 @dataclass
-class Health:
-    """The answers that a client got, which asked for the master's health all the time."""
-
-    asked: int = 0
-    failed: int = 0
-    longest: float = 0.0
-    """The longest time to an answer, seconds."""
-    error: str = ""
-    paused: bool = False
-    """Whether the client asks nothing for the moment, so that the master is idle."""
-
-    def ask(self, address: str, over: threading.Event) -> None:
-        """Ask for the master's health ten times a second, until the event is set."""
-        with grpc.insecure_channel(address, options=(("grpc.use_local_subchannel_pool", 1),)) as channel:
-            stub = health_pb2_grpc.HealthStub(channel)
-            while not over.wait(_HEALTH_PERIOD):
-                if self.paused:
-                    continue
-                begin = time.monotonic()
-                self.asked += 1
-                try:
-                    answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=_HEALTH_TIMEOUT)
-                except grpc.RpcError as error:
-                    self.failed += 1
-                    self.error = f"{error.code().name}: {error.details()}"
-                    continue
-                if answer.status != health_pb2.HealthCheckResponse.SERVING:
-                    self.failed += 1
-                    self.error = "not serving"
-                self.longest = max(self.longest, time.monotonic() - begin)
-
-
-@dataclass
 class Served:
     """A growing set that a master serves."""
 
     growing: GrowingSet
     address: str
     pid: int
-    health: Health = field(default_factory=Health)
 
 
 @contextmanager
 def growing_master(directory: Path, slaves: int, *, history: int = 1 << 20) -> Iterator[Served]:
-    """Run a master for this many slaves on a new growing set. A client asks for its health meanwhile.
+    """Run a master for this many slaves on a new growing set.
 
     The set is closed at the end. :func:`bench._check.check` reads it afterwards.
     """
     shutil.rmtree(directory, ignore_errors=True)
     growing = GrowingSet(directory, history=history)
     with master(growing.index, "--max-dumps", str(slaves)) as found:
-        served = Served(growing, found.address, found.pid)
-        with watching(lambda over: served.health.ask(found.address, over), "health"):
-            yield served
+        yield Served(growing, found.address, found.pid)
     growing.close()

@@ -8,24 +8,20 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import grpc
-
-from bench._check import FILTERS, Life, Result, check
+from bench._check import Life, Result, check
 from bench._child import Child, master
-from bench._common import OUT, Options, Report, binlogs, dump_request, percentiles, steadily
-from bench._growing import Health, Served, growing_master
+from bench._common import OUT, Options, Report, binlogs, percentiles, steadily
+from bench._growing import Served, growing_master
 from bench._process import Usage, usage
 from bench._raw import grpc_server
-from bench._slaves import Fleet, Job, dump, fleet, registration
-from dumpfilter.v1 import dumpfilter_pb2 as pb
-from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
+from bench._slaves import Fleet, Job, fleet
 
 TABLE = ("marker", "t")
 """The table that each commit changes. Three filters in five send it."""
 COMMITS_A_SECOND = 4.0
 _COMMITS = 80
 _WARM_UP = 8
-"""The commits before the timed ones. They compile kernels and open files."""
+"""The commits before the timed ones. They load code and open files."""
 _IDLE_SECONDS = 10.0
 _SETTLE_SECONDS = 3.0
 """The time after which followers of dropped transactions have received their new position, seconds."""
@@ -53,7 +49,6 @@ class _Figures:
     """The 50th, 95th, 99th and 100th percentile of the time from commit to arrival, milliseconds."""
     message: float
     """The average size of a message, bytes."""
-    health: Health
 
     @property
     def text(self) -> str:
@@ -61,12 +56,11 @@ class _Figures:
         return (
             f"{self.usage.threads:5} threads, {self.usage.rss / _MB:5.0f} MB, idle {self.idle:.4f} cores, "
             f"{self.commit:.3f} CPU s a commit, p50 {p50:.0f} p95 {p95:.0f} p99 {p99:.0f} max {longest:.0f} ms"
-            + (f", health at most {self.health.longest * 1e3:.0f} ms" if self.health.asked else "")
         )
 
 
 def _measure(
-    commit: Callable[[], float], slaves: Fleet, pid: int, health: Health, *lives: Life
+    commit: Callable[[], float], slaves: Fleet, pid: int, *lives: Life
 ) -> tuple[_Figures, list[Result]]:
     """Return the figures of a server, and the results of the slaves with these ways of life (all).
 
@@ -81,8 +75,6 @@ def _measure(
     for _ in range(_WARM_UP):
         at.append(commit())
         arrive()
-    # The floor has no such client.
-    health.paused = True
     time.sleep(_SETTLE_SECONDS)
     before = usage(pid).cpu
     time.sleep(_IDLE_SECONDS)
@@ -94,7 +86,6 @@ def _measure(
     arrive()
     time.sleep(1.0)
     after = usage(pid)
-    health.paused = False
     time.sleep(_SETTLE_SECONDS)
     results = slaves.finish(*lives)
     took = [
@@ -110,7 +101,6 @@ def _measure(
         (after.cpu - begin) / _COMMITS,
         percentiles(took),
         sum(sizes) / len(sizes),
-        health,
     )
     return figures, results
 
@@ -126,23 +116,9 @@ def _follow(options: Options, *, bad: int = 0) -> _Figures:
     with growing_master(OUT / "followers", len(slaves), history=history) as served:
         start = served.growing.start
         with fleet(Job(served.address, slaves, start, bad=bad)) as followers:
-            figures, results = _measure(
-                lambda: _commit(served), followers, served.pid, served.health, Life.STEADY
-            )
+            figures, results = _measure(lambda: _commit(served), followers, served.pid, Life.STEADY)
     check(results, served.growing, start, digests=not bad)
     return figures
-
-
-def _compile() -> None:
-    """Let a master serve each filter once, so that it compiles its kernels. They stay in a cache."""
-    with (
-        growing_master(OUT / "followers", FILTERS) as served,
-        fleet(Job(served.address, range(FILTERS), served.growing.start)) as followers,
-    ):
-        followers.wait_until_none("waits")
-        for number in range(_WARM_UP):
-            _commit(served)
-            followers.wait_until_none("misses", number, *TABLE)
 
 
 def _follow_bare(options: Options, size: int) -> _Figures:
@@ -158,16 +134,15 @@ def _follow_bare(options: Options, size: int) -> _Figures:
             return now
 
         with fleet(Job(f"127.0.0.1:{server.answer()}", range(options.followers), raw=True)) as followers:
-            return _measure(commit, followers, server.pid, Health())[0]
+            return _measure(commit, followers, server.pid)[0]
 
 
-def _many(report: Report) -> Health:
-    """Report the time in which many slaves connect and receive a commit, the refusal of one more, and the costs."""
+def _many(report: Report) -> None:
+    """Report the time in which many slaves connect and receive a commit, and what they cost."""
     with growing_master(OUT / "followers", _MANY) as served:
         start = served.growing.start
         with fleet(Job(served.address, range(_MANY), start)) as followers:
             connected = followers.wait_until_none("waits", seconds=600)
-            refusal = _refusal(served.address, _MANY)
             begin = _commit(served)
             followers.wait_until_none("misses", 0, *TABLE)
             took = time.monotonic() - begin
@@ -180,20 +155,6 @@ def _many(report: Report) -> Health:
     report.row(f"{_MANY} connect", connected, text)
     # A registration that cost more among many others would take minutes.
     report.limit(f"{_MANY} connect, seconds", connected, 60)
-    report.row("one more", 0, refusal)
-    report.target("refusals of one more", float(refusal.startswith("RESOURCE_EXHAUSTED")), 1)
-    return served.health
-
-
-def _refusal(address: str, number: int) -> str:
-    """Return the master's answer to a dump beyond its limit."""
-    with grpc.insecure_channel(address) as channel:
-        answer = rpc.DumpFilterStub(channel).Register(registration(number, pb.FilterDefinition()))
-        try:
-            next(iter(dump(channel, dump_request(slave_id=answer.slave_id))))
-        except grpc.RpcError as error:
-            return f"{error.code().name}: {error.details()}"
-    return f"slave {number + 1} was served"
 
 
 @dataclass(frozen=True)
@@ -248,7 +209,6 @@ def _catch_up(index: Path, sizes: Mapping[int, list[int]] | None = None) -> _Cat
 
 
 def run(report: Report, options: Options) -> None:
-    _compile()
     now = _follow(options)
     found = {"this release": now, "a bare grpc.aio server": _follow_bare(options, round(now.message))}
     found["with 20 slow and 20 stuck"] = bad = _follow(options, bad=20)
@@ -260,12 +220,7 @@ def run(report: Report, options: Options) -> None:
     report.limit("CPU seconds a commit", now.commit, 0.15)
     report.limit("p99 latency, ms", now.latency[99], 150)
     report.limit("p99 latency beside slow and stuck slaves, ms", bad.latency[99], 150)
-    asked = [now.health, bad.health, _many(report)]
-    longest = max(each.longest for each in asked)
-    errors = " ".join({each.error for each in asked if each.error})
-    text = f"{longest * 1e3:.0f} ms of {sum(each.asked for each in asked)} {errors}"
-    report.row("longest answer of the health check", longest, text)
-    report.limit("health checks without an answer", sum(each.failed for each in asked), 0)
+    _many(report)
     _report_catch_up(report)
 
 

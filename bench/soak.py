@@ -81,7 +81,7 @@ def live(report: Report, directory: Path, count: int, seconds: float) -> tuple[G
     # Connections that went silent keep their places until the master's keepalive notices. A slave that comes back needs
     # another place. In a short run slaves vanish often.
     with growing_master(directory, 2 * count) as served:
-        growing, health = served.growing, served.health
+        growing = served.growing
         with fleet(Job(served.address, range(_WARM_UP), disturbed=1.0)) as few:
             few.wait_until_none("waits")
             few.wait_until_none("is_behind", *growing.end)
@@ -112,7 +112,6 @@ def live(report: Report, directory: Path, count: int, seconds: float) -> tuple[G
     row("threads", max(used.threads for used in samples), f"at most {{}}, and at most {sockets} sockets")
     row("connected", connected, "in {:.1f} s")
     row("the last ones caught up", caught_up, "in {:.1f} s at the end")
-    row("longest answer of the health check", health.longest, f"{{:.3f}} s of {health.asked}")
     for name, used in (("before", baseline), ("after", gone)):
         text = f"{{:.0f}} MB, {used.threads} threads, {used.sockets} sockets, {used.files} other files"
         row(f"the master {name}", used.rss / _MB, text)
@@ -124,7 +123,6 @@ def live(report: Report, directory: Path, count: int, seconds: float) -> tuple[G
     report.limit("threads at the end", gone.threads, 40)
     early = samples[len(samples) // 2].rss
     report.limit("memory at the end / after half the time", last.rss / early, 1.05)
-    report.limit("health checks without an answer", health.failed, 0)
     return growing, counted
 
 

@@ -1,6 +1,6 @@
-"""The jobs of Spark: ``split``, ``split_cluster``, ``bandwidth``, ``engines`` and ``simulation``.
+"""The jobs of Spark: ``engines`` and ``simulation``.
 
-Each function of one of these names is a benchmark. The jobs run in a child process with a Spark context.
+Each function of these names is a benchmark. The jobs run in a child process with a Spark context.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,12 +18,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-import psutil
-
 from bench._child import Child, serve
-from bench._common import OUT, Options, Report, binlogs, has_mysql
-from bench._process import peak_rss, processor_times
-from bench._servers import binlog_program, run_silently
+from bench._common import OUT, Options, Report, binlogs
+from bench._process import processor_times
 from dumpfilter.binlog.workload.generate import GeneratedSet, generate, schema_names
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.simulation.plan import plan_slaves
@@ -43,7 +38,6 @@ from dumpfilter.spark_jobs.split.job import SplitOptions
 from dumpfilter.spark_jobs.split.job import split as run_split
 from dumpfilter.topology.links.shape import LinkShape
 from dumpfilter.topology.slaves_file import SlaveDefinition
-from tests.spark_jobs.spark.cluster import Cluster
 
 _RUNS = 3
 """The most timed runs of a case, since a run takes long."""
@@ -165,20 +159,6 @@ class _Spark(Child):
         return {name: partial(self.run, name, case) for name, case in cases.items()}
 
 
-def bandwidth(report: Report, options: Options) -> None:
-    """Measure the bandwidth job for 100 slaves, compared with one slave."""
-    report.nbytes = options.size
-    with _in_memory() as memory, _Spark("local[2]") as spark:
-        made = binlogs(options.size, files=4, under=memory)
-        names = {"1 slave": 1, "12 slaves": 12, "100 slaves": 100}
-        cases = {name: _Case(_bandwidth, made, (slaves,)) for name, slaves in names.items()}
-        report.measure(spark.timed(cases), min(options.runs, _RUNS))
-    report.ratio("100 slaves / 1 slave", "100 slaves", "1 slave", 2, at_most=True)
-    report.note(
-        "each slave has a filter of its own of three rules; without each of which it is worked out, too"
-    )
-
-
 def engines(report: Report, options: Options) -> None:
     """Measure the bandwidth job and the split on threads and on Spark, compared with a copy of the same files."""
     report.nbytes = size = max(options.size, _LARGE)
@@ -243,107 +223,3 @@ def simulation(report: Report, options: Options) -> None:
     report.note(
         "10,000 slaves have 200 filters, and each has a rate and a delay of its own, or a delay of its own"
     )
-
-
-def split(report: Report, options: Options) -> None:
-    """Measure the split by the number of schemas and cores, compared with mysqlbinlog once for each schema."""
-    report.nbytes = options.size
-    with _in_memory() as memory, _Spark("local[2]", "2g") as two, _Spark("local[1]", "2g") as one:
-        output = (memory / "split-out",)
-        names = {"1 schema": 1, "20 schemas": 20, "200 schemas": 200}
-        sets = {
-            name: binlogs(options.size, schemas=schemas, files=4, under=memory)
-            for name, schemas in names.items()
-        }
-        cases = {name: _Case(_split_set, made, output) for name, made in sets.items()}
-        runs = min(options.runs, _RUNS)
-        report.measure(two.timed(cases), runs)
-        case = _Case(_split_set, binlogs(options.size, files=1, under=memory), output)
-        cores = {"one file, local[1]": one, "one file, local[2]": two}
-        report.measure(
-            {name: partial(spark.run, name, case) for name, spark in cores.items()}, runs, warm_up=False
-        )
-        on_disk = "20 schemas, on a disk, synchronized"
-        case = _Case(_split_set, binlogs(options.size, files=4), (OUT / "split-out",))
-        report.measure(two.timed({on_disk: case}), 1, warm_up=False)
-        made = binlogs(options.size, style="mysql" if has_mysql() else "mariadb", files=4, under=memory)
-        peer, program = binlog_program()
-        twenty = f"{peer} --database, 20 times"
-        report.measure({twenty: partial(_split_by, program, made)}, 1, warm_up=False)
-        report.note(
-            f"{_place(memory)}; the peer writes its text to /dev/null. "
-            "Memory: the driver had 2 GB; see split_cluster for executors of 1 GB"
-        )
-    report.ratio("200 schemas / 1 schema", "200 schemas", "1 schema", 1.5, at_most=True)
-    report.ratio("local[1] / local[2], one file", "one file, local[1]", "one file, local[2]", 1.7)
-    report.ratio(f"{peer} / ours, 20 schemas", twenty, "20 schemas", 5)
-    times = report.values[twenty] / report.values[on_disk]
-    report.row("peer / ours on a disk", times, "{:.1f} times")
-
-
-def _split_by(program: list[str], made: GeneratedSet) -> None:
-    """Run a server's program once for each schema."""
-    for schema in made.schemas:
-        run_silently([*program, f"--database={schema}", *map(str, made.files)])
-
-
-def split_cluster(report: Report, options: Options) -> None:
-    """Measure the memory of a split of 2 GB on a standalone cluster of two workers.
-
-    The driver has 2 GB, each executor 1 GB.
-    """
-    report.nbytes = _LARGE
-    with _in_memory() as memory, tempfile.TemporaryDirectory(prefix="dumpfilter-cluster-") as folder:
-        cluster, output = Cluster(Path(folder)), memory / "cluster-out"
-        try:
-            made = binlogs(_LARGE, schemas=200, files=4, under=memory)
-            cluster.add_worker()
-            cluster.add_worker()
-            options_of_spark = ["--driver-memory", "2g", "--executor-memory", "1g"]
-            command = ["split", str(made.index), "--output", str(output), "--spark-master", cluster.master]
-            peaks: dict[str, int] = {}
-
-            def watched() -> None:
-                peaks.update(_watched([sys.executable, "-m", "dumpfilter", *command, *options_of_spark]))
-
-            report.measure({"the whole command, with Spark's start": watched}, 1, warm_up=False)
-        finally:
-            cluster.close()
-            shutil.rmtree(output, ignore_errors=True)
-    for name, rss in peaks.items():
-        report.row(name, rss / 2**20, "{:8.0f} MiB")
-    report.limit("driver's Java process, GiB", peaks["driver, Java"] / 2**30, 2)
-    report.limit("an executor's Java process, GiB", peaks["executor, Java"] / 2**30, 1)
-    report.note(
-        "peaks (VmHWM) of the largest process of each kind; Java's are of the whole process, not only its heap"
-    )
-
-
-def _watched(command: list[str]) -> dict[str, int]:
-    """Run a command, and return the peak memory of the largest process of each kind, bytes."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    peaks = dict.fromkeys(("driver, Python", "driver, Java", "executor, Java", "executor, Python"), 0)
-    while process.poll() is None:
-        for one in psutil.process_iter(["pid", "ppid", "cmdline"]):
-            kind = _kind(process.pid, **one.info)
-            if kind is not None:
-                try:
-                    peaks[kind] = max(peaks[kind], peak_rss(one.pid))
-                except OSError:
-                    continue  # The process has ended.
-        time.sleep(0.2)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}")
-    return peaks
-
-
-def _kind(driver: int, pid: int, ppid: int, cmdline: list[str] | None) -> str | None:
-    """Return the kind of a process of the job, or None for another process."""
-    words = cmdline or [""]
-    if pid == driver:
-        return "driver, Python"
-    if any(word.endswith("CoarseGrainedExecutorBackend") for word in words):
-        return "executor, Java"
-    if "dumpfilter.spark_jobs.spark.daemon" in words:
-        return "executor, Python"
-    return "driver, Java" if ppid == driver and words[0].endswith("java") else None

@@ -1,0 +1,137 @@
+"""Whole commands beside the servers' own programs, in processor time, over binlogs of rows.
+
+The commands that read a set are measured above the start of a command and one scan of the set. The others are compared
+with the program of a server's package that does the same.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from bench._common import OUT, REPOSITORY, Options, Report, binlogs, processor_time
+from bench._servers import Peer, binlog_program, copied
+from bench.scan import scan
+from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F
+from dumpfilter.binlog.workload.generate import GeneratedSet, Style
+
+SIZE = 64 << 20
+SMALL = 64 << 10
+"""The sizes of the set, and of one for which a command takes its start alone, bytes."""
+ABOVE_SCAN = 1.0
+"""The most that a command may take above the scan of the set, seconds of processor time."""
+_OUTPUT = OUT / "commands"
+
+
+def _used(command: Sequence[str]) -> float:
+    """Run a program to its end, without its output, and return its processor time, seconds."""
+    shutil.rmtree(_OUTPUT, ignore_errors=True)
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    said = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)}: {said}")
+    return usage.ru_utime + usage.ru_stime
+
+
+def _ours(*words: str) -> list[str]:
+    return [sys.executable, "-m", "dumpfilter", *words]
+
+
+def _fetch(peer: Peer, made: GeneratedSet) -> list[str]:
+    """Return the command that receives the generated files from the peer's server."""
+    where = f"{peer.server.replication.user}@{peer.server.host}:{peer.server.port}"
+    secret = f"password-file={peer.server.replication_password_file}"
+    address = f"mysql://{where}/?{secret}&to={made.files[-1].name}&tls=disabled&get-source-public-key=yes"
+    return _ours("fetch", address, "--output", str(_OUTPUT), "--sync", "none")
+
+
+def _check(made: GeneratedSet) -> None:
+    """Compare the received files with the server's."""
+    for path in made.files:
+        # The last generated file ends like that of a crashed server, and a crashed MariaDB leaves the flag in its file.
+        ours, theirs = (bytearray(each.read_bytes()) for each in (_OUTPUT / path.name, path))
+        ours[FLAGS_OFFSET] &= ~LOG_EVENT_BINLOG_IN_USE_F
+        if ours != theirs:
+            raise SystemExit(f"{_OUTPUT / path.name} differs from {path}")
+
+
+def _readers(made: GeneratedSet, schema: str) -> dict[str, list[str]]:
+    """Return the commands that read a set and print what they found."""
+    rule = f"--replicate-do-db={schema}"
+    more = {
+        "inspect": [],
+        "suggest": [],
+        "lint": [rule],
+        "explain": [rule],
+        "bandwidth": ["--slave", f"one:{rule}", "--output", str(_OUTPUT)],
+    }
+    return {name: _ours(name, str(made.index), *words) for name, words in more.items()}
+
+
+class _Pair(NamedTuple):
+    """A command and its counterpart of a server's package."""
+
+    name: str
+    ours: list[str]
+    theirs: list[str]
+    wanted: float
+    """The most of the counterpart's processor time that the command may take."""
+
+
+def _pairs(made: GeneratedSet, style: Style, schema: str) -> list[_Pair]:
+    index, output, files = str(made.index), ["--output", str(_OUTPUT)], list(map(str, made.files))
+    _, program = binlog_program(style)
+    verbose = [*program, "-v", *files]
+    raw = _ours("binlog", index, f"--do-db={schema}", "--raw", *output)
+    pairs = [
+        _Pair("binlog -v", _ours("binlog", index, "-v"), verbose, 2),
+        _Pair("binlog --raw", raw, [*program, f"--database={schema}", *files], 1),
+    ]
+    if style == "mariadb":
+        pairs.append(_Pair("export --exploded", _ours("export", index, "--exploded", *output), verbose, 1))
+    return pairs
+
+
+def run(report: Report, options: Options) -> None:
+    assert options.family is not None
+    style = options.family
+    made, small, large = (binlogs(size, style=style) for size in (SIZE, SMALL, options.size))
+    total = sum(made.schemas.values())
+    schema = min(made.schemas, key=lambda name: abs(made.schemas[name] / total - 0.1))
+    name, _ = binlog_program(style)
+    readers = _readers(made, schema)
+    pairs, starts = (_pairs(each, style, schema) for each in (made, small))
+    with copied(large, style) as peer:
+        fetch, copy = _fetch(peer, large), [*peer.command, *peer.files]
+        commands = readers | {"fetch --sync none": fetch, peer.name: copy}
+        for each, start in zip(pairs, starts, strict=True):
+            commands |= {each.name: each.ours, f"{name}, as {each.name}": each.theirs}
+            commands |= {f"{each.name}, start": start.ours}
+        cases: dict[str, Callable[[], object]] = {
+            case: partial(_used, command) for case, command in commands.items()
+        }
+        cases["scan"] = partial(processor_time, partial(scan, made, verify=True))
+        m = report.measure(cases, options.runs)
+        _used(fetch)
+        _check(large)
+    shutil.rmtree(_OUTPUT, ignore_errors=True)
+    for case in readers:
+        report.limit(f"{case} above the scan, s", m[case] - m["scan"], ABOVE_SCAN)
+    for each in pairs:
+        growth = m[each.name] - m[f"{each.name}, start"]
+        report.limit(
+            f"{each.name} without its start / {name}", growth / m[f"{name}, as {each.name}"], each.wanted
+        )
+    report.ratio(f"fetch / {peer.name}", "fetch --sync none", peer.name, 1.0, at_most=True)
+    report.note("times are processor time of whole processes")
