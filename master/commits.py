@@ -219,9 +219,10 @@ def cut_commits(data: bytes, offset: int, description: FormatDescription) -> lis
 
 
 def _opening(event: bytes, kind: int, checksum: int) -> int:
-    """Return the flags of a Gtid event that distinguish transactions with different decisions; 0 for MySQL.
+    """Check the first event of a transaction, and return its part of the transaction's shape.
 
-    Raises OtherEvents for another event, and for flags of DDL or XA.
+    The part is the byte of flags of MariaDB's Gtid event, and 0 for MySQL's. Raises OtherEvents if the event is no Gtid
+    event, or if its flags announce DDL or XA.
     """
     if len(event) - checksum < _SHORTEST_GTID and kind == _GTID:
         raise OtherEvents

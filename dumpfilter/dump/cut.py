@@ -329,11 +329,12 @@ def _send(done, k, offset, size, patch, events):
 
 @inner
 def _finish_chunk(c, done, j, k, g, gap, until, event, end, resume_bytes):
-    """Complete chunk ``k`` of filter ``j``, and begin the next chunk. Return the next chunk's number.
+    """Fill the row of chunk ``k`` of filter ``j``, and begin the next chunk. Return the next chunk's number.
 
-    ``gap`` is the first of the dropped transactions that no gap of the chunk covers yet, or -1. The chunk ends
-    before event number ``event``, at file offset ``end``. Transaction ``until`` is the first that ends after the chunk.
-    ``resume_bytes`` are the bytes that the chunk sends before that transaction.
+    The chunk ends before event number ``event``, at file offset ``end``. It may end inside a transaction, ``until``,
+    whose begin is then the point from which a broken stream can resume. ``resume_bytes`` are the bytes that the chunk
+    sends before this point. ``gap`` is the first of the dropped transactions that no gap of the chunk covers yet, or
+    -1. They end before transaction ``until``.
     """
     head, state = done.chunk[k], done.filters[j]
     begin = state[D_BEGIN]
@@ -521,9 +522,10 @@ def _list_busy(words, first, shift, busy):
 
 @inlined
 def _leave_out(c, head, first, until):
-    """Subtract transactions that the slave already has from a chunk's counts.
+    """Subtract the transactions that the slave already has from what a chunk counts as read.
 
-    The transactions have numbers from ``first`` up to, but without, ``until``.
+    Only transactions with numbers from ``first`` up to, but without, ``until`` are subtracted. The slave counted them
+    in an earlier dump, so that they are neither read nor dropped in this one.
     """
     for t in range(first, until if c.has.size else first):
         if c.has[t]:

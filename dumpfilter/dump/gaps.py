@@ -68,16 +68,12 @@ class Gaps:
 
     @property
     def runs_until(self) -> Integers:
-        """For each gap, the index after its last row of ``runs``. Its first row follows the last row of the gap
-        before.
-        """
+        """For each gap, the index after its last row of ``runs``. The rows of consecutive gaps follow one another."""
         return self.row[:, K.G_RUNS_UNTIL]
 
     @property
     def hits_until(self) -> Integers:
-        """For each gap, the index after its last row of ``hits``. Its first row follows the last row of the gap
-        before.
-        """
+        """For each gap, the index after its last row of ``hits``. The rows of consecutive gaps follow one another."""
         return self.row[:, K.G_HITS_UNTIL]
 
     @property

@@ -133,8 +133,12 @@ class Selection:
         return self._past_position or self._past_time
 
     def apply(self, segment: Segment) -> Segment:
-        """Return the segment with :data:`~dumpfilter.binlog.roles.SKIP` in ``txn_subject`` for transactions that are
-        not wanted. Segments must be given in the order of the binlog."""
+        """Return a copy of a segment in which the transactions that are not selected are marked as dropped.
+
+        The mark is :data:`~dumpfilter.binlog.roles.SKIP` in ``txn_subject``. A marked transaction also loses its GTID,
+        so that a dump thread does not report the GTID as executed. Segments must be given in the order of the binlog,
+        because times and the stop position depend on earlier segments.
+        """
         taken = self._taken(segment)
         if taken.all():
             return segment

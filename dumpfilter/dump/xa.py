@@ -237,7 +237,10 @@ class XaEnds:
         return flags.sends(holds)
 
     def note(self, segment: Segment, txn_subject: Ints, first: int, flags: TableFlags) -> None:
-        """Remember for each XA transaction that a segment prepares whether the slave was sent a part of it.
+        """Record the XA transactions that a segment leaves prepared, and forget those that the segment ends.
+
+        For each prepared transaction the record says whether the slave was sent a part of it, so that no later filter
+        decides that again.
 
         The arguments have the meaning of those of :meth:`decide`.
         """

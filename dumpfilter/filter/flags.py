@@ -154,9 +154,10 @@ class TableFlags:
         return some & ~FILTER_UNDECIDED_F if sure or not some & FILTER_BINLOG_SEND_F else some
 
     def bits(self, subject: Subject) -> int:
-        """Return the flags of a table or a statement, the bits ``FILTER_…_F``, but without FILTER_HIT_F.
+        """Evaluate the filters about a table or a statement, and return the verdict as bits ``FILTER_…_F``.
 
-        The method evaluates the filters directly, so that the table or statement need not be in the array.
+        FILTER_HIT_F is never set. The table or statement need not have a number in the register of subjects, because
+        the method does not use the array of flags.
         """
         if self.write_filter is not None and not self.write_filter.verdict(subject).passes:
             return 0

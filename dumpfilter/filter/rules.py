@@ -218,16 +218,20 @@ class FilterSemantics(enum.StrEnum):
 
 
 class WriteSemantics(enum.StrEnum):
-    """The ways in which rules of the server that writes the binlog keep events out of the binlog."""
+    """The meanings of the rules of a server that filters its own binlog.
+
+    The rules of SERVER and WORKLOG are ``--binlog-do-db`` and ``--binlog-ignore-db``. The two differ for a statement of
+    a session without a default database.
+    """
 
     SERVER = "server"
-    """The behaviour of today's servers for ``--binlog-do-db`` and ``--binlog-ignore-db``.
+    """The behaviour of today's servers.
 
-    MySQL and MariaDB differ for a statement without a default database. MySQL always writes the statement to the
-    binlog. MariaDB checks the rules with an empty database name, which no rule matches.
+    MySQL writes a statement without a default database to the binlog. MariaDB checks the rules with an empty database
+    name, which no rule matches.
     """
     WORKLOG = "worklog"
-    """The behaviour that MySQL's manual once described.
+    """The behaviour that WL#2516 quotes from MySQL's old manual.
 
     When there is any rule, the server does not write a statement without a default database to the binlog.
     """

@@ -34,8 +34,8 @@ _NEVER_FAILS = frozenset({K.MAINTENANCE, K.FLUSH})
 """The kinds of statement that do not fail on a replica that lacks their tables."""
 
 
-class Place(NamedTuple):
-    """A session's default database: its name on the source, and its name on the replica after rewrite rules."""
+class DatabaseNames(NamedTuple):
+    """The names of a database: on the source, and on the replica after rewrite rules."""
 
     source: str
     replica: str
@@ -51,9 +51,9 @@ class Ref(NamedTuple):
     replica: Key
 
     @property
-    def inside(self) -> Place:
+    def inside(self) -> DatabaseNames:
         """The names of the object's database, on the source and on the replica."""
-        return Place(self.source[1], self.replica[1])
+        return DatabaseNames(self.source[1], self.replica[1])
 
     @property
     def is_rewritten(self) -> bool:
@@ -89,7 +89,7 @@ class Resolved:
     """A parsed statement, and the objects that the names in its text mean in its session."""
 
     facts: StatementFacts
-    place: Place
+    default: DatabaseNames
     session: int
     refs: tuple[Ref, ...]
     """The objects that the statement creates, changes or removes."""
@@ -219,16 +219,18 @@ class World(Generic[C]):
 
     # Names.
 
-    def place(self, current: str | None) -> Place:
+    def default_database(self, current: str | None) -> DatabaseNames:
         """Return a session's default database on source and replica. ``current`` is its name on the source; None: no
         database.
         """
-        return Place(current or "", self._rules.rewrite_db(current) if current else "")
+        return DatabaseNames(current or "", self._rules.rewrite_db(current) if current else "")
 
-    def ref(self, thing: Thing, name: TableName, place: Place) -> Ref:
-        """Return the object of type ``thing`` that ``name`` means in a session with the default database ``place``.
+    def ref(self, thing: Thing, name: TableName, default: DatabaseNames) -> Ref:
+        """Return the object that a name in a statement means.
 
-        Rewrite rules apply to a name without a database only, as in a replica.
+        ``default`` is the session's default database. A name without a database lies there, on the source and on the
+        replica. A name with a database is the same on both servers, because a replica does not rewrite the text of a
+        statement.
         """
         if thing is Thing.DATABASE:
             key = self._key(thing, name.table, "")
@@ -236,7 +238,7 @@ class World(Generic[C]):
             key = self._key(thing, name.database or "", name.table)
         else:
             return Ref(
-                self._key(thing, place.source, name.table), self._key(thing, place.replica, name.table)
+                self._key(thing, default.source, name.table), self._key(thing, default.replica, name.table)
             )
         return Ref(key, key)
 
@@ -254,20 +256,20 @@ class World(Generic[C]):
             return thing, database.lower(), name.lower()
         return thing, database, name
 
-    def _refs(self, thing: Thing, names: Iterable[TableName], place: Place) -> tuple[Ref, ...]:
-        return tuple(self.ref(thing, name, place) for name in names)
+    def _refs(self, thing: Thing, names: Iterable[TableName], default: DatabaseNames) -> tuple[Ref, ...]:
+        return tuple(self.ref(thing, name, default) for name in names)
 
-    def body(self, names: Mentions, place: Place) -> Body:
+    def body(self, names: Mentions, default: DatabaseNames) -> Body:
         """Return the objects that the names in the text of a statement, view, trigger or routine mean. They are the
         tables that it reads or changes, and the routines that it may call.
 
-        ``place`` is the session's default database. A view is returned as a table, without the tables that the view
+        ``default`` is the session's default database. A view is returned as a table, without the tables that the view
         uses. :meth:`uses` finds these.
         """
         return Body(
-            self._refs(Thing.TABLE, names.tables, place),
-            tuple((self.ref(Thing.TABLE, table, place), change) for table, change in names.changed),
-            tuple(tuple(self.ref(thing, name, place) for thing in _ROUTINES) for name in names.functions),
+            self._refs(Thing.TABLE, names.tables, default),
+            tuple((self.ref(Thing.TABLE, table, default), change) for table, change in names.changed),
+            tuple(tuple(self.ref(thing, name, default) for thing in _ROUTINES) for name in names.functions),
         )
 
     def resolved(self, facts: StatementFacts, current: str | None, session: int = -1) -> Resolved:
@@ -275,26 +277,28 @@ class World(Generic[C]):
 
         ``current`` is the session's default database on the source (None: no database), ``session`` its connection id.
         """
-        place = self.place(current)
+        default = self.default_database(current)
         thing = facts.thing
-        if thing is Thing.DATABASE and not facts.names and place.source:
-            refs: tuple[Ref, ...] = (self.ref(thing, TableName(None, place.source), place),)
+        if thing is Thing.DATABASE and not facts.names and default.source:
+            refs: tuple[Ref, ...] = (self.ref(thing, TableName(None, default.source), default),)
         elif thing is Thing.GRANT:
             keys = [
-                (thing, f"{place.replica} {facts.on}", f"{one.table}@{one.database}")
+                (thing, f"{default.replica} {facts.on}", f"{one.table}@{one.database}")
                 for one in facts.accounts
             ]
             refs = tuple(Ref(key, key) for key in keys)
         else:
-            refs = self._refs(thing, facts.names, place)
+            refs = self._refs(thing, facts.names, default)
         return Resolved(
             facts,
-            place,
+            default,
             session,
             refs,
-            tuple((self.ref(thing, old, place), self.ref(thing, new, place)) for old, new in facts.renames),
-            self._refs(thing, facts.also_makes, place),
-            self._refs(thing, facts.absorbed, place),
+            tuple(
+                (self.ref(thing, old, default), self.ref(thing, new, default)) for old, new in facts.renames
+            ),
+            self._refs(thing, facts.also_makes, default),
+            self._refs(thing, facts.absorbed, default),
             frozenset(
                 parent for ref in refs for parent in self._refs(Thing.TABLE, facts.body.parents, ref.inside)
             ),
@@ -402,7 +406,7 @@ class World(Generic[C]):
             yield from self._mended(self.faults(one), one.session)
         self.follow(one, cause, passes=passes)
         if one.facts.verb is None and one.facts.kind not in _NEVER_FAILS:
-            for table in self._refs(Thing.TABLE, one.facts.body.tables, one.place):
+            for table in self._refs(Thing.TABLE, one.facts.body.tables, one.default):
                 if not self.is_temporary(table.replica, one.session):
                     self._met(table, passes=passes)
 
@@ -413,7 +417,7 @@ class World(Generic[C]):
         if one.facts.verb is not None:
             yield from self._needs(one)
         elif one.facts.kind not in _NEVER_FAILS:
-            yield from self._used(self.body(one.facts.body, one.place), one.session)
+            yield from self._used(self.body(one.facts.body, one.default), one.session)
 
     def twice(self, one: Resolved) -> Iterator[Fault[C]]:
         """Yield a fault for each table of a DROP TABLE that names one table twice after rewriting. A server fails on
@@ -460,7 +464,7 @@ class World(Generic[C]):
         decide.
         """
         if one.facts.verb is not None:
-            named = self._refs(one.facts.thing, one.facts.names, one.place)
+            named = self._refs(one.facts.thing, one.facts.names, one.default)
             for ref in (
                 *named,
                 *one.also_makes,
@@ -563,19 +567,19 @@ class World(Generic[C]):
         """Yield faults for missing objects that a statement needs besides the objects that it creates or changes.
         Examples are tables that it reads, accounts of a GRANT, and parent tables of foreign keys.
         """
-        facts, place, session = one.facts, one.place, one.session
+        facts, default, session = one.facts, one.default, one.session
         # The tables behind a MERGE table are looked for when a statement opens the table.
         merged = facts.merged if facts.verb is Verb.ALTER else ()
-        for ref in self._refs(Thing.TABLE, merged, place):
+        for ref in self._refs(Thing.TABLE, merged, default):
             yield from self._need(ref, session)
         for thing, name in facts.needs:
-            yield from self._need(self.ref(thing, name, place), session)
+            yield from self._need(self.ref(thing, name, default), session)
         accounts = facts.accounts if facts.thing is Thing.GRANT else ()
-        for account in self._refs(Thing.ACCOUNT, accounts, place):
+        for account in self._refs(Thing.ACCOUNT, accounts, default):
             yield from self._need(account)
         if facts.thing is Thing.TABLE:
             names = Mentions(tables=facts.body.tables, functions=facts.body.functions)
-            yield from self._used(self.body(names, place), session)
+            yield from self._used(self.body(names, default), session)
             for ref in one.parents if facts.checks_foreign_keys else ():
                 if ref not in one.refs:
                     yield from self._need(ref, kind=FaultKind.PARENT)
@@ -730,7 +734,7 @@ class World(Generic[C]):
         """Update the source's views, triggers, routines and foreign keys for a statement that creates, drops or
         renames objects.
         """
-        facts, place, refs = one.facts, one.place, one.refs
+        facts, default, refs = one.facts, one.default, one.refs
         for old, new in one.renames:
             self._move_code(old, new, passes=passes)
         for ref in refs if facts.verb is Verb.DROP or (facts.verb is Verb.CREATE and facts.replaces) else ():
@@ -744,12 +748,12 @@ class World(Generic[C]):
             if facts.thing is Thing.TRIGGER or (facts.thing in _ROUTINES and facts.verb is Verb.CREATE):
                 body = self.body(facts.body, ref.inside)
             elif facts.kind is K.VIEW:
-                body = self.body(facts.body, place)
+                body = self.body(facts.body, default)
             elif facts.merged:
-                tables = self._refs(Thing.TABLE, facts.merged, place)
+                tables = self._refs(Thing.TABLE, facts.merged, default)
                 body = Body(tables, tuple((table, Change.UPDATE) for table in tables))
             if body is not None:
-                on = self.ref(*facts.needs[0], place) if facts.thing is Thing.TRIGGER else None
+                on = self.ref(*facts.needs[0], default) if facts.thing is Thing.TRIGGER else None
                 self._code[ref.source] = Code(ref, cause, body, on, facts.fired_by)
 
     def _follow_keys(self, one: Resolved, ref: Ref) -> None:

@@ -44,9 +44,9 @@ def changed_otherwise(rule_filter: ReplicationFilter, event: SetEvent, world: Wo
     if decision.verdict is Verdict.UNDECIDED:
         return
     passes = decision.verdict is Verdict.EXECUTE
-    place = world.place(statement.current_database)
+    default = world.default_database(statement.current_database)
     for name in (name for names in statement.updated or () for name in names):
-        ref = world.ref(Thing.TABLE, name, place)
+        ref = world.ref(Thing.TABLE, name, default)
         # Statements of other kinds change the view itself.
         is_view = statement.kind in CHANGING_ROWS and world.is_view(ref.source)
         for _, database, table in [one.source for one in world.behind(ref)] if is_view else [ref.source]:

@@ -140,8 +140,8 @@ class ReplicaWalk:
         trigger = event.facts.names
         if decision.verdict is not Verdict.UNDECIDED or statement.kind is not K.DROP_TRIGGER or not trigger:
             return decision
-        place = self._world.place(statement.current_database)
-        table = self._world.table_of(self._world.ref(Thing.TRIGGER, trigger[0], place).source)
+        default = self._world.default_database(statement.current_database)
+        table = self._world.table_of(self._world.ref(Thing.TRIGGER, trigger[0], default).source)
         if table is None:
             return decision
         on = TableName(*table.source[1:])
@@ -166,13 +166,13 @@ class ReplicaWalk:
             return
         run: list[Item] = []
         if self.rule_filter.is_on and facts.kind in CHANGING_DATA | {K.CREATE_TABLE_SELECT}:
-            names, place = facts.body, resolved.place
+            names, default = facts.body, resolved.default
             if cause.passes and facts.kind in _COPYING:
                 written = {name for name, _ in names.writes}
                 read = Mentions(tables=tuple(name for name in names.tables if name not in written))
-                for use in world.uses(world.body(read, place), event.session):
+                for use in world.uses(world.body(read, default), event.session):
                     yield from self._reads(use, event)
-            for use in world.uses(world.body(names, place), event.session):
+            for use in world.uses(world.body(names, default), event.session):
                 if use.change is not None and use.chain:
                     run += self._runs(use, cause)
             yield from run

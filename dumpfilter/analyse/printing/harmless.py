@@ -159,13 +159,13 @@ class Harmless:
         return statement_facts(replace(query, error_code=0), self._family)
 
     def _key(self, thing: Thing, database: str | None, name: str) -> Key:
-        return self.world.ref(thing, TableName(database, name), self.world.place(None)).replica
+        return self.world.ref(thing, TableName(database, name), self.world.default_database(None)).replica
 
     # The statements that change rows.
 
     def _changed(self, facts: StatementFacts, query: QueryEvent) -> set[Key]:
         """Return the target's tables whose rows a statement may change."""
-        body = self.world.body(facts.body, self.world.place(query.db))
+        body = self.world.body(facts.body, self.world.default_database(query.db))
         if facts.kind is K.TRUNCATE_TABLE:
             return {table.replica for table in body.tables}
         return {
@@ -222,7 +222,7 @@ class Harmless:
         if facts.verb is Verb.DROP:
             return self._drop_form(facts, query, [ref.replica for ref in refs])
         if facts.thing is Thing.TRIGGER and facts.verb is Verb.CREATE:
-            tables = [world.ref(*needed, world.place(query.db)) for needed in facts.needs]
+            tables = [world.ref(*needed, world.default_database(query.db)) for needed in facts.needs]
             if any(table.inside.replica != ref.inside.replica for table in tables for ref in refs):
                 return Form("the trigger and its table are in two databases on the target")
         if facts.conditional and facts.is_plain_table and not facts.temporary and facts.verb is Verb.CREATE:
@@ -258,14 +258,14 @@ class Harmless:
 
     def _with_database(self, query: QueryEvent, flags: int, form: Form, facts: StatementFacts) -> Form:
         """Add CREATE DATABASE to ``form`` for the databases that the statement needs and the target lacks."""
-        place = self.world.place(query.db)
+        default = self.world.default_database(query.db)
         names: list[TableName] = []
         if facts.thing not in (Thing.ACCOUNT, Thing.GRANT, Thing.DATABASE):
             names += [*(new for _, new in facts.renames), *facts.also_makes]
             names += facts.names if facts.verb is Verb.CREATE else ()
-        needed = [self.world.ref(Thing.TABLE, name, place).inside.replica for name in names]
+        needed = [self.world.ref(Thing.TABLE, name, default).inside.replica for name in names]
         if query.db and not flags & LOG_EVENT_SUPPRESS_USE_F:
-            needed.append(place.replica)
+            needed.append(default.replica)
         before = []
         for database in dict.fromkeys(needed):
             key = self._key(Thing.DATABASE, None, database)
@@ -287,7 +287,7 @@ class Harmless:
             name = facts.names[0].table
             # The options of the database, such as its character set, follow its name.
             tail = _behind(query, name, facts.after_thing, self._family)
-            for one in (name, self.world.place(name).replica):
+            for one in (name, self.world.default_database(name).replica):
                 self._creations.setdefault(self._key(Thing.DATABASE, None, one), tail)
         may_be_older = facts.verb is Verb.CREATE and (facts.conditional or facts.replaces)
         if runs or self._from_first or not may_be_older:
