@@ -22,7 +22,7 @@ from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground
 from dumpfilter.testbed.keeping import Child, Program
 from dumpfilter.testbed.node import PAUSED, Counted, Feed, Goal, TestbedNode
 from dumpfilter.testbed.server_nodes import RunningServerNode, StartedServer
-from dumpfilter.testbed.servers import Account, ReplicaStatus, SqlServer, free_port, replica_status
+from dumpfilter.testbed.servers import Account, ReplicaStatus, SqlServer, free_ports, replica_status
 from dumpfilter.testbed.servers.process import end_process, start_process
 from dumpfilter.testbed.servers.server import write_secret
 from dumpfilter.testbed.values import ChannelState, Place
@@ -101,7 +101,7 @@ class OwnNode(TestbedNode):
 
         def launch(_: int) -> Child:
             if is_new:
-                self._ports = {option: free_port() for option in files}
+                self._ports = dict(zip(files, free_ports(len(files)), strict=True))
             arguments = self._arguments()
             for option, file in files.items():
                 file.unlink(missing_ok=True)

@@ -5,7 +5,7 @@ from dumpfilter.testbed.servers.dialect import SourceAddress
 from dumpfilter.testbed.servers.process import Process, Spawn
 from dumpfilter.testbed.servers.programs import Program, find_program
 from dumpfilter.testbed.servers.replica import Channel, ReplicaStatus, replica_status, wait_for_gtids
-from dumpfilter.testbed.servers.server import Server, end_servers, free_port
+from dumpfilter.testbed.servers.server import Server, end_servers, free_port, free_ports
 from dumpfilter.testbed.servers.session import Account, RunningServer, SqlServer
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "end_servers",
     "find_program",
     "free_port",
+    "free_ports",
     "replica_status",
     "wait_for_gtids",
 ]

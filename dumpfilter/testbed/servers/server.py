@@ -342,6 +342,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def free_ports(number: int) -> list[int]:
+    """Return different ports, each as :func:`free_port` returns one."""
+    found: set[int] = set()
+    while len(found) < number:
+        found.add(free_port())
+    return list(found)
+
+
 def write_secret(path: Path, text: str) -> None:
     """Write a file that only its owner can read."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:

@@ -1,0 +1,16 @@
+"""The ports that nodes and servers get."""
+
+from __future__ import annotations
+
+import pytest
+
+from dumpfilter.testbed.servers import free_port, free_ports
+from dumpfilter.testbed.servers import server as module
+
+
+def test_the_ports_of_one_node_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, other = free_port(), free_port()
+    drawn = iter([first, first, first, other])
+    monkeypatch.setattr(module, "free_port", lambda: next(drawn))
+
+    assert set(free_ports(2)) == {first, other}
