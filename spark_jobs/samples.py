@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
 import zstandard
+
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.spark_jobs.ranges.ranges import Block
+from dumpfilter.spark_jobs.split.ownership import encoded_schemas
 
 LEVEL = 3
 """The zstd compression level of samples, MySQL's default of zstd_compression_level."""
@@ -16,6 +23,8 @@ dump.
 """
 MOST = 1 << 20
 """The maximum number of bytes to compress as samples in one range (a part of a binlog file). Compression is slow."""
+_SEARCHED = 2 * MOST
+"""The number of bytes at the beginning of a block from which samples are taken."""
 WHOLE = ""
 """The key of samples of the whole binlog stream. Other keys are schema names."""
 
@@ -36,26 +45,60 @@ class Samples:
             before = self.sizes.get(name, (0, 0))
             self.sizes[name] = before[0] + raw, before[1] + compressed
 
-    def take_in_turn(self, data: Mapping[str, Callable[[], bytes]], turn: int) -> None:
-        """Compress samples of schemas until about :data:`MOST` bytes. ``data`` has a function for each schema that
-        returns the sample.
+    def take_of_block(self, block: Block, subjects: Subjects, turn: int) -> None:
+        """Compress samples of a block (a part of a range): one of the whole stream, and one of each schema.
 
-        Each ``turn`` (a number) starts with another schema, so that eventually every schema has samples.
+        A schema's sample consists of transactions that change only this schema. About :data:`MOST` bytes are
+        compressed. Each ``turn`` (a number) starts with another schema, so that eventually every schema has samples.
         """
-        names = sorted(data)
+        segment, data = block.segment, block.data
+        self.take(WHOLE, data[: min(CHUNK, segment.end - segment.start)].tobytes())
+        found: dict[str, bytearray] = defaultdict(bytearray)
+        bounds = np.append(segment.offset[segment.txn_event[:-1]], segment.end) - segment.start
+        count = max(int(np.searchsorted(bounds, _SEARCHED)) - 1, 1)
+        bounds = bounds[: count + 1].tolist()
+        for number, name in _of_one_schema(segment, subjects, count):
+            if len(found[name]) < CHUNK:
+                begin, end = bounds[number], bounds[number + 1]
+                # The bytes of a large transaction are alike.
+                found[name] += data[begin : min(end, begin + CHUNK)].tobytes()
+        names = sorted(found)
         first = turn % max(len(names), 1)
         left = MOST
         for name in names[first:] + names[:first]:
             if left <= 0:
                 return
-            sample = data[name]()
-            self.take(name, sample)
-            left -= len(sample)
+            self.take(name, bytes(found[name]))
+            left -= len(found[name])
 
     def add(self, other: Samples) -> None:
         """Add the sizes of another part's samples."""
         for name, sizes in other.sizes.items():
             self.count(name, *sizes)
+
+
+def _of_one_schema(segment: Segment, subjects: Subjects, count: int) -> Iterator[tuple[int, str]]:
+    """Yield the index and the encoded schema of each of the first ``count`` transactions of a segment that changes one
+    schema only.
+    """
+    first = segment.txn_event[:count]
+    subject = segment.subject[: segment.txn_event[count]]
+    schemas: list[frozenset[str]] = [frozenset()]
+    numbers = {schemas[0]: 0}
+    schema_of = np.zeros(int(subject.max(initial=-1)) + 2, np.int64)
+    for one in np.flatnonzero(np.bincount(subject[subject >= 0])).tolist():
+        found = frozenset(name for each in subjects.single(one) for name in encoded_schemas(subjects[each]))
+        if found not in numbers:
+            numbers[found] = len(schemas)
+            schemas.append(found)
+        schema_of[one] = numbers[found]
+    # Events without a subject have the last number, 0, which stands for no schema.
+    schema = schema_of[np.maximum(subject, -1)]
+    highest = np.maximum.reduceat(schema, first)
+    lowest = np.minimum.reduceat(np.where(schema > 0, schema, len(schemas)), first)
+    for number in np.flatnonzero(lowest == highest).tolist():
+        if len(schemas[lowest[number]]) == 1:
+            yield number, *schemas[lowest[number]]
 
 
 class _Compressor(threading.local):

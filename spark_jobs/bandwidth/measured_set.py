@@ -12,7 +12,7 @@ import itertools
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -27,12 +27,10 @@ from dumpfilter.analyse.traffic.transactions import GivenFilter
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump.chunk import render
-from dumpfilter.dump.cut import RANGE_SIZE
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.addresses import file_name
-from dumpfilter.index.fileset import BinlogFile, BinlogSet, open_file
+from dumpfilter.index.fileset import BinlogSet, open_file
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import active_seconds
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner, cores_of
@@ -46,7 +44,7 @@ from dumpfilter.spark_jobs.ranges.range_index import (
 )
 from dumpfilter.spark_jobs.ranges.ranges import Block, Range, amount_of, grouped
 from dumpfilter.spark_jobs.samples import CHUNK, WHOLE, Samples, compressed_size
-from dumpfilter.spark_jobs.split.assign import Assigner, Share
+from dumpfilter.spark_jobs.split.assign import Assigner
 from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, Owners, schemas_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
@@ -238,13 +236,10 @@ class MeasureRanges(ReadRanges):
                     assigner = Assigner(state.owners)
                     for k, block in enumerate(self.blocks(file, wanted, state.subjects, state.sources)):
                         state.tally.add(block.segment, file.read)
-                        shares = {
-                            state.owners.names[share.output]: share
-                            for share in assigner.assign(block.segment, file.read)
-                        }
-                        schema_bytes.update({name: share.size for name, share in shares.items()})
+                        for share in assigner.assign(block.segment, file.read):
+                            schema_bytes[state.owners.names[share.output]] += share.size
                         if not k:
-                            _compress(file, block, shares, wanted.number, samples)
+                            _compress(block, state.subjects, wanted.number, samples)
             # The driver adds up equal units, of which the part of a file has few.
             tallied = state.tally.take(add_up=False)
             by_file[number] = Measured(tallied, dict(schema_bytes), samples)
@@ -293,35 +288,20 @@ class _ThreadState:
         return [flags.array()[places] if flags.is_on else None for flags, _ in self.given]
 
 
-def _compress(
-    file: BinlogFile, block: Block, shares: Mapping[str, Share], turn: int, samples: Samples
-) -> None:
-    """Compress samples of a block, for each schema separately, and add their sizes to ``samples``.
+def _compress(block: Block, subjects: Subjects, turn: int, samples: Samples) -> None:
+    """Compress samples of a block, and add their sizes to ``samples``.
 
-    A schema's samples are taken from the events that a split by schema would write for it. ``turn`` is a number that
-    determines with which schema to begin.
+    Some transactions are also compressed one by one. ``turn`` is a number that determines with which schema to begin.
     """
+    samples.take_of_block(block, subjects, turn)
     segment = block.segment
-    whole = block.data[: min(CHUNK, segment.end - segment.start)].tobytes()
-    samples.take(WHOLE, whole)
+    length = min(CHUNK, segment.end - segment.start)
     ends = np.append(segment.offset[segment.txn_event[1:-1]], segment.end) - segment.start
     begin = 0
-    for end in ends[ends <= len(whole)].tolist() or [len(whole)]:
+    for end in ends[ends <= length].tolist() or [length]:
         one = block.data[begin:end].tobytes()
         samples.count(ALONE, len(one), min(len(one), compressed_size(one) + _PAYLOAD_OVERHEAD))
         begin = end
-    samples.take_in_turn(
-        {name: partial(_beginning, share, block, file) for name, share in shares.items()}, turn
-    )
-
-
-def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
-    ranges = share.plan.ranges
-    n = int(np.searchsorted(np.cumsum(ranges[:, RANGE_SIZE]), CHUNK)) + 1
-    part = replace(share.plan, ranges=ranges[:n])
-    fd = block.segment.format_description
-    data = render(part, block.data, block.segment.start, file.read, fd)
-    return data[: 2 * CHUNK]
 
 
 _MOST_BUCKETS = 3000

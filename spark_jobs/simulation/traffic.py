@@ -13,10 +13,8 @@ from __future__ import annotations
 import functools
 import threading
 import uuid
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Protocol, overload
 
@@ -52,8 +50,8 @@ from dumpfilter.spark_jobs.ranges.range_index import (
     index_set,
     state_of_thread,
 )
-from dumpfilter.spark_jobs.ranges.ranges import Block, Range, amount_of, grouped
-from dumpfilter.spark_jobs.samples import CHUNK, WHOLE, Samples
+from dumpfilter.spark_jobs.ranges.ranges import Range, amount_of, grouped
+from dumpfilter.spark_jobs.samples import WHOLE, Samples
 from dumpfilter.spark_jobs.split.ownership import REST, encoded_schemas
 
 _SECOND = int(MICROSECONDS)
@@ -120,7 +118,7 @@ class CountRanges(ReadRanges):
                 for number, block in enumerate(self.blocks(file, wanted, subjects, sources)):
                     tally.add(block.segment, block.data, block.segment.start, file.read)
                     if self.options.compressed and not number:
-                        take_samples(samples, block, subjects, wanted.number)
+                        samples.take_of_block(block, subjects, wanted.number)
             parts.append(tally.take(wanted.file))
         return Counted(
             join(parts or [tally.take()]),
@@ -150,31 +148,6 @@ class CountRanges(ReadRanges):
 _verdicts: dict[str, Verdicts] = {}
 """The cached verdicts of the filters of this process's latest job, by the job's id. All threads share them."""
 _lock = threading.Lock()
-
-
-def take_samples(samples: Samples, block: Block, subjects: Subjects, turn: int) -> None:
-    """Compress samples of a block (a part of a range), and add their sizes to ``samples``. A schema's sample
-    consists of transactions that change only this schema.
-
-    ``turn`` is a number that determines with which schema to begin.
-    """
-    segment, data = block.segment, block.data
-    samples.take(WHOLE, data[: min(CHUNK, segment.end - segment.start)].tobytes())
-    found: dict[str, bytearray] = defaultdict(bytearray)
-    only_schema = functools.cache(functools.partial(_only_schema, subjects))
-    bounds = np.append(segment.offset[segment.txn_event[:-1]], segment.end) - segment.start
-    for subject, (begin, end) in zip(segment.txn_subject.tolist(), pairwise(bounds.tolist()), strict=True):
-        name = only_schema(subject)
-        if name is not None and len(found[name]) < CHUNK:
-            found[name] += data[begin:end].tobytes()
-    samples.take_in_turn({name: functools.partial(bytes, one) for name, one in found.items()}, turn)
-
-
-def _only_schema(subjects: Subjects, number: int) -> str | None:
-    if number < 0 or subjects.members(number) is not None:
-        return None
-    found = encoded_schemas(subjects[number])
-    return found[0] if len(found) == 1 else None
 
 
 def measured_ratios(samples: Samples) -> tuple[dict[str, int], int]:

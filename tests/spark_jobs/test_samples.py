@@ -1,0 +1,45 @@
+"""The estimated sizes of compressed events, compared with the sizes after compression."""
+
+from __future__ import annotations
+
+import pytest
+import zstandard
+
+from dumpfilter.binlog.workload.generate import GeneratedSet, generate
+from dumpfilter.dump.filter_set import filter_set
+from dumpfilter.filter import Filter, FilterSemantics
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.spark_jobs.bandwidth.job import bandwidth
+from dumpfilter.spark_jobs.engines.runner import run_here
+from dumpfilter.spark_jobs.samples import CHUNK, LEVEL
+from dumpfilter.spark_jobs.simulation.traffic import TrafficOptions, read_traffic
+from dumpfilter.topology.slaves_file import SlaveDefinition
+
+RULE = "--replicate-do-db=shop_01"
+SLAVE = SlaveDefinition("web", (RULE,), FilterSemantics.CLASSIC, 0)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> GeneratedSet:
+    """Return a set in which most transactions change several tables, and one in seven several schemas."""
+    return generate(tmp_path_factory.mktemp("set"), 8 << 20)
+
+
+@pytest.fixture(scope="module")
+def compressed(made: GeneratedSet, tmp_path_factory: pytest.TempPathFactory) -> int:
+    """Return the size of the filtered set after compression in blocks."""
+    kept = tmp_path_factory.mktemp("kept") / "kept"
+    filter_set(BinlogSet.open(made.index), Filter.from_options([RULE]), kept, "kept")
+    data = b"".join(path.read_bytes() for path in sorted(kept.glob("kept.0*")))
+    zstd = zstandard.ZstdCompressor(level=LEVEL)
+    return sum(len(zstd.compress(data[at : at + CHUNK])) for at in range(0, len(data), CHUNK))
+
+
+def test_bandwidth_estimates_what_zstd_takes(made: GeneratedSet, compressed: int) -> None:
+    (slave,) = bandwidth(made.index, [SLAVE], run_here).slaves
+    assert slave.compressed == pytest.approx(compressed, rel=0.1)
+
+
+def test_a_simulation_estimates_what_zstd_takes(made: GeneratedSet, compressed: int) -> None:
+    traffic = read_traffic(made.index, [SLAVE], run_here, TrafficOptions(compressed=True))
+    assert traffic.filtered[0].compressed.sum() == pytest.approx(compressed, rel=0.1)
