@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 from urllib.parse import quote
 
 import structlog
@@ -44,6 +44,7 @@ from dumpfilter.slave.state.infos import (
     read_imposed,
     save_imposed,
 )
+from dumpfilter.slave.state.place import Place
 from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition, file_number, place_order, read_head
 from dumpfilter.slave.targets import make_target
 from dumpfilter.slave.threads.connection import Source
@@ -51,7 +52,7 @@ from dumpfilter.slave.threads.io_thread import IoThread
 from dumpfilter.slave.threads.progress import Progress
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
-from dumpfilter.slave.threads.sql_thread import SqlThread
+from dumpfilter.slave.threads.sql_thread import SAVE_PERIOD, SqlThread
 from dumpfilter.slave.threads.until import Until
 from dumpfilter.slave.threads.worker import Worker
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -167,6 +168,8 @@ class Channel:
 
     def _open(self) -> None:
         self._relay_end = RelayEnd() if self._reader is None else RelayEnd(self._reader.note)
+        self._place = Place(RelayLogInfo, self.directory, save_period=SAVE_PERIOD)
+        """The applier's place, which one applier after the other moves."""
         self._refetched: dict[tuple[str, int], int] = {}
         self._receiver = Receiver(
             RelayLog(self.directory, synced=bool(self.options.sync_relay_log)),
@@ -202,7 +205,7 @@ class Channel:
         ``relay-log.info``, or the other way round. The slave trusts ``relay-log.info``, because this file has the
         target's state, too. The applier must not be running.
         """
-        if self._relay_log_fits(RelayLogInfo.read(self.directory)):
+        if self._relay_log_fits(self._place.saved):
             return
         to = self._without_relay_log(self._applied)
         log.warning(
@@ -248,7 +251,7 @@ class Channel:
     @property
     def relay_log_info(self) -> RelayLogInfo:
         """The applier's state: its position in the relay log and in the master's binlog, and the executed GTID set."""
-        return self._sql.info
+        return self._place.info
 
     @property
     def until(self) -> Until | None:
@@ -315,7 +318,7 @@ class Channel:
     def _check_nothing_expired(self) -> None:
         """Raise StateCorrupt if relay log files have expired that the applier has never read."""
         first = self._receiver.first_relay_file
-        if first is None or file_number(first.name) == 1 or RelayLogInfo.read(self.directory).source_file:
+        if first is None or file_number(first.name) == 1 or self._place.saved.source_file:
             return
         raise StateCorrupt(
             f"{first}: is the oldest relay log, and the applier has read none of those before, which expired: "
@@ -334,7 +337,7 @@ class Channel:
                 return
             before = [newest.file]
             if not self.options.io_thread_only or self.sql_worker.running:
-                applied = RelayLogInfo.read(self.directory).relay_position
+                applied = self._place.saved.relay_position
                 if applied is None:
                     return
                 before.append(applied.file)
@@ -396,13 +399,12 @@ class Channel:
         """
         with self._busy:
             assert not self.running
-            here = self._sql.info
+            executed = self._place.info.executed
             family = self._receiver.info.family
             # A kill between the two writes must not leave a whole relay log that an applier reads from the beginning.
-            self._receiver.rewind(MasterInfo(family=family, retrieved=here.executed))
-            RelayLogInfo.file(self.directory).save(
-                RelayLogInfo(executed=here.executed, target=self.target.state()), synced=True
-            )
+            self._receiver.rewind(MasterInfo(family=family, retrieved=executed))
+            self._place.go_back(RelayLogInfo(executed=executed, target=self.target.state()))
+            self._place.save()
             files.remove(self.directory / ImposedInfo.NAME)
             self.imposed = ()
             self._receiver.close()
@@ -447,15 +449,14 @@ class Channel:
         The slave does so when even the applied part of the relay log is damaged. ``relay-log.info`` must be on the disk
         before the new relay log begins, because the new files have the old files' names.
         """
-        nothing: dict[str, str | int] = {"relay_file": "", "relay_offset": 0}
-        applied = RelayLogInfo.read(self.directory)
-        RelayLogInfo.file(self.directory).save(applied.model_copy(update=nothing), synced=True)
+        nothing: dict[str, Any] = {"relay_file": "", "relay_offset": 0}
+        self._place.save(**nothing)
         return to.model_copy(update=nothing)
 
     @property
     def _applied(self) -> MasterInfo:
         """The content of ``master.info`` for a slave that has received nothing after the applier's saved position."""
-        return self._receiver.info.back_at(RelayLogInfo.read(self.directory))
+        return self._receiver.info.back_at(self._place.saved)
 
     def _discard_damaged(self, damage: RelayLogDamaged, finder: IoThread | SqlThread) -> bool:
         """Discard the relay log after the applier's position, and request that part again from the master. Return
@@ -530,7 +531,7 @@ class Channel:
 
     def _new_sql_thread(self, until: Until | None) -> SqlThread:
         return SqlThread(
-            self.directory,
+            self._place,
             self._relay_end,
             self.target,
             self._applied_filter,

@@ -22,24 +22,19 @@ class Place(Generic[P]):
 
     def __init__(self, kind: type[P], directory: Path, *, save_period: float) -> None:
         self._kind = kind
-        self._directory = directory
         self._file = kind.file(directory)
         self._save_period = save_period
         self._saved_at = time.monotonic()
         self.lock = threading.Lock()
         """The lock under which position and GTIDs change together. It is not held during writes."""
-        self.load()
+        self.go_back(kind.read(directory))
+        self.saved = self.now
+        """The content of the file."""
 
     @property
     def path(self) -> Path:
         """The path of the state file."""
         return self._file.path
-
-    def load(self) -> None:
-        """Read the file again, and go to the place in it."""
-        self.go_back(self._kind.read(self._directory))
-        self.saved = self.now
-        """The content of the file."""
 
     def go_back(self, info: P) -> None:
         """Go to the place ``info``, which other threads have left behind or which the file holds."""

@@ -85,12 +85,11 @@ class SqlThread:
     """The SQL thread, which applies a channel's relay log to the target. :meth:`run` works until the thread ends, and
     may be called once.
 
-    The constructor restores the target to the state in ``relay-log.info``. It raises StateCorrupt when the position in
-    this file is after the end of the relay log, or the target cannot restore the state. Any thread may call
-    :meth:`stop`.
+    The constructor restores the target to the saved state. It raises StateCorrupt when the saved position is after the
+    end of the relay log, or the target cannot restore the state. Any thread may call :meth:`stop`.
 
     Parameters:
-        directory: the channel's directory with the relay log and ``relay-log.info``.
+        place: the applier's place, with its file ``relay-log.info`` in the directory of the relay log.
         relay_end: tells up to which position the relay log is complete.
         target: the object to which transactions are applied.
         make_filter: returns the filter that the slave itself applies. Its argument says which family of servers wrote
@@ -106,7 +105,7 @@ class SqlThread:
 
     def __init__(
         self,
-        directory: Path,
+        place: Place[RelayLogInfo],
         relay_end: RelayEnd,
         target: Target,
         make_filter: Callable[[NameRules], ReplicationFilter],
@@ -119,7 +118,7 @@ class SqlThread:
         progress: Progress | None = None,
     ) -> None:
         self._progress = progress or Progress()
-        self._directory = directory
+        self._directory = place.path.parent
         self._relay_end = relay_end
         self._target = target
         self._make_filter = make_filter
@@ -130,7 +129,7 @@ class SqlThread:
         self._refetch = refetch
         self._measured = measured or ChannelMeasurements()
         self._stop = threading.Event()
-        self._place = Place(RelayLogInfo, directory, save_period=SAVE_PERIOD)
+        self._place = place
         self._completed: list[Gtid] = []
         """The GTIDs of completed transactions that :attr:`info` does not show yet."""
         self._applier: EventApplier | None = None
@@ -205,7 +204,6 @@ class SqlThread:
                         # The next SQL thread meets the damage again.
                         return
                     raise
-                self._place.load()
             except BaseException:
                 self._go_back()
                 raise

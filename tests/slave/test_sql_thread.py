@@ -11,6 +11,7 @@ from dumpfilter.base.errors import RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import Filter
 from dumpfilter.slave.state.infos import RelayLogInfo
+from dumpfilter.slave.state.place import Place
 from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition
 from dumpfilter.slave.threads import sql_thread
 from dumpfilter.slave.threads.progress import Progress
@@ -76,7 +77,7 @@ def channel(tmp_path, masters):
 
         def thread(self, target, *options, **more):
             return SqlThread(
-                tmp_path,
+                Place(RelayLogInfo, tmp_path, save_period=sql_thread.SAVE_PERIOD),
                 self.relay_end,
                 target,
                 lambda names: Filter.from_options(list(options), names=names),
