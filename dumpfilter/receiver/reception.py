@@ -19,7 +19,6 @@ from dumpfilter.base.errors import (
     SourceError,
     SourcePurged,
     SourceRefused,
-    SourceReplaced,
     SourceStreamDamaged,
 )
 from dumpfilter.base.printable import printable
@@ -149,6 +148,8 @@ class Reception:
         """Whether ``on_progress`` was called after the last write."""
         self._told_at = self._synced_at
         self._turns = turns
+        self._last, self._blocking = "", False
+        self._deframer: Deframer
         self._left: bytes | LargeEvent | None = None
         """The item at which a turn ended, and which the receiving thread must handle. None for no such item."""
         self._received_at = self._synced_at
@@ -160,21 +161,22 @@ class Reception:
         ``first`` is the file at which an empty store begins; empty for the source's oldest file. An empty ``last``
         stands for all files. With ``blocking`` the source waits for new events at the end of its newest file.
         """
+        self._last, self._blocking = last, blocking
         try:
-            self._receive(first, last, blocking=blocking)
+            self._receive(first)
         finally:
             self._tell_progress()
 
-    def _receive(self, first: str, last: str, *, blocking: bool) -> None:
-        opened = self._store.resume()
+    def _receive(self, first: str) -> None:
+        opened, last = self._store.resume(), self._last
         if last and opened is not None and _is_past(opened, last):
             return
         self._requested = place = self._place(opened, first)
         assert self._store.source is not None
         stream = begin_stream(
-            self._connection, self._facts.family, self._store.source, place, blocking=blocking
+            self._connection, self._facts.family, self._store.source, place, blocking=self._blocking
         )
-        deframer = Deframer(stream, self._where)
+        self._deframer = deframer = Deframer(stream, self._where)
         self._readable.register(stream, select.POLLIN)
         silence = stream.gettimeout() or 0.0
         while True:
@@ -182,7 +184,7 @@ class Reception:
             if item is None:
                 turns = self._turns()
                 if turns is not None and self._may_wait_in(stream):
-                    self._wait_in(turns, stream, deframer, silence)
+                    self._wait_in(turns, stream, silence)
                 if self._left is None:
                     try:
                         self._wait(stream)
@@ -191,7 +193,7 @@ class Reception:
                         raise self._broken(error) from None
                 continue
             if isinstance(item, bytes):
-                if not self._control(item, deframer, last, blocking=blocking):
+                if not self._control(item):
                     return
             else:
                 self._append(self._current_file(), item)
@@ -206,13 +208,13 @@ class Reception:
             return False
         return not self._has_more(stream)
 
-    def _wait_in(self, turns: Turns, stream: socket.socket, deframer: Deframer, silence: float) -> None:
+    def _wait_in(self, turns: Turns, stream: socket.socket, silence: float) -> None:
         """Let an event loop receive events, until much data arrives, or an item arrives that the receiving thread must
         handle.
 
         ``silence`` is the time without data after which the connection counts as lost, seconds.
         """
-        full = 0
+        full, deframer = 0, self._deframer
 
         def turn() -> bool:
             nonlocal full
@@ -225,7 +227,7 @@ class Reception:
                 if isinstance(item, memoryview):
                     self._store_in_turn(turns, item)
                 elif isinstance(item, bytes) and _is_heartbeat(item):
-                    self._control(item, deframer, "", blocking=True)
+                    self._control(item)
                 else:
                     self._left = item
                     return False
@@ -322,7 +324,7 @@ class Reception:
             following = opened.next_name or _next_name(name)
             if opened.is_closed and following in names:
                 return following, FIRST_POSITION
-            raise self._gone(name, names)
+            raise self._gone(opened, names)
         size = dict(logs or []).get(name)
         if size is not None and size < opened.end:
             raise opened.replaced(f"has {size} bytes, and the store has {opened.end} of it")
@@ -333,28 +335,18 @@ class Reception:
             )
         return name, position
 
-    def _gone(self, name: str, names: list[str]) -> SourceError:
-        """Return the error for a source that lacks the newest file of the store: SourcePurged for a purged file, else
-        SourceReplaced.
+    def _gone(self, opened: OpenFile, names: list[str]) -> SourceError:
+        """Return the error for a source that lacks the store's newest file ``opened``: SourcePurged for a purged file,
+        else SourceReplaced.
 
-        ``name`` is the missing file, and ``names`` are the source's files.
+        ``names`` are the source's files.
         """
-        try:
-            base, number = check_binlog_name(name)
-            oldest_base, oldest = check_binlog_name(names[0])
-        except SourceStreamDamaged as error:
-            return error
-        have = f"it has {printable(names[0])} to {printable(names[-1])}"
+        base, number = check_binlog_name(opened.name)
+        oldest_base, oldest = check_binlog_name(names[0])
+        have = f"; it has {printable(names[0])} to {printable(names[-1])}"
         if base == oldest_base and number < oldest:
-            return SourcePurged(
-                f"{name}: the source has purged this file, at whose end the store goes on; {have}. The events "
-                "between are lost to the store: fetch into another directory, and keep binlogs longer on the source "
-                "(binlog_expire_logs_seconds, expire_logs_days)"
-            )
-        return SourceReplaced(
-            f"{name}: the source does not have this file, the newest of the store; {have}: it is another server, or "
-            "its binlogs began anew (RESET MASTER); fetch into another directory"
-        )
+            return _purged(opened.name, have)
+        return opened.replaced(f"is not there{have}")
 
     def _current_file(self) -> OpenFile:
         """Return the file to which the next event belongs. Raises SourceStreamDamaged if no event may come now."""
@@ -390,17 +382,16 @@ class Reception:
             progress.events_at = time.time()
         self._is_told = False
 
-    def _control(self, payload: bytes, deframer: Deframer, last: str, *, blocking: bool) -> bool:
+    def _control(self, payload: bytes) -> bool:
         """Process a packet that holds no ordinary event, and return whether more packets are expected.
 
         Such a packet is an error, the end of the dump, or an event such as Rotate, format description or heartbeat.
-        ``last`` is the last file to receive, and empty for all.
         """
         first = payload[0]
         if first == _ERROR:
             raise self._error(payload)
         if first == _END and len(payload) < _LONGEST_END:
-            if blocking:
+            if self._blocking:
                 raise ConnectionLost(f"{self._connection.url}: the source ended the dump")
             self._check_whole()
             return False
@@ -420,19 +411,19 @@ class Reception:
             )
         is_artificial = bool(header.flags & LOG_EVENT_ARTIFICIAL_F) or header.end_log_pos == 0
         if header.type == EventType.ROTATE and is_artificial:
-            return self._begin(event, last)
+            return self._begin(event)
         if header.type == EventType.FORMAT_DESCRIPTION:
-            self._describe(event, header, deframer)
+            self._describe(event, header)
         elif header.type in _HEARTBEATS:
             self._heartbeat(event, header)
         elif header.type in (EventType.ROTATE, EventType.STOP) and not is_artificial:
             self._close(event, header)
-            if last and self._named == last:
+            if self._last and self._named == self._last:
                 return False
         # Other artificial events tell a replica what it knows already, and stand in no file.
         return True
 
-    def _begin(self, event: bytes, last: str) -> bool:
+    def _begin(self, event: bytes) -> bool:
         """Process an artificial Rotate event, which names the file and position of the following events.
 
         Return whether these events are wanted. Raises SourceStreamDamaged for a file or position that cannot follow.
@@ -468,7 +459,8 @@ class Reception:
             old_base, old = check_binlog_name(self._named)
             if base != old_base or number <= old:
                 raise self._damaged(f"a file that goes back: {printable(name)} after {self._named}")
-        if last and check_binlog_name(last)[0] == base and number > check_binlog_name(last)[1]:
+        last = check_binlog_name(self._last) if self._last else (base, number)
+        if base == last[0] and number > last[1]:
             # The last file has ended without a Rotate event, since its server crashed.
             self._store.end_file()
             return False
@@ -480,7 +472,7 @@ class Reception:
         if self._file is not None and self._file.is_ahead:
             raise self._file.replaced("ends earlier")
 
-    def _describe(self, event: bytes, header: EventHeader, deframer: Deframer) -> None:
+    def _describe(self, event: bytes, header: EventHeader) -> None:
         """Process a format description event: begin its file in the store, or check that the store's file begins alike.
 
         The event begins a file, or is repeated when a dump begins inside a file. Raises SourceStreamDamaged and
@@ -511,7 +503,7 @@ class Reception:
             file = self._store.begin_file(self._named, description.raw, description)
             self._note(file, len(event))
         self._file = file
-        deframer.checksum = description.checksum
+        self._deframer.checksum = description.checksum
 
     def _heartbeat(self, event: bytes, header: EventHeader) -> None:
         """Check that the position of a heartbeat is the position up to which events were received. Raises
@@ -557,17 +549,11 @@ class Reception:
             return self._connection.refusal(number, text)
         name, position = self._requested
         said = printable(text, 500)
-        if "could not find" in text.lower() and self._store.file is not None:
-            return SourcePurged(
-                f"{name}: the source no longer has this file, at whose end the store goes on, and says: {said}; "
-                "fetch into another directory, and keep binlogs longer on the source (binlog_expire_logs_seconds, "
-                "expire_logs_days)"
-            )
-        if self._store.file is not None and (self._file is None or self._file.is_ahead):
-            return SourceReplaced(
-                f"{name}: at {position}: the source has no event here, and says: {said}; it is another server, or its "
-                "binlogs began anew (RESET MASTER), or it lost events in a crash: fetch into another directory"
-            )
+        file = self._store.file
+        if "could not find" in text.lower() and file is not None:
+            return _purged(name, f", and says: {said}")
+        if file is not None and (self._file is None or self._file.is_ahead):
+            return file.replaced(f"has no event here, and the source says: {said}")
         return SourceRefused(
             f"{self._connection.url}: {name or 'oldest binlog'} at {position}: {said} ({number})"
         )
@@ -576,6 +562,14 @@ class Reception:
         file, position = self._where()
         place = f"{printable(file)}: at {position}: " if file else f"{self._connection.url}: "
         return SourceStreamDamaged(f"{place}the source sent {what}")
+
+
+def _purged(name: str, said: str) -> SourcePurged:
+    return SourcePurged(
+        f"{name}: the source no longer has this file, at whose end the store goes on{said}. The events between are "
+        "lost to the store: fetch into another directory, and keep binlogs longer on the source "
+        "(binlog_expire_logs_seconds, expire_logs_days)"
+    )
 
 
 def _is_heartbeat(payload: bytes) -> bool:

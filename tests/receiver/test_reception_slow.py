@@ -231,7 +231,7 @@ def test_a_source_that_began_its_binlogs_anew_is_refused(
 def test_other_base_names_are_refused(source: FakeSource, tmp_path: Path) -> None:
     receive(source, tmp_path)
     source.files = {name.replace("bin", "log"): data for name, data in small_set().items()}
-    with pytest.raises(SourceReplaced, match="does not have this file"):
+    with pytest.raises(SourceReplaced, match=r"the source's file is not there; it has log\.000001"):
         receive(source, tmp_path)
 
 
