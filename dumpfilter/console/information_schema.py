@@ -32,6 +32,7 @@ def _texts(names: str) -> dict[str, str]:
 _COLUMNS: dict[str, dict[str, str]] = {
     **INFO_SCHEMA[SCHEMA],
     "check_constraints": _texts("CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME CHECK_CLAUSE"),
+    "collations": {**INFO_SCHEMA[SCHEMA]["collations"], "pad_attribute": "TEXT"},
     "engines": _texts("ENGINE SUPPORT COMMENT TRANSACTIONS XA SAVEPOINTS"),
     "plugins": _texts(
         "PLUGIN_NAME PLUGIN_VERSION PLUGIN_STATUS PLUGIN_TYPE PLUGIN_TYPE_VERSION PLUGIN_LIBRARY "
@@ -140,36 +141,18 @@ def column_rows(schema: str, table: str, columns: Iterable[Column]) -> Iterable[
         }
 
 
-_ENGINE_ROW: Row = {
-    "ENGINE": ENGINE,
-    "SUPPORT": "DEFAULT",
-    "COMMENT": "Performance Schema",
-    "TRANSACTIONS": "NO",
-    "XA": "NO",
-    "SAVEPOINTS": "NO",
-}
-_CHARACTER_SET_ROW: Row = {
-    "CHARACTER_SET_NAME": "utf8mb4",
-    "DEFAULT_COLLATE_NAME": COLLATION,
-    "DESCRIPTION": "UTF-8 Unicode",
-    "MAXLEN": 4,
-}
-_COLLATION_ROW: Row = {
-    "COLLATION_NAME": COLLATION,
-    "CHARACTER_SET_NAME": "utf8mb4",
-    "ID": _COLLATION_ID,
-    "IS_DEFAULT": "Yes",
-    "IS_COMPILED": "Yes",
-    "SORTLEN": 0,
-    "PAD_ATTRIBUTE": "NO PAD",
-}
+def _constant(table: str, *values: object) -> Callable[[Executor], list[Row]]:
+    """Return a function that returns the only row of a table, whose values are in the order of the table's columns."""
+    row = dict(zip(map(str.upper, _COLUMNS[table]), values, strict=False))
+    return lambda executor: [row]
+
 
 ROWS: Mapping[str, Callable[[Executor], Iterable[Row]]] = MappingProxyType(
     {
-        "character_sets": lambda executor: [_CHARACTER_SET_ROW],
-        "collations": lambda executor: [_COLLATION_ROW],
+        "character_sets": _constant("character_sets", "utf8mb4", COLLATION, "UTF-8 Unicode", 4),
+        "collations": _constant("collations", COLLATION, "utf8mb4", _COLLATION_ID, "Yes", "Yes", 0, "NO PAD"),
         "columns": _table_columns,
-        "engines": lambda executor: [_ENGINE_ROW],
+        "engines": _constant("engines", ENGINE, "DEFAULT", "Performance Schema", "NO", "NO", "NO"),
         "schemata": _schemata,
         "tables": _tables,
     }

@@ -61,8 +61,8 @@ def answer(statement: str, source: Source, session: Session) -> Result | None:
 
     A SET changes the user variables of ``session``. The function may read binlog files. Raises SqlError.
     """
-    if (items := plain_select(statement)) is not None:
-        return _select(items[0], source) if len(items) == 1 else None
+    if (item := plain_select(statement)) is not None:
+        return _select(item, source)
     cursor = Cursor(statement)
     match cursor.advance().word:
         case "SET":

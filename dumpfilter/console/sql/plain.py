@@ -1,7 +1,7 @@
-"""A fast parser for plain values (literals, variables, function calls with literals) and for SELECTs of nothing else.
+"""A fast parser for plain values (literals, system variables, function calls with literals) and for SELECTs of one.
 
-Clients and replicas send such statements when they connect. Parsing takes one pass over the tokens, and stops at the
-first token that is not part of a plain value.
+Replicas send such statements when they connect. Parsing takes one pass over the tokens, and stops at the first token
+that is not part of a plain value.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from dumpfilter.console.sql.server_errors import SqlError
 
 Value = str | int | None
 
-_MOST_ITEMS = 200
-"""The limit of the items of a plain SELECT. JDBC's drivers ask for 20 variables."""
 _MOST_DIGITS = 18
 _SCOPES = ("global", "session", "local")
 
@@ -26,13 +24,12 @@ class Kind(enum.Enum):
 
     LITERAL = enum.auto()
     SYSTEM_VARIABLE = enum.auto()
-    USER_VARIABLE = enum.auto()
     CALL = enum.auto()
     """A call of a function whose arguments are literals."""
 
 
 class Plain(NamedTuple):
-    """A plain value: a literal, a variable, or a call of a function with literals."""
+    """A plain value: a literal, a system variable, or a call of a function with literals."""
 
     kind: Kind
     name: str = ""
@@ -43,7 +40,7 @@ class Plain(NamedTuple):
 
 
 class Item(NamedTuple):
-    """One item of the select list of a SELECT that has only plain values (literals, variables, function calls)."""
+    """The item of the select list of a SELECT that has one plain value (literal, variable or function call)."""
 
     plain: Plain
     column: str
@@ -67,29 +64,23 @@ def plain_value(text: str) -> Plain | None:
     return value
 
 
-def plain_select(text: str) -> list[Item] | None:
-    """Return the items of a SELECT that has only plain values, or None for any other statement.
+def plain_select(text: str) -> Item | None:
+    """Return the item of a SELECT that has one plain value, or None for any other statement.
 
-    Plain values are literals, variables and function calls with literals.
-
-    >>> [item.column for item in plain_select("SELECT @@version AS v, DATABASE() LIMIT 1")]
-    ['v', 'DATABASE()']
+    >>> plain_select("SELECT @@version AS v LIMIT 1").column
+    'v'
     """
     cursor = _Reader(text)
     if not cursor.accept("SELECT"):
         return None
-    items: list[Item] = []
     try:
-        while not items or cursor.accept(","):
-            items.append(cursor.item())
-            if len(items) > _MOST_ITEMS:
-                return None
+        item = cursor.item()
         if cursor.accept("LIMIT") and cursor.integer() != 1:
             return None
         cursor.end()
     except SqlError:
         return None
-    return items
+    return item
 
 
 class _Reader(Cursor):
@@ -113,8 +104,7 @@ class _Reader(Cursor):
 
     def value(self) -> Plain:
         if self.accept("@"):
-            if not self.accept("@"):
-                return Plain(Kind.USER_VARIABLE, self._name())
+            self.expect("@")
             name = self._name()
             return Plain(Kind.SYSTEM_VARIABLE, self._name() if name in _SCOPES and self.accept(".") else name)
         if self.token.kind is not TokenKind.WORD or self.sees("NULL"):

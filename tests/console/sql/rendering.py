@@ -27,7 +27,7 @@ from dumpfilter.console.sql.commands import (
     Threads,
     Until,
 )
-from dumpfilter.console.sql.reserved import RESERVED
+from dumpfilter.console.sql.cursor import reserved
 from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, Rule, RuleKind, make_rule
 
 DRAW = st.DrawFn
@@ -164,7 +164,7 @@ class Speller:
         )
 
     def name(self, value: str) -> str:
-        if _PLAIN.fullmatch(value) and value.upper() not in RESERVED and self.draw(st.booleans()):
+        if _PLAIN.fullmatch(value) and value.upper() not in reserved() and self.draw(st.booleans()):
             return Name(value)
         return "`" + value.replace("`", "``") + "`"
 

@@ -14,7 +14,7 @@ from dumpfilter.console.sql.plain import Item, Kind, Plain, plain_select, plain_
         ("-7", Plain(Kind.LITERAL, value=-7)),
         ("'it''s'", Plain(Kind.LITERAL, value="it's")),
         ("NULL", Plain(Kind.LITERAL)),
-        ("@A", Plain(Kind.USER_VARIABLE, "a")),
+        ("@a", None),
         ("@@Version", Plain(Kind.SYSTEM_VARIABLE, "version")),
         ("@@session.x", Plain(Kind.SYSTEM_VARIABLE, "x")),
         ("f('a', -2)", Plain(Kind.CALL, "f", arguments=("a", -2))),
@@ -36,14 +36,17 @@ def test_values(text: str, found: Plain | None) -> None:
     assert plain_value(text) == found
 
 
-def test_items_have_the_names_that_a_server_gives_them() -> None:
-    items = plain_select("/* JDBC */ SELECT 1, @@GLOBAL.x , @b AS `c d`, now() as t LIMIT 1;")
-    assert items == [
-        Item(Plain(Kind.LITERAL, value=1), "1"),
-        Item(Plain(Kind.SYSTEM_VARIABLE, "x"), "@@GLOBAL.x"),
-        Item(Plain(Kind.USER_VARIABLE, "b"), "c d"),
-        Item(Plain(Kind.CALL, "now"), "t"),
-    ]
+@pytest.mark.parametrize(
+    ("text", "item"),
+    [
+        ("/* JDBC */ SELECT 1;", Item(Plain(Kind.LITERAL, value=1), "1")),
+        ("SELECT @@GLOBAL.x ", Item(Plain(Kind.SYSTEM_VARIABLE, "x"), "@@GLOBAL.x")),
+        ("SELECT @@b AS `c d`", Item(Plain(Kind.SYSTEM_VARIABLE, "b"), "c d")),
+        ("SELECT now() as t LIMIT 1;", Item(Plain(Kind.CALL, "now"), "t")),
+    ],
+)
+def test_an_item_has_the_name_that_a_server_gives_it(text: str, item: Item) -> None:
+    assert plain_select(text) == item
 
 
 @pytest.mark.parametrize(
@@ -52,6 +55,7 @@ def test_items_have_the_names_that_a_server_gives_them() -> None:
         "SELECT",
         "SELECT 1 FROM t",
         "SELECT 1,",
+        "SELECT 1, 2",
         "SELECT 1 LIMIT 0",
         "SELECT 1 AS",
         "SELECT 1 AS from",
