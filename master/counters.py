@@ -55,6 +55,8 @@ class SlaveCounts:
     """The binlog file and position that the slave's dumps have reached."""
     peer: str = ""
     """The address from which the slave registered last, as gRPC spells it."""
+    filter_digest: str = ""
+    """A digest of the filters that select the slave's events. After a restart of the master it tells a change."""
     is_done: bool = False
     """Whether the slave is not expected back: it read to the end and left, or UNREGISTER REPLICA named it."""
 

@@ -4,6 +4,7 @@ bytes that were sent and dropped.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import secrets
 import threading
@@ -320,6 +321,10 @@ class Register:
                 slave.earlier, slave.other_filter_until = old.earlier, old.other_filter_until
                 if old.flags is not flags:
                     slave.leave_filter(old)
+            elif slave.record.filter_digest not in ("", self._digest(slave)):
+                # The filter changed while the master was down, or while the slave was away for long.
+                slave.earlier = (self._everything,)
+                slave.other_filter_until = slave.record.file, slave.record.position
             self._slaves[slave.slave_id] = slave
             self._owned[slave.owned_key] = slave
             self._become_idle(slave)
@@ -440,6 +445,8 @@ class Register:
         if slave.flags is not change.flags:
             slave.leave_filter(slave)
         slave.change = change
+        if slave.dump:
+            slave.record.filter_digest = self._digest(slave)
         slave.notify()
 
     def earlier(
@@ -483,11 +490,7 @@ class Register:
         Slaves with equal filters get one shared object. Only slaves with the same object can share the messages of
         their dumps. The caller holds the lock.
         """
-        key = (
-            definition(rule_filter),
-            None if self._write_filter is None else definition(self._write_filter),
-            tuple((definition(one.filter), one.on_undecided, one.name) for one in imposed),
-        )
+        key = self._filters_key(rule_filter, imposed)
         found = self._shared_flags.get(key)
         if found is None:
             found = self._shared_flags[key] = TableFlags(
@@ -497,6 +500,17 @@ class Register:
                 imposed=[one.boundary for one in imposed],
             )
         return found
+
+    def _filters_key(self, rule_filter: ReplicationFilter, imposed: tuple[ImposedFilter, ...]) -> Hashable:
+        return (
+            definition(rule_filter),
+            None if self._write_filter is None else definition(self._write_filter),
+            tuple((definition(one.filter), one.on_undecided, one.name) for one in imposed),
+        )
+
+    def _digest(self, slave: RegisteredSlave) -> str:
+        text = repr(self._filters_key(slave.filter, slave.imposed))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def begin_dump(self, slave: RegisteredSlave, notify: Callable[[], None] = _nobody) -> int:
         """Record a new dump for a slave and return its number. An earlier dump of the same slave then ends.
@@ -512,6 +526,7 @@ class Register:
             self._dumps += 1
             slave.dump = self._dumps
             slave.record = self.counters.begin_dump(slave.record, slave.peer)
+            slave.record.filter_digest = self._digest(slave)
             slave.notify()
             slave.notify = notify
             self._idle.weigh(slave.slave_id, 0)
