@@ -149,7 +149,6 @@ class MasterConsole:
             "replica_filters": lambda: facts.REPLICA_FILTERS.table(
                 () if replicas is None else _entries(replicas)
             ),
-            "slave_counters": lambda: facts.COUNTERS.table(self._register.counters.records()),
             "slaves": self._slaves,
             "source": lambda: facts.SOURCE.table(() if source is None else (source,)),
             "write_rules": lambda: facts.WRITE_RULES.table(_write_rows(self._register.write_filter)),

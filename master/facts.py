@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dumpfilter.base.printable import printable
 from dumpfilter.console.metrics.facts import Fact, Facts, column, declared, metric
 from dumpfilter.console.sql.result import ColumnType
-from dumpfilter.dump.chunk import Counts
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.master.known_slaves import KnownSlave, Presence
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from dumpfilter.analyse.lint.findings import FilterWarning
     from dumpfilter.index.lag import BinlogEnd
-    from dumpfilter.master.counters import SlaveCounts
     from dumpfilter.master.drain import Drain
     from dumpfilter.master.imposed import ImposedFilter
     from dumpfilter.master.register import RegisteredSlave
@@ -165,20 +163,6 @@ SLAVES: Facts[SlaveView] = Facts(
         "channel": lambda view: view.slave.key.channel[:LONGEST_LABEL],
         "user": lambda view: view.slave.key.user[:LONGEST_LABEL],
     },
-)
-
-COUNTERS: Facts[SlaveCounts] = Facts(
-    (
-        Fact("user", _TEXT, "key.user"),
-        Fact("channel", _TEXT, "key.channel"),
-        Fact("uuid", _TEXT, "key.uuid"),
-        Fact("server_id"),
-        Fact("host", _TEXT),
-        Fact("dumps"),
-        *(Fact(name, _INTEGER, f"counts.{name}") for name in Counts.__slots__),
-        Fact("first_seen_at", _TIME),
-        Fact("last_seen_at", _TIME),
-    )
 )
 
 

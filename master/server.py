@@ -91,7 +91,7 @@ class MasterServer:
         )
         if source is not None:
             store.upstream, store.ended = source.ask_logged, source.ended
-            source.on_ended = self._wake_dumps
+            source.on_ended = self.service.wake_dumps
             source.on_written = store.watcher.follow_writer(lambda: source.follower.progress.file)
             from dumpfilter.master.source import LoopTurns
 
@@ -158,11 +158,6 @@ class MasterServer:
                 await self._health.tell(readable=readable)
                 if readable:
                     log.info("the binlog can be read again")
-
-    def _wake_dumps(self) -> None:
-        """Wake the dumps that wait for new events. Any thread may call this method."""
-        for slave in self.service.register.all():
-            slave.notify()
 
     def _tell_drained(self) -> None:
         """Report to the health service whether the operator has drained all slaves (sent them away)."""

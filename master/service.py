@@ -83,7 +83,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.access = Access(self.config.users)
         self.filter_warnings = FilterWarnings(self.subjects)
         self.drains = Drains()
-        self.drains.on_change.append(self._wake_drained)
+        self.drains.on_change.append(self.wake_dumps)
         self.known_slaves = KnownSlaves(self.register, self.drains)
         self._reconfiguring = threading.Lock()
         self._refusals = Seldom(most=REFUSALS_LOGGED)
@@ -214,13 +214,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 self.known_slaves.refuse(peer, str(error))
             raise
 
-    def _wake_drained(self) -> None:
-        """Wake the dumps of drained slaves (slaves that the operator sends away), so that they end even while they wait
-        for new events.
-        """
+    def wake_dumps(self) -> None:
+        """Wake the dumps that wait for new events, because they may have to end. Any thread may call this method."""
         for slave in self.register.all():
-            if self.drains.of(slave.peer) is not None:
-                slave.notify()
+            slave.notify()
 
     def check_reconfigurable(self, config: MasterConfig) -> None:
         """Raise OptionError if ``config`` has no users, but the running master has. Without users every slave could

@@ -21,7 +21,6 @@ docs/xa.md describes the rule for users.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -176,8 +175,8 @@ class XaEnds:
 
     def fork(self) -> XaEnds:
         """Return an independent copy."""
-        fork = copy(self)
-        fork._parts = self._parts.fork()
+        fork = XaEnds(self._earlier)
+        fork._older, fork._parts = self._older, self._parts.fork()
         return fork
 
     @property

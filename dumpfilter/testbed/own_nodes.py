@@ -271,7 +271,7 @@ class Master(OwnNode):
     def counted_for(self, server_id: int) -> Counted:
         """Return the byte counters of the reader ``server_id``, from the master's console. Raises DumpfilterError."""
         rows = self.execute(
-            "SELECT bytes_sent, bytes_dropped FROM dumpfilter.slave_counters WHERE server_id = %s",
+            "SELECT bytes_sent, bytes_dropped FROM dumpfilter.slaves WHERE server_id = %s",
             (server_id,),
         )
         return Counted(sum(sent for sent, _ in rows), sum(dropped for _, dropped in rows))

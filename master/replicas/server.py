@@ -13,7 +13,6 @@ import structlog
 from mysql_mimic.types import Capabilities
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.base.printable import printable
 from dumpfilter.base.security.endpoint import Endpoint
 from dumpfilter.base.security.tls import temporary_tls
 from dumpfilter.console.auth import CACHING_SHA2, NATIVE, Accounts
@@ -57,17 +56,14 @@ _MARIADB_PREFIX = "5.5.5-"
 """The prefix of the version that MariaDB announces, because old replicas refuse a source of version 10."""
 
 
-_OF_THE_OPERATOR = ("drains", "imposed_filters")
-"""The names of tables in which a row names several users, hosts or networks. A replica's user sees them empty."""
-
-
-class OwnRows:
-    """An executor of console statements that shows to a user of the replication port only the rows about this user."""
+class OwnReplicas:
+    """An executor of console statements for a user of the replication port. SHOW REPLICAS lists the user's own replicas
+    only, and the operator's tables are missing.
+    """
 
     def __init__(self, executor: Executor, user: str, register: Register) -> None:
         self._executor = executor
         self._user = user
-        self._names = (user, printable(user))
         self._register = register
 
     def execute(self, command: Command) -> Result:
@@ -84,24 +80,12 @@ class OwnRows:
         return replace(result, rows=[row for row in result.rows if (*row[:3], *row[4:]) in own])
 
     def table(self, schema: str, name: str) -> Table | None:
-        """Return a table of the console with the rows about the user, or None when there is no such table.
-
-        A table without the column ``user`` is returned whole, except that tables of the operator are empty.
-        """
-        found = self._executor.table(schema, name)
-        if found is None or schema != "dumpfilter":
-            return found
-        if name in _OF_THE_OPERATOR:
-            return replace(found, rows=())
-        names = [column.name for column in found.columns]
-        if "user" not in names:
-            return found
-        at = names.index("user")
-        return replace(found, rows=[row for row in found.rows if row[at] in self._names])
+        """Return a table with its present rows, or None when there is no such table for replicas' users."""
+        return self._executor.table(schema, name) if (schema, name) in self.table_names() else None
 
     def table_names(self) -> list[tuple[str, str]]:
-        """Return the schema and the name of every table of the console."""
-        return self._executor.table_names()
+        """Return the schema and the name of each table but those of the schema ``dumpfilter``."""
+        return [names for names in self._executor.table_names() if names[0] != "dumpfilter"]
 
     @property
     def version(self) -> str:
@@ -207,5 +191,5 @@ class ReplicaServer:
         )
 
     def _open_session(self, share: Memory, connection_id: int, user: str, host: str) -> Session:
-        own = OwnRows(self._executor, user, self._service.register)
+        own = OwnReplicas(self._executor, user, self._service.register)
         return Session(own, self._session_port, share, connection_id, user, host)

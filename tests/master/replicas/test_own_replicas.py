@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from unittest.mock import Mock
 
+import pymysql
 import pytest
 
 from dumpfilter.console.sql.commands import ShowReplicas
@@ -13,7 +14,7 @@ from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.register import Register
-from dumpfilter.master.replicas.server import OwnRows
+from dumpfilter.master.replicas.server import OwnReplicas
 from dumpfilter.master.who import MYSQL_PROTOCOL, Peer
 from tests.master.replicas.serving import MYSQL, UUID, Replica, Serving, serving
 
@@ -43,33 +44,19 @@ def dumping(mysql: Serving) -> Iterator[list[Replica]]:
 
 
 @pytest.mark.usefixtures("dumping")
-@pytest.mark.parametrize("user", ["all", "shop"])
-def test_other_users_have_no_rows(mysql: Serving, user: str) -> None:
+def test_the_port_hides_the_replicas_of_other_users_and_the_operators_tables(mysql: Serving) -> None:
     console = MasterConsole(mysql.server.service)
-    own = OwnRows(console, user, mysql.server.service.register)
-    seen = 0
-    for schema, name in console.table_names():
-        every, mine = console.table(schema, name), own.table(schema, name)
-        assert every is not None
-        assert mine is not None
-        assert mine.columns == every.columns
-        columns = [column.name for column in every.columns]
-        if schema == "dumpfilter" and "user" in columns:
-            users = {row[columns.index("user")] for row in mine.rows}
-            assert users <= {user}
-            seen += len(users)
-    assert seen >= 2
-    every = [row[0] for row in console.execute(ShowReplicas()).rows]
-    assert sorted(every) == [101, 102]
-    assert [row[0] for row in own.execute(ShowReplicas()).rows] == [101 if user == "all" else 102]
-
-
-@pytest.mark.usefixtures("dumping")
-def test_the_port_hides_the_rows_of_other_users(mysql: Serving) -> None:
-    with mysql.connect("shop") as replica:
-        assert replica.ask("SELECT DISTINCT user FROM dumpfilter.slaves") == [("shop",)]
-        assert replica.ask("SELECT DISTINCT user FROM dumpfilter.slave_counters") == [("shop",)]
-        assert [row[0] for row in replica.ask("SHOW REPLICAS")] == [102]
+    assert sorted(row[0] for row in console.execute(ShowReplicas()).rows) == [101, 102]
+    for user, server_id in (("all", 101), ("shop", 102)):
+        with mysql.connect(user) as replica:
+            assert [row[0] for row in replica.ask("SHOW REPLICAS")] == [server_id]
+            listed = replica.ask("SELECT DISTINCT table_schema FROM information_schema.tables")
+            assert "dumpfilter" not in [row[0] for row in listed]
+            for schema, name in console.table_names():
+                if schema == "dumpfilter":
+                    with pytest.raises(pymysql.err.Error):
+                        replica.ask(f"SELECT * FROM {schema}.{name}")
+            assert replica.ask("SELECT * FROM performance_schema.replication_applier_status") == []
 
 
 def test_a_server_id_of_ones_own_shows_no_other_users_replica() -> None:
@@ -81,4 +68,4 @@ def test_a_server_id_of_ones_own_shows_no_other_users_replica() -> None:
         rows = [row[:width] for row in every]
         # The console of a slave, whose relay log the port serves, has no table of slaves.
         executor = Mock(**{"execute.return_value": Result(rows=rows), "table.return_value": None})
-        assert OwnRows(executor, "shop", register).execute(ShowReplicas()).rows == rows[1:]
+        assert OwnReplicas(executor, "shop", register).execute(ShowReplicas()).rows == rows[1:]
