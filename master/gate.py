@@ -25,13 +25,13 @@ from google.protobuf.message import DecodeError
 from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.logs import Seldom
 from dumpfilter.base.printable import printable
+from dumpfilter.master import limits
 from dumpfilter.master.limits import (
     MAX_SMALL_REQUEST,
     MIN_NET_TIMEOUT,
     Kind,
     Overloaded,
     Places,
-    ServerLimits,
 )
 from dumpfilter.master.measurements import MEASURED
 
@@ -162,10 +162,9 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
     requests are decoded by the threads of ``workers``.
     """
 
-    def __init__(self, limits: ServerLimits, bounds: dict[str, MethodBounds], workers: Executor) -> None:
-        self.places = Places(limits)
+    def __init__(self, max_dumps: int, bounds: dict[str, MethodBounds], workers: Executor) -> None:
+        self.places = Places(max_dumps)
         self._bounds = bounds
-        self._seconds = limits.request_seconds
         self._workers = workers
         self._seldom = Seldom()
         self._signs = LifeSigns()
@@ -212,7 +211,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
         Raises DumpfilterError.
         """
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(limits.REQUEST_SECONDS):
                 data = await context.read()
         except TimeoutError:
             raise RequestTooLate("the request did not arrive in time") from None

@@ -11,7 +11,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dumpfilter.master.gate import Gate, MethodBounds
 from dumpfilter.master.health import Health
-from dumpfilter.master.limits import MAX_REQUEST, MAX_STREAMS, Kind, ServerLimits
+from dumpfilter.master.limits import MAX_REQUEST, MAX_STREAMS, Kind, open_calls, open_connections
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.messages import check_dump_request, check_filter
 from dumpfilter.master.pools import started_pool
@@ -63,15 +63,15 @@ OPTIONS = [
 class GrpcPort:
     """The gRPC port to which slaves connect. All methods but :meth:`abandon` must be called in one asyncio loop."""
 
-    def __init__(self, servicer: pb_grpc.DumpFilterServicer, limits: ServerLimits) -> None:
-        connections = limits.connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    def __init__(self, servicer: pb_grpc.DumpFilterServicer, max_dumps: int) -> None:
+        connections = open_connections(max_dumps, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         self._decoders = started_pool(_DECODERS, "grpc-decode")
-        self.gate = Gate(limits, _BOUNDS, self._decoders)
+        self.gate = Gate(max_dumps, _BOUNDS, self._decoders)
         self.health = Health(frozenset(("", _SERVICE)))
         self._server = grpc.aio.server(
             interceptors=[self.gate],
             options=[*OPTIONS, ("grpc.max_allowed_incoming_connections", connections)],
-            maximum_concurrent_rpcs=limits.calls,
+            maximum_concurrent_rpcs=open_calls(max_dumps),
         )
         pb_grpc.add_DumpFilterServicer_to_server(servicer, self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)

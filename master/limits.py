@@ -9,7 +9,6 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 
 from dumpfilter.base.errors import DumpfilterError
@@ -104,35 +103,20 @@ class Overloaded(DumpfilterError):
     grpc_code = "RESOURCE_EXHAUSTED"
 
 
-@dataclass(frozen=True)
-class ServerLimits:
-    """The limits of a master that its operator or a test can choose. Most defaults are the constants of this module
-    with the same names.
+def open_calls(max_dumps: int) -> int:
+    """Return the number of calls that gRPC accepts at once.
+
+    It exceeds the sum of the limits, so that excess calls get a proper error.
     """
+    return max_dumps + MAX_CALLS + MAX_WATCHES + _REFUSED_AT_ONCE
 
-    max_dumps: int = MAX_DUMPS
-    max_calls: int = MAX_CALLS
-    max_calls_of_host: int = MAX_CALLS_OF_HOST
-    max_watches: int = MAX_WATCHES
-    max_watches_of_host: int = MAX_WATCHES_OF_HOST
-    request_seconds: float = REQUEST_SECONDS
-    min_chunk_size: int = MIN_CHUNK_SIZE
-    min_heartbeat_period: float = MIN_HEARTBEAT_PERIOD
 
-    @property
-    def calls(self) -> int:
-        """The number of calls that gRPC accepts at once. It exceeds the sum of the limits, so that excess calls get a
-        proper error.
-        """
-        return self.max_dumps + self.max_calls + self.max_watches + _REFUSED_AT_ONCE
+def open_connections(max_dumps: int, open_files: int) -> int:
+    """Return how many connections the master accepts, when the system allows the process ``open_files`` open files.
 
-    def connections(self, open_files: int) -> int:
-        """Return how many connections the master accepts, when the system allows the process ``open_files`` open
-        files.
-
-        Half of the files are left for binlog files and for the console.
-        """
-        return max(MIN_CONNECTIONS, min(self.max_dumps + SPARE_CONNECTIONS, open_files // 2))
+    Half of the files are left for binlog files and for the console.
+    """
+    return max(MIN_CONNECTIONS, min(max_dumps + SPARE_CONNECTIONS, open_files // 2))
 
 
 class Kind(Enum):
@@ -155,12 +139,13 @@ _CURES = {
 class Places:
     """A counter of the calls in progress, by kind and client host, with limits on each. Thread-safe."""
 
-    def __init__(self, limits: ServerLimits) -> None:
-        self._most = {
-            Kind.CALL: (limits.max_calls, limits.max_calls_of_host),
-            Kind.DUMP: (limits.max_dumps, limits.max_dumps),
-            Kind.WATCH: (limits.max_watches, limits.max_watches_of_host),
+    def __init__(self, max_dumps: int) -> None:
+        self.most = {
+            Kind.CALL: (MAX_CALLS, MAX_CALLS_OF_HOST),
+            Kind.DUMP: (max_dumps, max_dumps),
+            Kind.WATCH: (MAX_WATCHES, MAX_WATCHES_OF_HOST),
         }
+        """The limit of each kind of call, and its limit for one host."""
         self._used: Counter[tuple[Kind, str | None]] = Counter()
         self._lock = threading.Lock()
 
@@ -173,7 +158,7 @@ class Places:
         """
         keys = ((kind, None), (kind, host_of(peer)))
         with self._lock:
-            for key, most in zip(keys, self._most[kind], strict=True):
+            for key, most in zip(keys, self.most[kind], strict=True):
                 if self._used[key] >= most:
                     whose = "of this host " if key[1] is not None else ""
                     raise Overloaded(

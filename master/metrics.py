@@ -21,7 +21,6 @@ from dumpfilter.console.metrics.latency import Latency
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master.facts import PREFIX, SLAVES, SOURCE, SlaveView
 from dumpfilter.master.known_slaves import Presence
-from dumpfilter.master.limits import Kind as CallKind
 from dumpfilter.master.measurements import MEASURED, CacheState
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.service import DumpFilterService
@@ -160,12 +159,8 @@ def _modified(store: BinlogStore) -> float | None:
 
 
 def _calls(server: MasterServer) -> Iterator[Counted]:
-    limits, places = server.service.limits, server.gate.places
-    for kind, limit in (
-        (CallKind.CALL, limits.max_calls),
-        (CallKind.DUMP, limits.max_dumps),
-        (CallKind.WATCH, limits.max_watches),
-    ):
+    places = server.gate.places
+    for kind, (limit, _) in places.most.items():
         yield Counted(kind.name.lower(), places.used(kind), limit)
     if server.count_replicas is not None:
         yield Counted("replica_connection", *server.count_replicas())

@@ -30,7 +30,6 @@ from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.counters import CounterBook
 from dumpfilter.master.expiry import StoreExpiry
-from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.options import MasterOptions
@@ -113,7 +112,7 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
             listen=run.listen,
             write_filter=write_filter,
             config=config,
-            limits=ServerLimits(max_dumps=options.max_dumps),
+            max_dumps=options.max_dumps,
             source=source,
         )
         server.service.known_slaves.keep_seconds = keep_seconds

@@ -18,7 +18,7 @@ from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.drain import SHUTTING_DOWN
 from dumpfilter.master.grpc_port import END_SECONDS, GrpcPort, end_of_tasks
-from dumpfilter.master.limits import ServerLimits
+from dumpfilter.master.limits import MAX_DUMPS, open_connections
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
@@ -68,14 +68,14 @@ class MasterServer:
         listen: ListenAddress | None = _ANY_PORT,
         write_filter: ReplicationFilter | None = None,
         config: MasterConfig | None = None,
-        limits: ServerLimits | None = None,
+        max_dumps: int = MAX_DUMPS,
         source: SourceThread | None = None,
     ) -> None:
         if listen is not None:
             warning = listen.check_exposure((config or MasterConfig()).users)
             if warning is not None:
                 log.warning("insecure", reason=warning)
-        self._limits = limits or ServerLimits()
+        self._max_dumps = max_dumps
         self.loop = ServingLoop("grpc-loop")
         self._probe: asyncio.Task[None] | None = None
         self._stopped = False
@@ -86,9 +86,7 @@ class MasterServer:
         self.source = source
         self._turns: LoopTurns | None = None
         self.reader = SharedReader(store, self.loop.loop)
-        self.service = DumpFilterService(
-            self.reader, write_filter=write_filter, config=config, limits=self._limits
-        )
+        self.service = DumpFilterService(self.reader, write_filter=write_filter, config=config)
         if source is not None:
             store.upstream, store.ended = source.ask_logged, source.ended
             source.on_ended = self.service.wake_dumps
@@ -113,20 +111,20 @@ class MasterServer:
     @property
     def max_connections(self) -> int:
         """The largest number of connections that each port for slaves or replicas accepts."""
-        return self._limits.connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        return open_connections(self._max_dumps, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
     async def _open(self, listen: ListenAddress | None) -> int:
         open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         connections = self.max_connections
-        if connections < self._limits.max_dumps:
+        if connections < self._max_dumps:
             log.warning(
                 "fewer connections than dumps",
                 connections=connections,
-                max_dumps=self._limits.max_dumps,
+                max_dumps=self._max_dumps,
                 open_files=open_files,
                 hint="raise the limit of open files (ulimit -n) to twice --max-dumps, or give a smaller --max-dumps",
             )
-        self._port = GrpcPort(self.service, self._limits)
+        self._port = GrpcPort(self.service, self._max_dumps)
         self.gate = self._port.gate
         self._health = self._port.health
         return 0 if listen is None else self._port.open(listen)

@@ -25,6 +25,7 @@ from dumpfilter.filter.convert import (
 )
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master import dump as dumps
+from dumpfilter.master import limits
 from dumpfilter.master.access import Access, AccessDenied, TryLater
 from dumpfilter.master.ahead import check_place
 from dumpfilter.master.config import MasterConfig
@@ -35,7 +36,6 @@ from dumpfilter.master.gate import Context, stops_slaves
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.imposed import imposed_on
 from dumpfilter.master.known_slaves import KnownSlave, KnownSlaves
-from dumpfilter.master.limits import MAX_CHUNK_SIZE, REFUSALS_LOGGED, ServerLimits
 from dumpfilter.master.messages import (
     check_protocol,
     check_registration,
@@ -71,7 +71,6 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         master_uuid: str = "",
         write_filter: ReplicationFilter | None = None,
         config: MasterConfig | None = None,
-        limits: ServerLimits | None = None,
     ) -> None:
         self._reader = reader
         self.subjects = Subjects() if reader is None else reader.store.subjects
@@ -79,14 +78,13 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """The configuration in force. :meth:`reconfigure` replaces it."""
         self.register = Register(self.subjects, write_filter, imposed=self.config.imposed)
         self.master_uuid = master_uuid or ("" if reader is None else uuid_of(reader.store.binlogs))
-        self.limits = limits or ServerLimits()
         self.access = Access(self.config.users)
         self.filter_warnings = FilterWarnings(self.subjects)
         self.drains = Drains()
         self.drains.on_change.append(self.wake_dumps)
         self.known_slaves = KnownSlaves(self.register, self.drains)
         self._reconfiguring = threading.Lock()
-        self._refusals = Seldom(most=REFUSALS_LOGGED)
+        self._refusals = Seldom(most=limits.REFUSALS_LOGGED)
         """The rate limit for log lines about refused calls, of which a stranger can cause thousands in a second."""
         self.stopping = False
         """Whether the master is shutting down. Dumps then end with UNAVAILABLE, so that the slaves reconnect."""
@@ -366,16 +364,16 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         wanted = await self.reader.serve(lambda: wanted_by(request, self.store))
         await check_place(wanted, self.reader, self.master_uuid)
         start = await self.reader.serve(lambda: start_of(request, wanted, self.store))
-        if request.chunk_size > MAX_CHUNK_SIZE:
-            raise OptionError(f"chunk_size {request.chunk_size}: at most {MAX_CHUNK_SIZE}")
+        if request.chunk_size > limits.MAX_CHUNK_SIZE:
+            raise OptionError(f"chunk_size {request.chunk_size}: at most {limits.MAX_CHUNK_SIZE}")
         self.drains.check(slave.peer)
         options = dumps.DumpOptions(
             once=request.once,
-            chunk_size=request.chunk_size and max(request.chunk_size, self.limits.min_chunk_size),
+            chunk_size=request.chunk_size and max(request.chunk_size, limits.MIN_CHUNK_SIZE),
             line_rate=request.line_rate,
             kept=Kept(request.kept_bytes, request.kept_crc32),
             heartbeat_period=request.heartbeat_period_ms
-            and max(request.heartbeat_period_ms / 1000, self.limits.min_heartbeat_period),
+            and max(request.heartbeat_period_ms / 1000, limits.MIN_HEARTBEAT_PERIOD),
             earlier=self.register.earlier(
                 slave,
                 self.store.binlogs.names,

@@ -212,6 +212,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 terminalreporter.write_line(str(text))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _tiny_chunks() -> Iterator[None]:
+    """Let slaves ask the masters of this process for small chunks, so that a stream is cut in many places."""
+    from dumpfilter.master import limits
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "MIN_CHUNK_SIZE", 1)
+        patch.setattr(limits, "MIN_HEARTBEAT_PERIOD", 0.01)
+        yield
+
+
 @pytest.fixture(scope="session")
 def one_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
     """Start the launcher of all tests, because a start takes a second."""

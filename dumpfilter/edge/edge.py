@@ -25,7 +25,7 @@ from dumpfilter.edge.options import EdgeOptions
 from dumpfilter.edge.served_channel import ServedChannel
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.grpc_port import GrpcPort, end_of_tasks
-from dumpfilter.master.limits import Places, ServerLimits
+from dumpfilter.master.limits import MAX_DUMPS, Places
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.server import ReplicaServer
@@ -58,21 +58,19 @@ class Edge:
         ca: Path | None = None,
         insecure: bool = False,
         lower_case_table_names: int = 0,
-        limits: ServerLimits | None = None,
     ) -> None:
         self._options = options
         self._tls = tls
         self._ca = ca
         self._insecure = insecure
         self._lower_case_table_names = lower_case_table_names
-        self._limits = limits or ServerLimits()
         self._for_slaves, self._for_replicas = options.slave_ports, options.replica_ports
         self._config = self._load(DEFAULT_NAMES)
         self._check(self._config)
         self._loop = ServingLoop("edge-loop")
-        self._places = Places(self._limits)
+        self._places = Places(MAX_DUMPS)
         self.channels: dict[str, ServedChannel] = {
-            name: ServedChannel(name, self._loop.loop, limits=self._limits, load_config=self._load)
+            name: ServedChannel(name, self._loop.loop, load_config=self._load)
             for name in {**self._for_replicas, **self._for_slaves}
         }
         """The served channels by name. They are the readers of the slave's relay logs."""
@@ -162,7 +160,7 @@ class Edge:
                         filters,
                         executor,
                         directory,
-                        max_connections=self._limits.max_dumps,
+                        max_connections=MAX_DUMPS,
                     )
                     self.chosen_ports[name] = stack.enter_context(replicas.serving(self._loop, channel=name))
                 _write_first(options.replica_port_file, self.chosen_ports)
@@ -176,7 +174,7 @@ class Edge:
 
     async def _open(self, name: str, port: int) -> tuple[GrpcPort, int]:
         """Open the gRPC port of channel ``name`` for slaves. Return the port and its TCP port number."""
-        opened = GrpcPort(self.channels[name], self._limits)
+        opened = GrpcPort(self.channels[name], MAX_DUMPS)
         chosen = opened.open(self._listen(port))
         await opened.start()
         log.info("slaves.listening", channel=name, host=self._options.serve_host, port=chosen)

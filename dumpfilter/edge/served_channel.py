@@ -14,7 +14,6 @@ from dumpfilter.base.printable import printable
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
@@ -47,10 +46,9 @@ class ServedChannel(DumpFilterService):
         name: str,
         loop: asyncio.AbstractEventLoop,
         *,
-        limits: ServerLimits | None = None,
         load_config: Callable[[NameRules], MasterConfig] = lambda names: MasterConfig(),
     ) -> None:
-        super().__init__(None, config=load_config(DEFAULT_NAMES), limits=limits)
+        super().__init__(None, config=load_config(DEFAULT_NAMES))
         self.name = name
         self._load_config = load_config
         self._loop = loop

@@ -25,6 +25,7 @@ from dumpfilter.console.sql.result import Result
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone, Login
 from dumpfilter.dump.packets.framing import NOTHING
 from dumpfilter.filter import ReplicationFilter
+from dumpfilter.master import limits
 from dumpfilter.master.ahead import Wanted, check_place
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.limits import MAX_NAME, Kind, Overloaded, Places
@@ -285,7 +286,7 @@ class ReplicaConnection(Connection):
         options = DumpOptions(
             chunk_size=_CHUNK_SIZE,
             once=bool(request.flags & MysqlFlag.NON_BLOCK),
-            heartbeat_period=max(heartbeats, service.limits.min_heartbeat_period) if heartbeats else 0.0,
+            heartbeat_period=max(heartbeats, limits.MIN_HEARTBEAT_PERIOD) if heartbeats else 0.0,
             earlier=earlier,
             encoding=ReplicaEncoding(
                 by_gtid=not counts_bytes,

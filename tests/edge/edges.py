@@ -22,7 +22,6 @@ from dumpfilter.edge.edge import Edge
 from dumpfilter.edge.options import EdgeOptions
 from dumpfilter.slave.channel import Watching
 from dumpfilter.slave.console import SlaveConsole
-from tests.master.client import TINY
 from tests.master.replicas.serving import PASSWORD, UUID, Replica
 from tests.slave.driven import Driven, wait_until
 
@@ -68,7 +67,7 @@ def edged(
     config.touch(mode=0o600)
     config.write_text(f'[[replica]]\nuser = "{USER}"\npassword = "{PASSWORD}"\nrules = [{rules}]\n')
     texts = [f"{name}={port}" for name, port in ({"": 0} if ports is None else ports).items()]
-    edge = Edge(EdgeOptions(replica_port=texts, config=config), limits=TINY)
+    edge = Edge(EdgeOptions(replica_port=texts, config=config))
     server_id = more.pop("server_id", 1001)
     driven = Driven(directory, options, server_id, more, watching=Watching(readers=edge.channels))
     driven.console = SlaveConsole(driven.slave, edge.replicas)
@@ -98,7 +97,7 @@ def chained(
     directory: Path, *options: str, port: int = 0, config: Path | None = None, **more: Any
 ) -> Iterator[Chained]:
     """Run a slave with a port for other slaves as long as the block runs."""
-    edge = Edge(EdgeOptions(serve_port=[str(port)], config=config), limits=TINY)
+    edge = Edge(EdgeOptions(serve_port=[str(port)], config=config))
     server_id = zlib.crc32(bytes(directory)) % 10**9 + 1
     driven = Driven(directory, options, server_id, more, watching=Watching(readers=edge.channels))
     driven.console = SlaveConsole(driven.slave, edge.replicas)

@@ -15,13 +15,9 @@ from dumpfilter.dump.stream.versions import PROTOCOL
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.filter.hits import Hits
-from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.server import MasterServer
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
-
-TINY = ServerLimits(min_chunk_size=1, min_heartbeat_period=0.01)
-"""The limits of masters in tests that use small chunks, so that a stream is cut in many places."""
 
 
 class Client:

@@ -9,14 +9,14 @@ import pytest
 
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from tests.master.client import TINY, Client
+from tests.master.client import Client
 from tests.support import DATA
 
 
 @pytest.fixture
 def server() -> Iterator[MasterServer]:
     """Serve the recording mysql-row. A module may have a fixture ``server`` of its own."""
-    server = MasterServer(BinlogStore(DATA / "oracle" / "mysql-row"), limits=TINY)
+    server = MasterServer(BinlogStore(DATA / "oracle" / "mysql-row"))
     server.start()
     yield server
     server.stop(0)

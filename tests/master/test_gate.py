@@ -7,7 +7,6 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -15,7 +14,9 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dumpfilter.base.errors import OptionError
+from dumpfilter.master import limits
 from dumpfilter.master.limits import (
+    MAX_DUMPS,
     MAX_GTID_TEXT,
     MAX_IDS,
     MAX_REQUEST,
@@ -24,7 +25,7 @@ from dumpfilter.master.limits import (
     Kind,
     Overloaded,
     Places,
-    ServerLimits,
+    open_connections,
 )
 from dumpfilter.master.server import MasterServer, ServerDied
 from dumpfilter.master.store import BinlogStore
@@ -39,13 +40,16 @@ BAD = grpc.StatusCode.INVALID_ARGUMENT
 
 
 @contextmanager
-def serving(**limits: Any) -> Iterator[tuple[MasterServer, Client]]:
-    server = MasterServer(BinlogStore(DATA / "oracle" / "mysql-row"), limits=ServerLimits(**limits))
-    server.start()
-    client = Client(server)
-    yield server, client
-    client.channel.close()
-    server.stop(0)
+def serving(max_dumps: int = MAX_DUMPS, **others: float) -> Iterator[tuple[MasterServer, Client]]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, limit in others.items():
+            patch.setattr(limits, name, limit)
+        server = MasterServer(BinlogStore(DATA / "oracle" / "mysql-row"), max_dumps=max_dumps)
+        server.start()
+        client = Client(server)
+        yield server, client
+        client.channel.close()
+        server.stop(0)
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +152,7 @@ def test_a_long_gtid_set_is_refused_and_a_chains_set_is_not(client: Client) -> N
 
 
 def test_clients_that_send_no_request_take_the_places_of_one_host_for_a_while() -> None:
-    with serving(max_calls_of_host=4, request_seconds=1.0) as (server, client):
+    with serving(MAX_CALLS_OF_HOST=4, REQUEST_SECONDS=1.0) as (server, client):
         silent = Silent(client, "Register", 4)
         wait_for(lambda: server.gate.places.used(Kind.CALL) == 4)
         code, text = refusal(lambda: client.register())
@@ -165,7 +169,7 @@ def test_clients_that_send_no_request_take_the_places_of_one_host_for_a_while() 
 
 
 def test_silent_dumps_do_not_take_the_places_of_dumps() -> None:
-    with serving(max_dumps=1, max_calls_of_host=4) as (server, client):
+    with serving(max_dumps=1, MAX_CALLS_OF_HOST=4) as (server, client):
         silent = Silent(client, "Dump", 3)
         wait_for(lambda: server.gate.places.used(Kind.CALL) == 3)
         assert list(client.dump(client.register().slave_id))[-1].end_of_log
@@ -188,7 +192,7 @@ def test_dumps_are_bounded() -> None:
 
 
 def test_health_watches_do_not_take_the_places_of_slaves() -> None:
-    with serving(max_watches=8, max_watches_of_host=3, max_dumps=1, max_calls=4) as (server, client):
+    with serving(max_dumps=1, MAX_WATCHES=8, MAX_WATCHES_OF_HOST=3, MAX_CALLS=4) as (server, client):
         health = health_pb2_grpc.HealthStub(client.channel)
         watches = [health.Watch(health_pb2.HealthCheckRequest()) for _ in range(3)]
         serving_status = health_pb2.HealthCheckResponse.SERVING
@@ -231,7 +235,7 @@ def test_methods_that_the_master_does_not_have(client: Client) -> None:
 
 
 def test_small_chunks_and_short_heartbeats_are_raised_to_a_floor() -> None:
-    with serving(min_heartbeat_period=60.0) as (_, client):
+    with serving(MIN_CHUNK_SIZE=4096, MIN_HEARTBEAT_PERIOD=60.0) as (_, client):
         slave = client.register()
         small = list(client.dump(slave.slave_id, chunk_size=1))
         assert len(small) == len(list(client.dump(slave.slave_id, chunk_size=4096)))
@@ -248,8 +252,7 @@ def test_a_chunk_is_bounded(client: Client) -> None:
 
 
 def test_connections_beyond_the_bound_are_closed_and_the_others_are_served() -> None:
-    limits = ServerLimits(max_dumps=10)
-    assert [limits.connections(files) for files in (20, 150, 1 << 20)] == [16, 75, 260]
+    assert [open_connections(10, files) for files in (20, 150, 1 << 20)] == [16, 75, 260]
     with serving(max_dumps=10) as (server, client):
         assert client.register().slave_id
         silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(300)]
@@ -269,8 +272,10 @@ def test_a_server_whose_serving_loop_has_died_says_so() -> None:
         assert ServerDied.exit_code == 1
 
 
-def test_places_are_given_back() -> None:
-    places = Places(replace(ServerLimits(), max_calls=2, max_calls_of_host=1))
+def test_places_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_CALLS", 2)
+    monkeypatch.setattr(limits, "MAX_CALLS_OF_HOST", 1)
+    places = Places(1)
     with places.take(Kind.CALL, "ipv4:10.0.0.1:5"):
         with pytest.raises(Overloaded, match="of this host"), places.take(Kind.CALL, "ipv4:10.0.0.1:6"):
             pass

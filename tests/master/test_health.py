@@ -14,7 +14,7 @@ from dumpfilter.master.server import MasterServer
 from dumpfilter.master.source import FollowedSource, following
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.receiver.url import parse_source_url
-from tests.master.client import TINY, Client
+from tests.master.client import Client
 from tests.receiver.fake_source import FakeSource, small_set
 from tests.support import DATA
 
@@ -28,7 +28,7 @@ def test_health_says_whether_the_binlog_can_be_read(
     monkeypatch.setattr(server_module, "_LOOKS_AT_BINLOG", 0.01)
     shutil.copy(DATA / "oracle" / "mysql-row" / "bin.000001", tmp_path)
     (tmp_path / "bin.index").write_text("./bin.000001\n")
-    server = MasterServer(BinlogStore(tmp_path), limits=TINY)
+    server = MasterServer(BinlogStore(tmp_path))
     server.start()
     client = Client(server)
     health = health_pb2_grpc.HealthStub(client.channel)
@@ -59,7 +59,7 @@ def test_health_of_the_source(
     monkeypatch.setattr(server_module, "_LOOKS_AT_BINLOG", 0.01)
     source = FakeSource(small_set())
     with following(FollowedSource(parse_source_url(source.url), tmp_path)) as thread:
-        server = MasterServer(BinlogStore(tmp_path), limits=TINY, source=thread)
+        server = MasterServer(BinlogStore(tmp_path), source=thread)
         server.start()
         client = Client(server)
         health = health_pb2_grpc.HealthStub(client.channel)

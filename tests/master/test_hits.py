@@ -19,7 +19,7 @@ from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.dump.test_hits import counted
-from tests.master.client import TINY, Client, hits_of
+from tests.master.client import Client, hits_of
 from tests.master.test_service import ORACLE
 from tests.support import MemoryFile
 
@@ -28,7 +28,7 @@ SET = ORACLE / "mysql-row"
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    server = MasterServer(BinlogStore(SET), limits=TINY)
+    server = MasterServer(BinlogStore(SET))
     server.start()
     made = Client(server)
     yield made

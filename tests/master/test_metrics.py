@@ -16,6 +16,7 @@ from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master.counters import SlaveKey
 from dumpfilter.master.facts import SLAVES, SlaveView
 from dumpfilter.master.known_slaves import KnownSlave, Presence
+from dumpfilter.master.limits import MAX_DUMPS
 from dumpfilter.master.measurements import (
     MEASURED,
     FailedCalls,
@@ -25,7 +26,7 @@ from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Who
 from tests.console.metrics.series import series_of
-from tests.master.client import TINY, Client
+from tests.master.client import Client
 from tests.support import DATA
 
 ROW = DATA / "oracle" / "mysql-row"
@@ -58,7 +59,7 @@ def binlogs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(binlogs: Path) -> Iterator[MasterServer]:
-    server = MasterServer(BinlogStore(binlogs), limits=TINY)
+    server = MasterServer(BinlogStore(binlogs))
     server.start()
     yield server
     server.stop(0)
@@ -127,7 +128,7 @@ def test_the_lag_of_a_slave(
 def test_calls_and_slaves(server: MasterServer, client: Client) -> None:
     before = Scraped(MasterCollector(server))
     assert before.value("calls", kind="dump") == 0
-    assert before.value("calls_limit", kind="dump") == TINY.max_dumps
+    assert before.value("calls_limit", kind="dump") == MAX_DUMPS
     dump = client.dump(registered(client), once=False)
     next(dump)
     during = Scraped(MasterCollector(server))

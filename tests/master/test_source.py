@@ -31,7 +31,7 @@ from dumpfilter.master.source import FollowedSource, SourceThread, following
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from tests.master.client import TINY, Client
+from tests.master.client import Client
 from tests.master.replicas.serving import MYSQL
 from tests.receiver.fake_source import FakeSource, error_packet, events_of, packet, result, small_set
 from tests.slave.driven import wait_until
@@ -267,7 +267,7 @@ def test_a_source_that_began_anew_ends_dumps_after_all_that_the_store_has(
         wait_until(
             lambda: (thread.follower.progress.file, thread.follower.progress.position) == (newest, end)
         )
-        server = MasterServer(BinlogStore(tmp_path), source=thread, limits=TINY)
+        server = MasterServer(BinlogStore(tmp_path), source=thread)
         server.start()
         client = Client(server)
         try:

@@ -38,7 +38,6 @@ from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
-from tests.master.client import TINY
 
 DEADLINE = 240.0
 """The longest wait for a state, seconds. A test whose state does not come fails."""
@@ -82,7 +81,6 @@ class Master:
             BinlogStore(self.binlogs),
             listen=ListenAddress(port=self.port),
             config=self.config,
-            limits=TINY,
         )
         self.port = self._server.port
         self._server.start()

@@ -23,7 +23,6 @@ from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.server import ReplicaServer
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from tests.master.client import TINY
 from tests.support import DATA
 
 MYSQL = DATA / "oracle" / "mysql-row"
@@ -82,7 +81,7 @@ def serving(
     **options: Any,
 ) -> Iterator[Serving]:
     """Serve a binlog set to replicas while the ``with`` block runs."""
-    server = MasterServer(BinlogStore(binlogs), **{"limits": TINY, **options})
+    server = MasterServer(BinlogStore(binlogs), **options)
     server.start()
     filters = ReplicaFilters(
         entries or [entry(user, rules) for user, rules in USERS.items()], server.service.register

@@ -434,12 +434,8 @@ def test_other_statements_are_the_consoles(mysql: Serving) -> None:
 
 
 def test_dumps_are_limited(mysql: Serving) -> None:
-    from dataclasses import replace
-
-    from tests.master.client import TINY
-
     with (
-        serving(MYSQL, limits=replace(TINY, max_dumps=1)) as served,
+        serving(MYSQL, max_dumps=1) as served,
         served.connect().greet() as one,
         served.connect().greet() as two,
     ):
