@@ -7,12 +7,14 @@ rules), and the filter of the server that writes the binlog (``--binlog-do-db``)
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable, Hashable, Iterable
+from typing import Self
 
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.statement import TableName
-from dumpfilter.filter.collation import as_parsed
+from dumpfilter.filter.collation import as_parsed, collation_of
 from dumpfilter.filter.decision import Decision, Step, Verdict
-from dumpfilter.filter.rules import BaseRuleKind, Rule
+from dumpfilter.filter.rules import BaseRuleKind, Rule, unique
 from dumpfilter.index.subjects import Subject, TableSubject
 
 
@@ -77,6 +79,46 @@ class ReplicationFilter(abc.ABC):
     def verdict(self, subject: Subject) -> Verdict:
         """Return the verdict about a subject (a table or a statement): send, drop, or undecided."""
         return self.decide(subject).verdict
+
+
+class RuleFilter(ReplicationFilter):
+    """A filter that decides by rules of one enumeration of kinds.
+
+    Parameters:
+        rules: the rules in any order. Repetitions are removed.
+        names: the settings by which names are compared: those of the server that wrote the binlog, with the slave's
+            ``lower_case_table_names``.
+
+    Raises OptionError for rules of another kind, and for a ``lower_case_table_names`` other than 0, 1 and 2.
+    """
+
+    def __init__(self, rules: Iterable[Rule] = (), *, names: NameRules = DEFAULT_NAMES) -> None:
+        self.rules = unique(rules)
+        self.names = names
+        self._collation = collation_of(names)
+
+    @staticmethod
+    @abc.abstractmethod
+    def _parse(option: str) -> Rule:
+        """Return the rule that an option such as ``--replicate-do-db=shop`` describes. Raises OptionError."""
+
+    @classmethod
+    def from_options(cls, options: Iterable[str], *, names: NameRules = DEFAULT_NAMES) -> Self:
+        """Return a filter from rules that are written as options. Raises OptionError that names the first bad option.
+
+        >>> from dumpfilter.filter.filter import Filter
+        >>> Filter.from_options(["--replicate-do-db=shop"]).rows_ok("shop", "orders")
+        True
+        """
+        return cls([cls._parse(option) for option in options], names=names)
+
+    def _of(self, kind: BaseRuleKind) -> list[Rule]:
+        return [rule for rule in self.rules if rule.kind is kind]
+
+    def _keyed(self, kind: BaseRuleKind, key: Callable[[str], Hashable]) -> dict[Hashable, Rule]:
+        # When several rules name the same database or table, the first rule must decide. A dictionary keeps the last
+        # value of a key, so the rules are inserted in reversed order.
+        return {key(rule.value): rule for rule in reversed(self._of(kind))}
 
 
 class FilterAround(ReplicationFilter):

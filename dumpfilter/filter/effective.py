@@ -7,24 +7,23 @@ worklog leaves some cases open, and docs/filters.md describes how this filter de
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import chain
 
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.statement import StatementKind, TableName
-from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Collation, as_parsed, collation_of
+from dumpfilter.filter.base import RuleFilter
+from dumpfilter.filter.collation import Collation, as_parsed
 from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import (
     BaseRuleKind,
     EffectiveRuleKind,
     FilterSemantics,
     Rule,
-    parse_clause,
     parse_option,
     rewrite_literals,
     split_expression,
-    unique,
 )
 from dumpfilter.filter.wild import WildSet
 from dumpfilter.index.subjects import Subject, TableSubject
@@ -44,58 +43,26 @@ Servers log a SELECT or DO when it calls a stored function that changes tables.
 """
 
 
-class EffectiveFilter(ReplicationFilter):
+class EffectiveFilter(RuleFilter):
     """An immutable set of DO, IGNORE and REWRITE rules. A changed filter is a new object.
 
-    Parameters:
-        rules: the DO, IGNORE and REWRITE rules in any order. When several REWRITE rules match a name, the first wins.
-        names: the settings by which names are compared: those of the server that wrote the binlog, with the slave's
-            ``lower_case_table_names``.
+    When several REWRITE rules match a name, the first wins.
 
-    Raises OptionError for rules of another kind.
+    >>> rules = EffectiveFilter.from_options(["--do=abc.%", "--ignore=%.EFG", "--ignore=%.%"])
+    >>> rules.rows_ok("abc", "EFG"), rules.rows_ok("xyz", "t")
+    (True, False)
     """
 
-    def __init__(
-        self,
-        rules: Iterable[Rule] = (),
-        *,
-        names: NameRules = DEFAULT_NAMES,
-    ) -> None:
-        self.rules = unique(rules)
-        self.names = names
-        collation = collation_of(names)
-        of: dict[BaseRuleKind, list[Rule]] = {kind: [] for kind in EffectiveRuleKind}
+    _parse = staticmethod(partial(parse_option, semantics=FilterSemantics.EFFECTIVE))
+
+    def __init__(self, rules: Iterable[Rule] = (), *, names: NameRules = DEFAULT_NAMES) -> None:
+        super().__init__(rules, names=names)
         for rule in self.rules:
             FilterSemantics.EFFECTIVE.check(rule.kind)
-            of[rule.kind].append(rule)
-        self._do = _Expressions(of[EffectiveRuleKind.DO], collation)
-        self._ignore = _Expressions(of[EffectiveRuleKind.IGNORE], collation)
-        self._rewrites = [_Rewrite(*rule.pair, collation) for rule in of[EffectiveRuleKind.REWRITE]]
-
-    @classmethod
-    def from_options(
-        cls,
-        options: Sequence[str],
-        *,
-        names: NameRules = DEFAULT_NAMES,
-    ) -> EffectiveFilter:
-        """Return a filter from rules that are written as options (``--do=db1.%``) or as SQL clauses (``DO='db1.%'``).
-
-        Raises OptionError that names the first bad rule.
-
-        >>> rules = EffectiveFilter.from_options(["DO='abc.%'", "IGNORE='%.EFG'", "--ignore=%.%"])
-        >>> rules.rows_ok("abc", "EFG"), rules.rows_ok("xyz", "t")
-        (True, False)
-        """
-        return cls(
-            [
-                parse_option(option, FilterSemantics.EFFECTIVE)
-                if option.startswith("-")
-                else parse_clause(option)
-                for option in options
-            ],
-            names=names,
-        )
+        collation = self._collation
+        self._do = _Expressions(self._of(EffectiveRuleKind.DO), collation)
+        self._ignore = _Expressions(self._of(EffectiveRuleKind.IGNORE), collation)
+        self._rewrites = [_Rewrite(*rule.pair, collation) for rule in self._of(EffectiveRuleKind.REWRITE)]
 
     @property
     def is_on(self) -> bool:

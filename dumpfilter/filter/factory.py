@@ -103,8 +103,9 @@ def make_write_filter(
     In effective semantics the rules are DO and IGNORE. REWRITE is missing, since a server renames nothing in its
     binlog. The other semantics take ``--binlog-do-db`` and ``--binlog-ignore-db``. Raises OptionError for other rules.
 
-    >>> from dumpfilter.filter.rules import parse_clause
-    >>> binlog = make_write_filter(WriteSemantics.EFFECTIVE, [parse_clause("IGNORE='%_backup.table2'")])
+    >>> from dumpfilter.filter.rules import parse_option
+    >>> rule = parse_option("--ignore=%_backup.table2", FilterSemantics.EFFECTIVE)
+    >>> binlog = make_write_filter(WriteSemantics.EFFECTIVE, [rule])
     >>> binlog.rows_ok("shop_backup", "table2"), binlog.rows_ok("shop", "table2")
     (False, True)
     """

@@ -7,44 +7,29 @@ The methods keep the server's names: :meth:`Filter.db_ok`, :meth:`Filter.tables_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.statement import Statement, StatementKind, TableName
-from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import as_parsed, collation_of
+from dumpfilter.filter.base import RuleFilter
+from dumpfilter.filter.collation import as_parsed
 from dumpfilter.filter.decision import Decision, Step, Verdict
-from dumpfilter.filter.rules import BaseRuleKind, Rule, RuleKind, parse_option, unique
+from dumpfilter.filter.rules import BaseRuleKind, Rule, RuleKind, parse_option
 from dumpfilter.filter.wild import WildSet
 from dumpfilter.index.subjects import Subject, TableSubject
 
 
-class Filter(ReplicationFilter):
+class Filter(RuleFilter):
     """An immutable set of ``--replicate-*`` rules. A changed filter is a new object.
 
-    Parameters:
-        rules: the rules in any order. When several ``--replicate-rewrite-db`` rules have the same FROM, the first wins.
-        names: the settings by which names are compared: those of the server that wrote the binlog, with the slave's
-            ``lower_case_table_names``.
+    When several ``--replicate-rewrite-db`` rules have the same FROM, the first wins.
     """
 
-    def __init__(
-        self,
-        rules: Iterable[Rule] = (),
-        *,
-        names: NameRules = DEFAULT_NAMES,
-    ) -> None:
-        self.rules = unique(rules)
-        self.names = names
-        collation = self._collation = collation_of(names)
+    _parse = staticmethod(parse_option)
 
-        def of(kind: RuleKind) -> list[Rule]:
-            return [rule for rule in self.rules if rule.kind is kind]
-
-        def keyed(kind: RuleKind, key: Callable[[str], Hashable]) -> dict[Hashable, Rule]:
-            # When several rules name the same database or table, the first rule must decide. A dictionary keeps the
-            # last value of a key, so the rules are inserted in reversed order.
-            return {key(rule.value): rule for rule in reversed(of(kind))}
+    def __init__(self, rules: Iterable[Rule] = (), *, names: NameRules = DEFAULT_NAMES) -> None:
+        super().__init__(rules, names=names)
+        collation, keyed, of = self._collation, self._keyed, self._of
 
         def patterns(rules: list[Rule]) -> WildSet:
             return WildSet([collation.units(rule.value) for rule in rules], collation.unit)
@@ -59,27 +44,9 @@ class Filter(ReplicationFilter):
         )
         self._wild_do, self._wild_ignore = patterns(self._wild_do_rules), patterns(self._wild_ignore_rules)
         self._rewrite: dict[Hashable, str] = {}
-        for rule in self.rules:
-            if rule.kind is RuleKind.REWRITE_DB:
-                source, target = rule.pair
-                self._rewrite.setdefault(collation.database_rule(source), target)
-
-    @classmethod
-    def from_options(
-        cls,
-        options: Sequence[str],
-        *,
-        names: NameRules = DEFAULT_NAMES,
-    ) -> Filter:
-        """Return a filter from options in the server's spelling. Raises OptionError that names the first bad option.
-
-        >>> Filter.from_options(["--replicate-do-db=shop"]).rows_ok("shop", "orders")
-        True
-        """
-        return cls(
-            [parse_option(option) for option in options],
-            names=names,
-        )
+        for rule in of(RuleKind.REWRITE_DB):
+            source, target = rule.pair
+            self._rewrite.setdefault(collation.database_rule(source), target)
 
     @property
     def is_on(self) -> bool:

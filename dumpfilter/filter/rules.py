@@ -201,20 +201,7 @@ class FilterSemantics(enum.StrEnum):
     def check(self, kind: BaseRuleKind) -> None:
         """Raise OptionError when a kind of rule belongs to the other semantics (classic or effective)."""
         if not isinstance(kind, self.kinds):
-            raise self._unknown(f"--{kind.option}")
-
-    def kind(self, name: str) -> BaseRuleKind:
-        """Return the kind of rule that an option sets. Dashes and underscores in ``name`` mean the same.
-
-        Raises OptionError for an option that these semantics do not have.
-        """
-        kind = self.kinds.of_option(name)
-        if kind is None:
-            raise self._unknown(name)
-        return kind
-
-    def _unknown(self, name: str) -> OptionError:
-        return OptionError(f"unknown option {name!r} in {self} filter semantics{_nearest(name, self.kinds)}")
+            raise _unknown(f"--{kind.option}", self.kinds, f"in {self} filter semantics")
 
 
 class WriteSemantics(enum.StrEnum):
@@ -266,11 +253,12 @@ other semantics are less similar.
 """
 
 
-def _nearest(name: str, kinds: Iterable[BaseRuleKind]) -> str:
-    """Return the end of an error about an unknown option: the option that was probably meant, or all options."""
+def _unknown(name: str, kinds: Iterable[BaseRuleKind], where: str) -> OptionError:
+    """Return the error about an unknown option, with the option that was probably meant, or with all options."""
     known = [f"--{kind.option}" for kind in kinds]
     near = difflib.get_close_matches(f"--{name.lstrip('-').replace('_', '-')}", known, n=1, cutoff=_NEAR)
-    return f"; did you mean {near[0]}?" if near else f"; the filters are: {', '.join(known)}"
+    hint = f"did you mean {near[0]}?" if near else f"the filters are: {', '.join(known)}"
+    return OptionError(f"unknown option {name!r} {where}; {hint}")
 
 
 class Rule(NamedTuple):
@@ -438,11 +426,7 @@ def parse_option(option: str, semantics: FilterSemantics = FilterSemantics.CLASS
     >>> parse_option("--ignore=%.table2", FilterSemantics.EFFECTIVE)
     Rule(kind=<EffectiveRuleKind.IGNORE: 'ignore'>, value='%.table2')
     """
-    name, equals, value = option.partition("=")
-    kind = semantics.kind(name)
-    if not equals:
-        raise OptionError(f"{name}: a value is missing; write {name}=VALUE")
-    return make_rule(kind, value)
+    return _parsed(option, semantics.kinds, f"in {semantics} filter semantics")
 
 
 def parse_write_option(option: str) -> Rule:
@@ -453,34 +437,17 @@ def parse_write_option(option: str) -> Rule:
     >>> str(parse_write_option("--binlog_do_db=shop"))
     '--binlog-do-db=shop'
     """
+    return _parsed(option, WriteRuleKind, "of the write side")
+
+
+def _parsed(option: str, kinds: type[BaseRuleKind], where: str) -> Rule:
     name, equals, value = option.partition("=")
-    kind = WriteRuleKind.of_option(name)
+    kind = kinds.of_option(name)
     if kind is None:
-        raise OptionError(f"unknown option {name!r} of the write side{_nearest(name, WriteRuleKind)}")
+        raise _unknown(name, kinds, where)
     if not equals:
         raise OptionError(f"{name}: a value is missing; write {name}=VALUE")
     return make_rule(kind, value)
-
-
-_CLAUSE = re.compile(r"\s*([\w-]+)\s*=\s*(?:'((?:[^'\\]|\\.|'')*)'\s*|(?!')(.*))", re.DOTALL)
-_IN_QUOTES = re.compile(r"''|\\([^%_])", re.DOTALL)
-
-
-def parse_clause(clause: str) -> Rule:
-    r"""Return the rule of a clause such as ``DO='db1.%'``, as in ``CHANGE MASTER … TO DO='db1.%'``.
-
-    Inside quotes ``''`` and ``\'`` mean one quote. As in a server's string, ``\%`` and ``\_`` keep their backslash.
-    Raises OptionError.
-
-    >>> str(parse_clause("IGNORE='%_backup.table2'")), str(parse_clause("REWRITE=db1.%->db2.%"))
-    ('--ignore=%_backup.table2', '--rewrite=db1.%->db2.%')
-    """
-    match = _CLAUSE.fullmatch(clause)
-    if match is None:
-        raise OptionError(f"{clause!r}: write DO='db.table', IGNORE='db.table' or REWRITE=db.table->db.table")
-    kind = FilterSemantics.EFFECTIVE.kind(match[1].lower())
-    quoted, bare = match[2], match[3]
-    return make_rule(kind, bare.rstrip() if quoted is None else _IN_QUOTES.sub(lambda m: m[1] or "'", quoted))
 
 
 def unique(rules: Iterable[Rule]) -> tuple[Rule, ...]:

@@ -9,12 +9,11 @@ tests/oracle/data/recordings/{mysql,mariadb}-write-*. docs/filters.md describes 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
-from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import collation_of
+from dumpfilter.filter.base import RuleFilter
 from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import (
     BaseRuleKind,
@@ -23,24 +22,19 @@ from dumpfilter.filter.rules import (
     WriteSemantics,
     option_list,
     parse_write_option,
-    unique,
 )
 from dumpfilter.index.subjects import Subject, TableSubject
 
 
-class WriteFilter(ReplicationFilter):
+class WriteFilter(RuleFilter):
     """An immutable set of the rules by which a server keeps events out of its own binlog, for all slaves. A changed
     filter is a new object.
 
-    The verdict is never UNDECIDED, since each event has a database or none.
-
-    Parameters:
-        rules: the rules in any order. A comma is part of a name: ``a,b`` is one database.
-        semantics: the treatment of statements without a default database.
-        names: the settings by which the server that writes the binlog compares names.
-
-    Raises OptionError for rules of another kind, and for a ``lower_case_table_names`` other than 0, 1 and 2.
+    The verdict is never UNDECIDED, since each event has a database or none. A comma is part of a name: ``a,b`` is one
+    database. ``semantics`` is the treatment of statements without a default database.
     """
+
+    _parse = staticmethod(parse_write_option)
 
     def __init__(
         self,
@@ -49,10 +43,8 @@ class WriteFilter(ReplicationFilter):
         semantics: WriteSemantics = WriteSemantics.SERVER,
         names: NameRules = DEFAULT_NAMES,
     ) -> None:
-        self.rules = unique(rules)
+        super().__init__(rules, names=names)
         self.semantics = semantics
-        self.names = names
-        self._collation = collation_of(names)
         if semantics is WriteSemantics.EFFECTIVE:
             raise OptionError(
                 "effective semantics: the binlog's rules are --binlog-do and --binlog-ignore of dumpfilter master"
@@ -63,35 +55,9 @@ class WriteFilter(ReplicationFilter):
                     f"unknown option '--binlog-{rule.kind.option.removeprefix('binlog-')}' in {semantics} semantics; "
                     f"the binlog's are: {option_list(WriteRuleKind)}"
                 )
-        self._do_db, self._ignore_db = self._keyed(WriteRuleKind.DO_DB), self._keyed(WriteRuleKind.IGNORE_DB)
-
-    def _keyed(self, kind: WriteRuleKind) -> dict[Hashable, Rule]:
-        # When several rules name the same database or table, the first rule must decide. A dictionary keeps the last
-        # value of a key, so the rules are inserted in reversed order.
-        return {
-            self._collation.database_rule(rule.value): rule
-            for rule in reversed(self.rules)
-            if rule.kind is kind
-        }
-
-    @classmethod
-    def from_options(
-        cls,
-        options: Sequence[str],
-        *,
-        semantics: WriteSemantics = WriteSemantics.SERVER,
-        names: NameRules = DEFAULT_NAMES,
-    ) -> WriteFilter:
-        """Return a filter from options in the server's spelling. Raises OptionError that names the first bad option.
-
-        >>> WriteFilter.from_options(["--binlog-ignore-db=logs"]).rows_ok("logs", "audit")
-        False
-        """
-        return cls(
-            [parse_write_option(option) for option in options],
-            semantics=semantics,
-            names=names,
-        )
+        key = self._collation.database_rule
+        self._do_db = self._keyed(WriteRuleKind.DO_DB, key)
+        self._ignore_db = self._keyed(WriteRuleKind.IGNORE_DB, key)
 
     @property
     def is_on(self) -> bool:

@@ -148,7 +148,7 @@ def test_the_rule_that_drops_the_example_is_told() -> None:
 
 def test_what_cannot_be_compared_is_unknown() -> None:
     shop = Filter.from_options(["--replicate-do-db=shop"])
-    effective = EffectiveFilter.from_options(["IGNORE='hr.%'"])
+    effective = EffectiveFilter.from_options(["--ignore=hr.%"])
     assert passes_beyond(shop, effective).beyond is Beyond.UNKNOWN
     assert passes_beyond(effective, shop).beyond is Beyond.UNKNOWN
     assert passes_beyond(effective, effective).beyond is Beyond.NOTHING

@@ -33,16 +33,16 @@ def _update(*names: str, current: str | None = None) -> Statement:
 
 class TestTheWorklogsExamples:
     def test_all_tables_like_abc_except_efg(self) -> None:
-        rules = _filter("IGNORE='abc.%'", "DO='%.EFG'")
+        rules = _filter("--ignore=abc.%", "--do=%.EFG")
         assert not rules.rows_ok("abc", "t")
         assert rules.rows_ok("abc", "EFG")
         assert rules.rows_ok("xyz", "t")
-        include = _filter("DO='abc.%'", "IGNORE='%.%'", "IGNORE='%.EFG'")
+        include = _filter("--do=abc.%", "--ignore=%.%", "--ignore=%.EFG")
         assert include.rows_ok("abc", "EFG")  # DO is asked first, so that it makes exceptions
         assert not include.rows_ok("xyz", "EFG")
 
     def test_change_master(self) -> None:
-        rules = _filter("DO='db1.%'", "IGNORE='%.table2'", "REWRITE=db1.%->db2.%")
+        rules = _filter("--do=db1.%", "--ignore=%.table2", "--rewrite=db1.%->db2.%")
         assert rules.rewrite_table("db1", "t") == ("db2", "t")
         # the effective name of db1.table2 is db2.table2, so DO='db1.%' is not its exception
         assert not rules.rows_ok("db1", "table2")
@@ -50,17 +50,17 @@ class TestTheWorklogsExamples:
         assert rules.rows_ok("db3", "t")
 
     def test_change_binlog(self) -> None:
-        rules = _filter("DO='db1.%'", "IGNORE='%_backup.table2'")
+        rules = _filter("--do=db1.%", "--ignore=%_backup.table2")
         assert not rules.rows_ok("db1_backup", "table2")
         assert rules.rows_ok("db1_backup", "table3")
         assert rules.rows_ok("_", "table2")
         # `_` is any one character, and `%` may be nothing
         assert not rules.rows_ok("xbackup", "table2")
         assert rules.rows_ok("backup", "table2")
-        assert _filter("IGNORE='%\\_backup.table2'").rows_ok("xbackup", "table2")
+        assert _filter("--ignore=%\\_backup.table2").rows_ok("xbackup", "table2")
 
     def test_the_current_database_is_never_asked(self) -> None:
-        rules = _filter("IGNORE='foo.%'")
+        rules = _filter("--ignore=foo.%")
         assert rules.verdict(_update("foo.sometable", current="bar")) is Verdict.IGNORE
         assert rules.verdict(_update("bar.sometable", current="foo")) is Verdict.EXECUTE
         assert rules.verdict(_update("sometable", current="foo")) is Verdict.IGNORE
@@ -238,7 +238,7 @@ def test_no_rules_and_is_on() -> None:
     assert not _filter("--do=a.%", "--rewrite=a.%->b.%").is_on
     assert _filter("--do=a.%", "--ignore=b.c").is_on
     assert _filter("--ignore=b.%").is_on
-    assert len(_filter("--do=a.%", "DO='a.%'", "--do=b.%").rules) == 2
+    assert len(_filter("--do=a.%", "--do=a.%", "--do=b.%").rules) == 2
 
 
 @pytest.mark.parametrize("kind", RuleKind)

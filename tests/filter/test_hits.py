@@ -130,7 +130,7 @@ def _table(rules: ReplicationFilter, database: str, table: str) -> tuple[BaseRul
 
 
 def test_effective() -> None:
-    rules = EffectiveFilter.from_options(["IGNORE='a.%'", "DO='%.t'", "REWRITE='b.%->a.%'"])
+    rules = EffectiveFilter.from_options(["--ignore=a.%", "--do=%.t", "--rewrite=b.%->a.%"])
     do, ignore, rewrite = EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE, EffectiveRuleKind.REWRITE
     assert _table(rules, "a", "x") == (ignore,)
     assert _table(rules, "a", "t") == (do,)

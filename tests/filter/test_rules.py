@@ -16,7 +16,6 @@ from dumpfilter.filter.rules import (
     Rule,
     RuleKind,
     make_rule,
-    parse_clause,
     parse_option,
     unique,
 )
@@ -41,15 +40,11 @@ def test_every_effective_kind(kind: EffectiveRuleKind) -> None:
     rule = Rule(kind, value)
     assert parse_option(f"--{kind.value}={value}", EFFECTIVE) == rule
     assert parse_option(str(rule), EFFECTIVE) == rule
-    for clause in (f"{kind.value.upper()}='{value}'", f"{kind.value}={value}", f" {kind.value} = '{value}' "):
-        assert parse_clause(clause) == rule
 
 
 @pytest.mark.parametrize("name", ["--binlog-do-db", *(f"--{kind.value}" for kind in RuleKind)])
 def test_old_options_are_unknown_in_effective_semantics(name: str) -> None:
     """WL#2516 says of the classic options: they "are all removed in this WL and cause an 'unknown option' error"."""
-    with pytest.raises(OptionError, match=f"unknown option '{name[2:]}'"):
-        parse_clause(f"{name[2:].upper()}='a.b'")
     with pytest.raises(OptionError, match=f"unknown option '{name}' in effective filter semantics") as raised:
         parse_option(f"{name}=a.b->c.d", EFFECTIVE)
     assert "--do, --ignore, --rewrite" in str(raised.value)
@@ -80,23 +75,6 @@ def test_each_semantics_has_its_own_kinds() -> None:
             else:
                 with pytest.raises(OptionError, match="unknown option"):
                     semantics.check(kind)
-
-
-@pytest.mark.parametrize(
-    ("clause", "value"),
-    [
-        ("DO='db1.%'", "db1.%"),
-        ("IGNORE='%_backup.table2'", "%_backup.table2"),
-        ("REWRITE=db1.%->db2.%", "db1.%->db2.%"),
-        ("REWRITE='db1.% -> db2.%'", "db1.%->db2.%"),
-        (r"DO='a\_b.\%'", r"a\_b.\%"),
-        (r"DO='a\\_b.t'", r"a\_b.t"),
-        (r"DO='it\'s.''t'", "it's.'t"),
-        ("do = a.b ", "a.b"),
-    ],
-)
-def test_clauses(clause: str, value: str) -> None:
-    assert parse_clause(clause).value == value
 
 
 @pytest.mark.parametrize(
@@ -180,12 +158,6 @@ def test_effective_errors(option: str, says: str) -> None:
     assert raised.value.exit_code == 2
 
 
-@pytest.mark.parametrize("clause", ["", "DO", "'a.b'", "CHANGE MASTER TO DO='a.b'", "DO='a.b", "DO='a.b' c"])
-def test_what_is_no_clause(clause: str) -> None:
-    with pytest.raises(OptionError, match=r"write DO='db.table'"):
-        parse_clause(clause)
-
-
 @given(st.text(alphabet="a.%_\\->' \0=", max_size=20))
 def test_any_effective_value(text: str) -> None:
     for kind in EffectiveRuleKind:
@@ -194,8 +166,6 @@ def test_any_effective_value(text: str) -> None:
         except OptionError:
             continue
         assert parse_option(str(rule), EFFECTIVE) == rule
-        quoted = rule.value.replace("\\", "\\\\").replace("'", "''")
-        assert parse_clause(f"{kind.value}='{quoted}'") == rule
 
 
 @given(st.text(max_size=40))

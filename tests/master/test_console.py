@@ -201,7 +201,7 @@ def test_a_master_is_no_replica(mysql: Master, mariadb: Master) -> None:
 
 
 def test_the_table_of_slaves() -> None:
-    no_logs = imposed_table("no logs", EffectiveFilter.from_options(["IGNORE='logs.%'"]))
+    no_logs = imposed_table("no logs", EffectiveFilter.from_options(["--ignore=logs.%"]))
     with serving(MYSQL, config=MasterConfig(imposed=(no_logs,))) as master:
         slave = master.client.register(["--replicate-do-db=shop", "--replicate-do-db=logs"], channel="c1")
         list(master.client.dump(slave.slave_id))
@@ -248,10 +248,10 @@ def test_change_binlog(mysql: Master) -> None:
         return files_of(mysql.client.dump(slave.slave_id))
 
     assert mysql.ask("CHANGE BINLOG 'bin' TO IGNORE='logs.%', IGNORE='hr.%'").notes == ()
-    assert stream() == effective("IGNORE='logs.%'", "IGNORE='hr.%'")
+    assert stream() == effective("--ignore=logs.%", "--ignore=hr.%")
     # the kinds that are not named stay as they are
     mysql.ask("CHANGE BINLOG 'bin' TO DO='%.audit'")
-    assert stream() == effective("IGNORE='logs.%'", "IGNORE='hr.%'", "DO='%.audit'")
+    assert stream() == effective("--ignore=logs.%", "--ignore=hr.%", "--do=%.audit")
     assert {str(row["rule"]) for row in mysql.select("write_rules")} == {
         "--do=%.audit",
         "--ignore=logs.%",
@@ -268,7 +268,7 @@ def test_change_binlog_takes_the_place_of_the_servers_rules() -> None:
     with serving(MYSQL, write_filter=rules) as master:
         (note,) = master.ask("CHANGE BINLOG 'bin' TO IGNORE='logs.%'").notes
         assert "--binlog-ignore-db=shop" in note.message
-        assert files_of(master.client.dump(master.client.register().slave_id)) == effective("IGNORE='logs.%'")
+        assert files_of(master.client.dump(master.client.register().slave_id)) == effective("--ignore=logs.%")
         assert master.rows("SHOW BINARY LOG STATUS")[0][2:4] == ["", ""]
 
 
@@ -285,7 +285,7 @@ def test_a_running_dump_goes_on_with_the_changed_binlog(tmp_path: Path) -> None:
     whole[21] |= 1  # in use
     growing.write_bytes(whole[:618])
     (tmp_path / "bin.index").write_text("./bin.000002\n")
-    imposed = EffectiveFilter.from_options(["IGNORE='scratch.t1'"])
+    imposed = EffectiveFilter.from_options(["--ignore=scratch.t1"])
     config = MasterConfig(imposed=(imposed_table("no t1", imposed),))
     with serving(tmp_path, config=config) as master:
         slave = master.client.register(["--replicate-ignore-db=hr"])

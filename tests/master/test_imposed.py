@@ -79,7 +79,7 @@ def test_a_slave_gets_the_intersection(own: list[str]) -> None:
 
 
 def test_it_is_told_and_cannot_be_widened() -> None:
-    effective = EffectiveFilter.from_options(["IGNORE='hr.%'"])
+    effective = EffectiveFilter.from_options(["--ignore=hr.%"])
     wanted = dump(files(MYSQL_ROW), AllFilters([Filter(), NO_LOGS, effective])).files
     with master(imposing(NO_LOGS, effective)) as client:
         slave = client.register(["--replicate-do-db=shop"])

@@ -8,7 +8,7 @@ import pytest
 
 from dumpfilter.filter import WriteFilter, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
-from dumpfilter.filter.rules import parse_clause
+from dumpfilter.filter.rules import FilterSemantics, parse_option
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from tests.commands.in_process import run as run_in_process
@@ -53,7 +53,9 @@ def test_the_slaves_own_filter_comes_on_top(client: Client) -> None:
 
 def test_effective_rules_of_the_binlog() -> None:
     """WL#2516's CHANGE BINLOG … TO DO=…, IGNORE=…: by the tables that are changed."""
-    binlog = make_write_filter(WriteSemantics.EFFECTIVE, [parse_clause("IGNORE='d2.%'")])
+    binlog = make_write_filter(
+        WriteSemantics.EFFECTIVE, [parse_option("--ignore=d2.%", FilterSemantics.EFFECTIVE)]
+    )
     server = MasterServer(BinlogStore(RECORDING), write_filter=binlog)
     server.start()
     client = Client(server)

@@ -19,6 +19,7 @@ import pytest
 from dumpfilter.analyse.explain.explanation import XA_END, ExplainedEvent, Filters, explain_events
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.filter import Filter, WriteFilter, WriteSemantics
+from dumpfilter.filter.rules import parse_write_option
 from dumpfilter.index.fileset import BinlogSet
 
 DATA = Path(__file__).parent / "data" / "recordings"
@@ -43,8 +44,8 @@ class WriteRecording:
         return "mariadb" if "MariaDB" in self.record["server"] else "mysql"
 
     def filters(self, case: str, semantics: WriteSemantics = WriteSemantics.SERVER) -> Filters:
-        write = WriteFilter.from_options(
-            self.record["cases"][case]["options"],
+        write = WriteFilter(
+            map(parse_write_option, self.record["cases"][case]["options"]),
             semantics=semantics,
             names=NameRules(self.family, lower_case_table_names=self.record["lower_case_table_names"]),
         )

@@ -658,7 +658,7 @@ def test_unlikely_names_need_no_set(code: str | None, rule: str) -> None:
 
 
 def test_effective_filters_have_no_traps_of_current_databases() -> None:
-    rule_filter = EffectiveFilter.from_options(["IGNORE='hr.%'"])
+    rule_filter = EffectiveFilter.from_options(["--ignore=hr.%"])
     assert lint(rule_filter, knowledge(*MADE_IN_HR)) == []
 
 
