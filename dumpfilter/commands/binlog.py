@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import enum
 import sys
 from pathlib import Path
 
-from dumpfilter.analyse.printing.may_fail import MayFail
+from dumpfilter.analyse.printing.options import SelectionOptions, TextOptions
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, repeated, setting
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyOptions
@@ -73,31 +72,7 @@ class BinlogFilterOptions(Settings, panel="Filter"):
             raise OptionError(str(error).replace(f"--{kind.option}", short)) from None
 
 
-class SelectionOptions(Settings, panel="Selection"):
-    """The positions, times and GTIDs between which a command reads a binlog set. An empty text sets no limit.
-
-    The values are not parsed here, because their syntax depends on whether MySQL or MariaDB wrote the binlog.
-    """
-
-    start_position: str = setting("", metavar="BYTES|GTIDS")
-    """Begin in the first file at this place, where a transaction begins; of MariaDB also after these GTIDs."""
-    stop_position: str = setting("", metavar="BYTES|GTIDS")
-    """Stop in the last file before the transaction at this place; of MariaDB also: up to these GTIDs."""
-    start_datetime: str = setting("", metavar="DATETIME")
-    """Begin with the first transaction at or after this local time."""
-    stop_datetime: str = setting("", metavar="DATETIME")
-    """Stop before the first transaction at or after this local time."""
-    include_gtids: str = setting("", metavar="GTIDS")
-    """Only transactions with these GTIDs."""
-    exclude_gtids: str = setting("", metavar="GTIDS")
-    """No transactions with these GTIDs."""
-
-
-_OF_TEXT = ("skip_gtids", "may_fail", "target_has", "local_load")
-"""The options of the output as text. The other options of the output go with ``--raw``."""
-
-
-class BinlogOutputOptions(Settings, panel="Output"):
+class BinlogOutputOptions(TextOptions, panel="Output"):
     """The output options of ``dumpfilter binlog``.
 
     The output is text for a client program or, with ``--raw``, a binlog set in a directory.
@@ -113,16 +88,6 @@ class BinlogOutputOptions(Settings, panel="Output"):
     """With --raw: replace a set of that name."""
     binlog_with_tables_info: bool = False
     """With --raw: name the tables in every Query event (WL#40). Servers do not read such files."""
-    skip_gtids: bool = setting(True, "--skip-gtids/--no-skip-gtids")
-    """Write GTIDs as comments, or as settings, which keep the transactions' GTIDs on the target."""
-    may_fail: MayFail = MayFail.SAFE
-    """Statements that would fail where the text is run, since the filter dropped what they need, or that the filter
-    cannot decide about. safe: comments where they must fail, IF EXISTS where the binlogs do not tell. comment:
-    always comments. print: as they are."""
-    target_has: list[str] | None = setting(None, metavar="PATTERN", show_default=False)
-    """Tables that the target has although the filter drops their CREATE, as a LIKE pattern for db.table, so that
-    what needs them is printed. 'db.' is a database. Repeat the option for several patterns. mysql://USER@HOST/ asks the
-    target."""
 
     def target_objects(self) -> list[str]:
         """Return LIKE patterns for ``db.table`` that match the tables of the target on which the printed text will run.
@@ -137,49 +102,26 @@ class BinlogOutputOptions(Settings, panel="Output"):
         given = self.target_has or []
         return [name for text in given for name in (objects_of(text) if is_source_url(text) else [text])]
 
-    local_load: Path | None = setting(None, metavar="DIR")
-    """Directory for the files of LOAD DATA. Without it a new temporary directory."""
-
     def check(self) -> None:
         """Check that the options fit together. Raises OptionError, for example for ``--raw`` without ``--output``."""
         if self.raw and self.output is None:
             raise OptionError("--raw: name a directory for the set with --output=DIR")
         for name, field in type(self).model_fields.items():
-            if name == "raw" or getattr(self, name) in (field.default, []):
-                continue
-            option = f"--{'no-' if name == 'skip_gtids' else ''}{name.replace('_', '-')}"
-            if name not in _OF_TEXT and not self.raw:
-                raise OptionError(f"{option} goes with --raw; text goes to standard output")
-            if name in _OF_TEXT and self.raw:
-                raise OptionError(f"{option} is about text and does not go with --raw")
-
-
-class Base64Output(enum.Enum):
-    """The values of ``--base64-output``."""
-
-    AUTO = "auto"
-    DECODE_ROWS = "decode-rows"
-
-
-class BinlogRowOptions(Settings, panel="Rows"):
-    """The options of ``dumpfilter binlog`` for the printing of changed rows."""
-
-    verbose: int = setting(0, "--verbose", "-v", count=True, metavar="", show_default=False)
-    """Print the changed rows as comments (### INSERT INTO …). -vv adds the columns' types."""
-    base64_output: Base64Output = Base64Output.AUTO
-    """auto prints the BINLOG statements, which repeat the rows where the text is run. decode-rows leaves them out:
-    with -v for people who read."""
-
-    @property
-    def row_events(self) -> bool:
-        """Whether the printed text has BINLOG statements, which carry the row events."""
-        return self.base64_output is not Base64Output.DECODE_ROWS
-
-    def check(self, *, raw: bool) -> None:
-        """Check that none of these options is given together with ``--raw`` (``raw``). Raises OptionError."""
-        for name, given in {"--verbose": self.verbose > 0, "--base64-output": not self.row_events}.items():
-            if given and raw:
-                raise OptionError(f"{name} is about text and does not go with --raw")
+            is_about_text = name in TextOptions.model_fields
+            if (
+                name != "raw"
+                and is_about_text == self.raw
+                and getattr(self, name)
+                not in (
+                    field.default,
+                    [],
+                )
+            ):
+                option = "--no-skip-gtids" if name == "skip_gtids" else f"--{name.replace('_', '-')}"
+                why = "is about text and does not go with --raw"
+                raise OptionError(
+                    f"{option} {why if is_about_text else 'goes with --raw; text goes to standard output'}"
+                )
 
 
 def binlog_command(
@@ -187,7 +129,6 @@ def binlog_command(
     rules: BinlogFilterOptions,
     selection: SelectionOptions,
     output: BinlogOutputOptions,
-    rows: BinlogRowOptions,
     read: VerifyOptions,
 ) -> None:
     r"""Print what passes a filter as text to run again, as mysqlbinlog does, or write it as a binlog set.
@@ -208,33 +149,24 @@ def binlog_command(
     """
     from rich.console import Console
 
-    from dumpfilter.analyse.printing.print_set import BinlogOptions, print_binlog, write_binlog
+    from dumpfilter.analyse.printing.print_set import print_binlog, write_binlog
     from dumpfilter.index.fileset import BinlogSet
 
     output.check()
-    rows.check(raw=output.raw)
-    options = BinlogOptions(
-        filter=rules.filter_options(),
-        **selection.model_dump(),
-        skip_gtids=output.skip_gtids,
-        may_fail=output.may_fail,
-        target_has=output.target_objects(),
-        verbosity=rows.verbose,
-        row_events=rows.row_events,
-        local_load=output.local_load,
-        verify=read.verify_checksum,
-    )
+    selected = rules.filter_options(), selection
     files = BinlogSet.open(binlogs.source())
     log = Console(stderr=True)
     if output.output is not None:
         write_binlog(
             files,
-            options,
+            *selected,
             output.output,
             log,
+            verify=read.verify_checksum,
             base=output.base_name,
             overwrite=output.overwrite,
             tables_info=output.binlog_with_tables_info,
         )
         return
-    print_binlog(files, options, sys.stdout.buffer, log)
+    text = output.model_copy(update={"target_has": output.target_objects()})
+    print_binlog(files, *selected, text, sys.stdout.buffer, log, verify=read.verify_checksum)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dumpfilter.analyse.printing.literals import quoted_name
-from dumpfilter.analyse.printing.may_fail import MayFail
+from dumpfilter.analyse.printing.options import MayFail
 from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import QueryEvent, TableName

@@ -6,16 +6,14 @@ import datetime
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from rich.console import Console
 
-from dumpfilter.analyse.printing.load_files import LoadFiles
-from dumpfilter.analyse.printing.may_fail import MayFail
+from dumpfilter.analyse.printing.options import MayFail, SelectionOptions, TextOptions
 from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.base.byte_bar import byte_bar
 from dumpfilter.base.errors import BinlogError, OptionError
@@ -39,67 +37,41 @@ _POSITION = re.compile(r"\d+")
 _DATETIME = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ](\d{1,2}):(\d{1,2}):(\d{1,2}))?")
 
 
-@dataclass(frozen=True)
-class BinlogOptions:
-    """The options of ``dumpfilter binlog`` as text, before parsing.
-
-    The notation of GTIDs and the comparison of names differ between MySQL and MariaDB. The options can therefore be
-    parsed only when the opened binlog tells the server's family.
-    """
-
-    filter: FilterOptions = field(default_factory=FilterOptions)
-    start_position: str = ""
-    stop_position: str = ""
-    start_datetime: str = ""
-    stop_datetime: str = ""
-    include_gtids: str = ""
-    exclude_gtids: str = ""
-    skip_gtids: bool = True
-    local_load: Path | None = None
-    verify: bool = True
-    verbosity: int = 0
-    """The amount of row data that is printed as comments: 0 nothing, 1 the rows, 2 the rows with column types."""
-    row_events: bool = True
-    """Whether BINLOG statements with the rows are printed."""
-    may_fail: MayFail = MayFail.SAFE
-    """The form of statements that would fail on the target because of the filter, or about which the filter cannot
-    decide.
-    """
-    target_has: Sequence[str] = ()
-    """LIKE patterns of ``db.table`` for tables that exist on the target although the filter drops their CREATE."""
-
-    def __post_init__(self) -> None:
-        for pattern in self.target_has:
-            if "." not in pattern:
-                raise OptionError(
-                    f"--target-has={pattern}: it is not in the form db_pattern.table_pattern; a database is 'db.'"
-                )
-
-
-def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log: Console) -> Counts:
+def print_binlog(
+    binlogs: BinlogSet,
+    filters: FilterOptions,
+    selection: SelectionOptions,
+    options: TextOptions,
+    out: BinaryIO,
+    log: Console,
+    *,
+    verify: bool = True,
+) -> Counts:
     """Print the events that pass the filter to ``out``, as SQL text for the client programs ``mysql`` and
     ``mariadb``. Return the counts of events and bytes.
 
-    ``log`` receives warnings, and a progress bar if ``log`` is a terminal and ``out`` is not. Raises BinlogError for
-    a damaged binlog, after printing the events before the damage. Raises OptionError and GtidError for bad options,
-    and OutputError if a LOAD DATA file cannot be written.
+    The filters are made here, and the selection is parsed, because names and GTIDs depend on the binlog's server.
+    ``verify`` tells whether event checksums are verified. ``log`` receives warnings, and a progress bar if ``log`` is a
+    terminal and ``out`` is not. Raises BinlogError for a damaged binlog, after printing the events before the damage.
+    Raises OptionError and GtidError for bad options, and OutputError if a LOAD DATA file cannot be written.
     """
-    work = _Work(binlogs, options, log)
+    for pattern in options.target_has or ():
+        if "." not in pattern:
+            raise OptionError(
+                f"--target-has={pattern}: it is not in the form db_pattern.table_pattern; a database is 'db.'"
+            )
+    work = _Work(binlogs, filters, selection, log, verify=verify)
     counts = Counts()
-    loads = LoadFiles(options.local_load)
+    if not work.is_filtered:
+        options = options.model_copy(update={"may_fail": MayFail.PRINT})
     printer = TextPrinter(
         out.write,
-        load_files=loads,
+        options,
         rules=work.rules,
-        skip_gtids=options.skip_gtids,
         warn=work.warn,
-        may_fail=options.may_fail if work.is_filtered else MayFail.PRINT,
-        target_has=options.target_has,
-        kinds=options.filter.kind_filter(),
-        rows_ok=work.rows_ok if options.filter.has_database_rules else None,
-        verbosity=options.verbosity,
-        row_events=options.row_events,
-        is_verified=options.verify,
+        kinds=filters.kind_filter(),
+        rows_ok=work.rows_ok if filters.has_database_rules else None,
+        is_verified=verify,
     )
     begun = False
     with work.progress("printing", quiet=out.isatty()) as advance:
@@ -139,8 +111,10 @@ def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log:
             f"the filter drops statements that define columns of {_some(printer.drifted)}: a client may stop at a "
             "later change of the table; `dumpfilter lint` shows these statements, and the client's --force goes on"
         )
-    if loads.written and options.local_load is None:
-        work.warn(f"files of LOAD DATA are in {loads.directory}; remove them when the text has been run")
+    if printer.load_files.written and options.local_load is None:
+        work.warn(
+            f"files of LOAD DATA are in {printer.load_files.directory}; remove them when the text has been run"
+        )
     return counts
 
 
@@ -150,10 +124,12 @@ def _some(names: list[str]) -> str:
 
 def write_binlog(
     binlogs: BinlogSet,
-    options: BinlogOptions,
+    filters: FilterOptions,
+    selection: SelectionOptions,
     output: Path,
     log: Console,
     *,
+    verify: bool = True,
     base: str = "",
     overwrite: bool = False,
     tables_info: bool = False,
@@ -165,7 +141,7 @@ def write_binlog(
     names of its statement's tables, a format that servers cannot read. Raises BinlogError, OptionError, GtidError
     and OutputError. After an error no new files are left.
     """
-    work = _Work(binlogs, options, log)
+    work = _Work(binlogs, filters, selection, log, verify=verify)
     base = base or binlogs.names[0].rpartition(".")[0] or binlogs.names[0]
 
     def filtered(directory: Path) -> Counts:
@@ -202,18 +178,26 @@ def write_binlog(
 class _Work:
     """The filters and the range of events that the options of ``dumpfilter binlog`` select for one binlog set."""
 
-    def __init__(self, binlogs: BinlogSet, options: BinlogOptions, log: Console) -> None:
+    def __init__(
+        self,
+        binlogs: BinlogSet,
+        filters: FilterOptions,
+        selection: SelectionOptions,
+        log: Console,
+        *,
+        verify: bool,
+    ) -> None:
         self._binlogs = binlogs
         self._log = log
         written_by = binlogs.written_by
-        self.rules = options.filter.slave_filter(written_by)
-        self.also = AllFilters([options.filter.write_filter(written_by), options.filter.kind_filter()])
+        self.rules = filters.slave_filter(written_by)
+        self.also = AllFilters([filters.write_filter(written_by), filters.kind_filter()])
         self.is_filtered = bool(self.rules.rules) or self.also.is_on
         self._taken: PassOptions = {
-            "clever": CleverFilter(self.rules, warn=self.warn) if options.filter.clever else None,
+            "clever": CleverFilter(self.rules, warn=self.warn) if filters.clever else None,
             "also": self.also,
-            "wanted": on_boundaries(range_of(options, written_by.family), binlogs, warn=self.warn),
-            "verify": options.verify,
+            "wanted": on_boundaries(range_of(selection, written_by.family), binlogs, warn=self.warn),
+            "verify": verify,
         }
 
     def taken(self, progress: Callable[[int], None]) -> PassOptions:
@@ -249,7 +233,7 @@ class _Work:
             yield lambda read: bar.advance(task, read)
 
 
-def range_of(options: BinlogOptions, family: Family) -> Range:
+def range_of(options: SelectionOptions, family: Family) -> Range:
     """Return the range of events that the options select by position, date and time, and GTIDs.
 
     Raises OptionError for a bad value, and GtidError.

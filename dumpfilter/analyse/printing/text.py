@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 from base64 import encodebytes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from dumpfilter.analyse.printing.gap_text import gap_text
 from dumpfilter.analyse.printing.harmless import AS_IT_IS, Harmless, lacking, named
 from dumpfilter.analyse.printing.literals import quoted_name, quoted_text, user_variable
 from dumpfilter.analyse.printing.load_files import LoadFiles
-from dumpfilter.analyse.printing.may_fail import MayFail
+from dumpfilter.analyse.printing.options import MayFail, TextOptions
 from dumpfilter.analyse.printing.session_variables import USE, Session, server_version
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog import context_events as C
@@ -64,49 +64,37 @@ class TextPrinter:
 
     Parameters:
         write: receives the text as bytes, because statements keep their clients' character sets.
-        load_files: the writer of the data files of LOAD DATA statements.
+        options: the form of the text.
         rules: the filter, which renames databases (``--replicate-rewrite-db``). None: no filter.
-        skip_gtids: print GTIDs as comments. False: print ``SET @@SESSION.GTID_NEXT``, or MariaDB's ``gtid_seq_no``,
-            ``gtid_domain_id`` and ``server_id``.
         warn: receives a warning, with file and position, if the printed text cannot repeat an event.
-        may_fail: the form of statements that would fail on the target because of the filter, or that are undecided.
-        target_has: LIKE patterns of ``db.table`` for tables that the target has, although the filter drops their
-            CREATE.
         kinds: the filter by statement kinds. The target is assumed to have the effects of the statements that it drops.
             None: no such filter.
         rows_ok: tells whether the filter passes row events of a table, given its database and name on the source. Give
             it when there are database rules, with which the filter may drop some changes of a table and pass others.
-        verbosity: how much of the rows is printed as comments: 0 nothing, 1 the rows, 2 the rows with column types.
-        row_events: whether BINLOG statements with the rows are printed. Without them the text does not repeat rows.
         is_verified: whether the events' checksums are known to be right.
     """
 
     def __init__(
         self,
         write: Callable[[bytes], object],
+        options: TextOptions,
         *,
-        load_files: LoadFiles,
         rules: ReplicationFilter | None = None,
-        skip_gtids: bool = True,
         warn: Callable[[str], None] = lambda text: None,
-        may_fail: MayFail = MayFail.PRINT,
-        target_has: Sequence[str] = (),
         kinds: KindFilter | None = None,
         rows_ok: Callable[[str, str], bool] | None = None,
-        verbosity: int = 0,
-        row_events: bool = True,
         is_verified: bool = True,
     ) -> None:
         self._print = write
         self._written: list[bytes] = []
         """The text collected by the methods that print single events."""
         self._write = self._written.append
-        self._may_fail = may_fail
+        self._may_fail = options.may_fail
         self._kinds = kinds
         self._rows_ok = rows_ok
         self._harmless: Harmless | None = None
         rules = rules or Filter()
-        self._world: World[QueryEvent] = World(rules, is_strict=True, there=target_has)
+        self._world: World[QueryEvent] = World(rules, is_strict=True, there=options.target_has or ())
         self._context_settings: list[bytes] = []
         """The SET statements for Intvar, Rand and User_var events, which belong to the next statement."""
         self._comments = 0
@@ -114,9 +102,9 @@ class TextPrinter:
         """The number of statements that the filter leaves undecided, but about which earlier statements of the set
         decide.
         """
-        self._load_files = load_files
+        self.load_files = LoadFiles(options.local_load)
         self._rewrite_db = rules.rewrite_db
-        self._skip_gtids = skip_gtids
+        self._skip_gtids = options.skip_gtids
         self._warn = warn
         self._file = ""
         self._first_file = ""
@@ -127,11 +115,11 @@ class TextPrinter:
         """The error code and status variables of the last Query event, in its bytes. None: the next statement's
         settings must be printed in full.
         """
-        self._row_events = row_events
+        self._row_events = options.row_events
         self._texts = EventTexts(
             write,
-            verbosity=verbosity,
-            row_events=row_events,
+            verbosity=options.verbose,
+            row_events=options.row_events,
             as_they_are=is_verified,
             rewrite_db=self._rewrite_db,
             refusal=self._refusal,
@@ -413,7 +401,7 @@ class TextPrinter:
             self._comment(setting, b"#   ")
         self._context_settings = []
         if isinstance(query, ExecuteLoadQueryEvent):
-            self._load_files.take(query.file_id)
+            self.load_files.take(query.file_id)
         self._comment(query.raw, b"#   ")
         if self._xa_start is None:
             self._take_gtid()
@@ -470,7 +458,7 @@ class TextPrinter:
 
     def _load(self, query: ExecuteLoadQueryEvent) -> bytes:
         # The printed LOAD DATA names the file on disk, which load_files has written from the binlog.
-        path = str(self._load_files.take(query.file_id))
+        path = str(self.load_files.take(query.file_id))
         replace_ = b" REPLACE" if query.dup_handling == 2 else b""
         infile = b" LOCAL INFILE " + quoted_text(path) + replace_ + b" INTO"
         return query.raw[: query.fn_pos_start] + infile + query.raw[query.fn_pos_end :]
@@ -526,7 +514,7 @@ class TextPrinter:
 
     def _load_block(self, block: C.LoadBlock, event: Event) -> None:
         is_first = event.type == T.BEGIN_LOAD_QUERY
-        path = self._load_files.begin(block) if is_first else self._load_files.append(block)
+        path = self.load_files.begin(block) if is_first else self.load_files.append(block)
         self._tail(f"file_id: {block.file_id}  block_len: {len(block.data)}  in {path}")
 
     def _payload(self, payload: TransactionPayload, event: Event) -> None:

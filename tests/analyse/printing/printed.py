@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from dumpfilter.analyse.printing.load_files import LoadFiles
+from dumpfilter.analyse.printing.options import MayFail, TextOptions
 from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.reader import Event, iter_events
@@ -35,9 +36,8 @@ def printed(
     warnings: list[str] = []
     printer = TextPrinter(
         out.append,
-        load_files=LoadFiles(loads),
+        text_options(loads, skip_gtids=skip_gtids),
         rules=rules,
-        skip_gtids=skip_gtids,
         warn=warnings.append,
     )
     follow = CleverFilter(rules, warn=warnings.append) if clever else None
@@ -47,6 +47,11 @@ def printed(
         printer.events(kept)
     printer.end()
     return b"".join(out), warnings
+
+
+def text_options(loads: Path, **more: Any) -> TextOptions:
+    """Return the options of a text that has the statements as they are in the binlog."""
+    return TextOptions(local_load=loads, may_fail=MayFail.PRINT, **more)
 
 
 def print_event(

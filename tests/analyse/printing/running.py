@@ -21,8 +21,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from dumpfilter.analyse.printing.may_fail import MayFail
-from dumpfilter.analyse.printing.print_set import BinlogOptions, print_binlog
+from dumpfilter.analyse.printing.options import MayFail, SelectionOptions, TextOptions
+from dumpfilter.analyse.printing.print_set import print_binlog
 from dumpfilter.filter.factory import FilterOptions
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.testbed.servers.programs import command_in
@@ -68,13 +68,10 @@ def text_of(
     rules = filter_of(recording, case)
     lower = rules.names.lower_case_table_names
     out, said = io.BytesIO(), io.StringIO()
-    options = BinlogOptions(
-        filter=FilterOptions(rules=rules.rules, lower_case_table_names=lower),
-        local_load=loads,
-        may_fail=may_fail,
-    )
+    filters = FilterOptions(rules=rules.rules, lower_case_table_names=lower)
+    options = TextOptions(local_load=loads, may_fail=may_fail)
     files = BinlogSet.open(recording.path / "bin.index")
-    print_binlog(files, options, out, Console(file=said, width=1000))
+    print_binlog(files, filters, SelectionOptions(), options, out, Console(file=said, width=1000))
     return out.getvalue(), said.getvalue()
 
 

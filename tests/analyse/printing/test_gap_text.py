@@ -9,11 +9,13 @@ import pytest
 from rich.console import Console
 
 from dumpfilter.analyse.printing.gap_text import gap_text
-from dumpfilter.analyse.printing.print_set import BinlogOptions, print_binlog
+from dumpfilter.analyse.printing.options import SelectionOptions, TextOptions
+from dumpfilter.analyse.printing.print_set import print_binlog
 from dumpfilter.analyse.printing.show_events import show_events
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import MAGIC
 from dumpfilter.binlog.gap_events import Gap, Head, make_gap, make_head
+from dumpfilter.filter.factory import FilterOptions
 from dumpfilter.index.fileset import BinlogSet
 from tests.support import DATA
 
@@ -51,7 +53,9 @@ def test_show_relaylog_events(relay_log: Path) -> None:
 
 def test_binlog_prints_comments(relay_log: Path) -> None:
     out, log = io.BytesIO(), io.StringIO()
-    counts = print_binlog(BinlogSet.open(relay_log), BinlogOptions(), out, Console(file=log))
+    counts = print_binlog(
+        BinlogSet.open(relay_log), FilterOptions(), SelectionOptions(), TextOptions(), out, Console(file=log)
+    )
     found = [line for line in out.getvalue().decode().splitlines() if "\tIgnorable\t" in line]
     assert [line.split("\t")[2] for line in found] == TEXTS
     assert all(line.startswith("#") for line in found)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from dumpfilter.analyse.printing.harmless import Form, Harmless
-from dumpfilter.analyse.printing.may_fail import MayFail
+from dumpfilter.analyse.printing.options import MayFail
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.query import QueryEvent, StatusVariables
 from dumpfilter.filter import Filter

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.analyse.printing.load_files import LoadFiles
 from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.compression import encode_transaction_payload
@@ -20,7 +19,7 @@ from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.event_stream import kept_pieces, one_event
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
-from tests.analyse.printing.printed import BINLOG, events_in, print_event, printed, recording
+from tests.analyse.printing.printed import BINLOG, events_in, print_event, printed, recording, text_options
 from tests.analyse.printing.running import text_of
 
 
@@ -89,7 +88,7 @@ def test_a_statement_that_holds_the_delimiter_gets_another(tmp_path: Path) -> No
     header = query.header
     body = bytes(query.body) + b" /* x /*!*/; y /*!0*/; */"
     out: list[bytes] = []
-    printer = TextPrinter(out.append, load_files=LoadFiles(tmp_path))
+    printer = TextPrinter(out.append, text_options(tmp_path))
     print_event(printer, description.raw, 4, description.fd)
     event = make_event(header.type, body, timestamp=header.timestamp, checksum=True)
     print_event(printer, event, 99, description.fd)
@@ -102,7 +101,7 @@ def test_what_cannot_be_printed_is_a_comment_and_a_warning(tmp_path: Path) -> No
     description = next(events_in(recording("mysql-row").files))
     out: list[bytes] = []
     warnings: list[str] = []
-    printer = TextPrinter(out.append, load_files=LoadFiles(tmp_path), warn=warnings.append)
+    printer = TextPrinter(out.append, text_options(tmp_path), warn=warnings.append)
     print_event(printer, description.raw, 4, description.fd)
     out.clear()
     print_event(printer, make_event(99, b"what", checksum=True), 127, description.fd)
@@ -123,7 +122,7 @@ def test_a_name_cannot_end_a_comment(tmp_path: Path) -> None:
     description = next(events_in(recording("mysql-row").files))
     table = TableMap(7, 1, "d", "x\nDROP DATABASE d;\n", bytes([3]), b"", b"\0")
     out: list[bytes] = []
-    printer = TextPrinter(out.append, load_files=LoadFiles(tmp_path))
+    printer = TextPrinter(out.append, text_options(tmp_path))
     print_event(printer, description.raw, 4, description.fd)
     print_event(printer, make_event(EventType.TABLE_MAP, encode_table_map(table)), 127, description.fd)
     printer.end()
@@ -132,7 +131,7 @@ def test_a_name_cannot_end_a_comment(tmp_path: Path) -> None:
 
 def test_damage_is_told_with_file_and_position(tmp_path: Path) -> None:
     description = next(events_in(recording("mysql-row").files))
-    printer = TextPrinter(lambda data: None, load_files=LoadFiles(tmp_path))
+    printer = TextPrinter(lambda data: None, text_options(tmp_path))
     print_event(printer, description.raw, 4, description.fd)
     with pytest.raises(BinlogCorrupt, match=r"bin\.000001: at 127: Intvar event"):
         print_event(printer, make_event(EventType.INTVAR, b"x"), 127, description.fd)
@@ -150,8 +149,8 @@ def test_events_printed_together_have_the_text_of_each_alone(
     texts = []
     for number, size in enumerate((1, 3, 1 << 30)):
         out: list[bytes] = []
-        loads = LoadFiles(tmp_path / str(number))
-        printer = TextPrinter(out.append, load_files=loads, skip_gtids=skip_gtids, verbosity=2)
+        options = text_options(tmp_path / str(number), skip_gtids=skip_gtids, verbose=2)
+        printer = TextPrinter(out.append, options)
         for kept in pieces:
             for first in range(0, kept.start.size, size):
                 printer.events(kept.part(first, min(first + size, kept.start.size)))
@@ -165,7 +164,7 @@ def test_events_printed_together_have_the_text_of_each_alone(
 def test_events_before_a_damaged_one_are_printed(tmp_path: Path) -> None:
     first, *rest = events_in(recording("mysql-row").files)
     out: list[bytes] = []
-    printer = TextPrinter(out.append, load_files=LoadFiles(tmp_path), verbosity=1)
+    printer = TextPrinter(out.append, text_options(tmp_path, verbose=1))
     table = next(k for k, event in enumerate(rest) if event.type == EventType.TABLE_MAP)
     maps, rows = rest[table : table + 2]
     broken = make_event(rows.type, bytes(rows.body)[:-1], checksum=rows.fd.checksum)
@@ -189,7 +188,7 @@ def test_a_large_compressed_transaction_is_printed_in_little_memory(tmp_path: Pa
         nonlocal written
         written += len(text)
 
-    printer = TextPrinter(write, load_files=LoadFiles(tmp_path))
+    printer = TextPrinter(write, text_options(tmp_path))
     print_event(printer, description.raw, 4, description.fd)
     tracemalloc.start()
     print_event(printer, event, 127, description.fd)
@@ -206,7 +205,7 @@ def test_damage_inside_a_compressed_transaction_is_told_after_the_events_before(
     payload = encode_transaction_payload(inner + b"x" * 30)
     event = make_event(EventType.TRANSACTION_PAYLOAD, payload, checksum=description.fd.checksum)
     out: list[bytes] = []
-    printer = TextPrinter(out.append, load_files=LoadFiles(tmp_path))
+    printer = TextPrinter(out.append, text_options(tmp_path))
     print_event(printer, description.raw, 4, description.fd)
     with pytest.raises(BinlogCorrupt, match=r"bin\.000001: at 127: .*impossible length"):
         print_event(printer, event, 127, description.fd)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.analyse.printing.literals import user_variable
-from dumpfilter.analyse.printing.may_fail import MayFail
+from dumpfilter.analyse.printing.options import MayFail
 from dumpfilter.binlog.context_events import (
     DECIMAL_RESULT,
     INT_RESULT,

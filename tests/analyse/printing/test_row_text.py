@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from dumpfilter.analyse.printing.load_files import LoadFiles
+from dumpfilter.analyse.printing.options import Base64Output, TextOptions
 from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.rows_events import decode_table_map, encode_table_map
@@ -23,7 +23,7 @@ BLOCK = re.compile(rb"^(?=###(?: Extra[^\n]*\n###)? (?:INSERT|UPDATE|DELETE))", 
 def text_of(found: Iterable[RecordedEvent], verbosity: int) -> bytes:
     """Return the lines about rows. The events are printed together, as a set's are."""
     out: list[bytes] = []
-    printer = TextPrinter(out.append, load_files=LoadFiles(None), verbosity=verbosity, row_events=False)
+    printer = TextPrinter(out.append, TextOptions(verbose=verbosity, base64_output=Base64Output.DECODE_ROWS))
     for event in found:
         printer.events(one_event("f", event.fd, event.position, event.raw))
     printer.end()

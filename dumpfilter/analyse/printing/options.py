@@ -1,0 +1,79 @@
+"""The options of ``dumpfilter binlog`` that select events and shape the printed text."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+
+from dumpfilter.base.options.settings import Settings, setting
+
+
+class MayFail(enum.StrEnum):
+    """The form in which statements are printed that fail on the target because of the filter, or about which the
+    filter cannot decide.
+    """
+
+    SAFE = "safe"
+    """A statement that must fail is printed as a comment. A DROP gets IF EXISTS if it is unknown whether the object
+    exists.
+    """
+    PRINT = "print"
+    """Statements are printed as they are in the binlog."""
+    COMMENT = "comment"
+    """A statement that must fail, or about which the filter cannot decide, is printed as a comment."""
+
+
+class Base64Output(enum.Enum):
+    """The values of ``--base64-output``."""
+
+    AUTO = "auto"
+    DECODE_ROWS = "decode-rows"
+
+
+class SelectionOptions(Settings, panel="Selection"):
+    """The positions, times and GTIDs between which a command reads a binlog set. An empty text sets no limit.
+
+    The values are not parsed here, because their syntax depends on whether MySQL or MariaDB wrote the binlog.
+    """
+
+    start_position: str = setting("", metavar="BYTES|GTIDS")
+    """Begin in the first file at this place, where a transaction begins; of MariaDB also after these GTIDs."""
+    stop_position: str = setting("", metavar="BYTES|GTIDS")
+    """Stop in the last file before the transaction at this place; of MariaDB also: up to these GTIDs."""
+    start_datetime: str = setting("", metavar="DATETIME")
+    """Begin with the first transaction at or after this local time."""
+    stop_datetime: str = setting("", metavar="DATETIME")
+    """Stop before the first transaction at or after this local time."""
+    include_gtids: str = setting("", metavar="GTIDS")
+    """Only transactions with these GTIDs."""
+    exclude_gtids: str = setting("", metavar="GTIDS")
+    """No transactions with these GTIDs."""
+
+
+class TextOptions(Settings, panel="Output"):
+    """The form of the printed text, which runs in a client of the target, another server."""
+
+    skip_gtids: bool = setting(True, "--skip-gtids/--no-skip-gtids")
+    """Write GTIDs as comments, or as settings, which keep the transactions' GTIDs on the target."""
+    may_fail: MayFail = MayFail.SAFE
+    """Statements that would fail where the text is run, since the filter dropped what they need, or that the filter
+    cannot decide about. safe: comments where they must fail, IF EXISTS where the binlogs do not tell. comment:
+    always comments. print: as they are."""
+    target_has: list[str] | None = setting(None, metavar="PATTERN", show_default=False)
+    """Tables that the target has although the filter drops their CREATE, as a LIKE pattern for db.table, so that
+    what needs them is printed. 'db.' is a database. Repeat the option for several patterns. mysql://USER@HOST/ asks the
+    target."""
+    local_load: Path | None = setting(None, metavar="DIR")
+    """Directory for the files of LOAD DATA. Without it a new temporary directory."""
+    verbose: int = setting(
+        0, "--verbose", "-v", count=True, metavar="", show_default=False, rich_help_panel="Rows"
+    )
+    """Print the changed rows as comments (### INSERT INTO …). -vv adds the columns' types."""
+    base64_output: Base64Output = setting(Base64Output.AUTO, rich_help_panel="Rows")
+    """auto prints the BINLOG statements, which repeat the rows where the text is run. decode-rows leaves them out:
+    with -v for people who read."""
+
+    @property
+    def row_events(self) -> bool:
+        """Whether the printed text has BINLOG statements, which carry the row events."""
+        return self.base64_output is not Base64Output.DECODE_ROWS
