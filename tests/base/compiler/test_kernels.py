@@ -133,4 +133,3 @@ def test_the_first_use_compiles(copy: Path) -> None:
     assert first.stdout == "-1 False\n", first.stderr
     assert not stale.exists()
     assert run(copy, "-m", "dumpfilter.compile").stderr == "dumpfilter: all kernels were compiled before\n"
-    assert run(copy, "-c", use).stdout == "-1 False\n"
