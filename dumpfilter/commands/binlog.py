@@ -107,21 +107,13 @@ class BinlogOutputOptions(TextOptions, panel="Output"):
         if self.raw and self.output is None:
             raise OptionError("--raw: name a directory for the set with --output=DIR")
         for name, field in type(self).model_fields.items():
-            is_about_text = name in TextOptions.model_fields
-            if (
-                name != "raw"
-                and is_about_text == self.raw
-                and getattr(self, name)
-                not in (
-                    field.default,
-                    [],
-                )
-            ):
-                option = "--no-skip-gtids" if name == "skip_gtids" else f"--{name.replace('_', '-')}"
-                why = "is about text and does not go with --raw"
-                raise OptionError(
-                    f"{option} {why if is_about_text else 'goes with --raw; text goes to standard output'}"
-                )
+            if name == "raw" or getattr(self, name) in (field.default, []):
+                continue
+            option = f"--{'no-' if name == 'skip_gtids' else ''}{name.replace('_', '-')}"
+            if name not in TextOptions.model_fields and not self.raw:
+                raise OptionError(f"{option} goes with --raw; text goes to standard output")
+            if name in TextOptions.model_fields and self.raw:
+                raise OptionError(f"{option} is about text and does not go with --raw")
 
 
 def binlog_command(

@@ -21,13 +21,13 @@ import numpy as np
 
 from dumpfilter.analyse.report.audience import Audience
 from dumpfilter.analyse.report.periods import PERIODS
-from dumpfilter.analyse.traffic.facts import Facts, SubjectFlags, flags_of, side_by_side
+from dumpfilter.analyse.traffic.facts import DECIDING, Facts, SubjectFlags, flags_of, side_by_side
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.analyse.traffic.transactions import GivenFilter
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
+from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogSet, open_file
@@ -317,9 +317,6 @@ buckets of a minute would hide peaks.
 _SLICES = 16
 """The maximum number of Spark tasks that evaluate filters. Starting a task takes time."""
 
-_DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
-"""The bits of a verdict on which the traffic depends: sent, and undecided."""
-
 
 @dataclass(frozen=True)
 class MeasuredFile:
@@ -527,4 +524,4 @@ def _marks(version: FileVersion | None) -> Iterator[tuple[object, ...]]:
 def _digest(verdicts: SubjectFlags | None) -> str | None:
     if verdicts is None:
         return None
-    return hashlib.blake2b((verdicts & _DECIDING).tobytes(), digest_size=16).hexdigest()
+    return hashlib.blake2b((verdicts & DECIDING).tobytes(), digest_size=16).hexdigest()

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from dumpfilter.analyse.lint.reasons import escaped
 from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, Rule, RuleKind, make_rule
 from dumpfilter.index.subjects import TableSubject
 
@@ -94,8 +95,8 @@ class Candidate:
                 return make_rule(RuleKind.IGNORE_DB, self.database)
             if self.table is not None and not self.is_prefix:
                 return make_rule(RuleKind.IGNORE_TABLE, f"{self.database}.{self.table}")
-        database = "%" if self.database is None else _escaped(self.database)
-        table = "%" if self.table is None else _escaped(self.table) + ("%" if self.is_prefix else "")
+        database = "%" if self.database is None else escaped(self.database)
+        table = "%" if self.table is None else escaped(self.table) + ("%" if self.is_prefix else "")
         if semantics is FilterSemantics.EFFECTIVE:
             # The first dot without a backslash separates the two patterns of an expression.
             return make_rule(EffectiveRuleKind.IGNORE, f"{database.replace('.', chr(92) + '.')}.{table}")
@@ -103,15 +104,6 @@ class Candidate:
         return make_rule(
             RuleKind.WILD_IGNORE_TABLE, f"{database}.{'_' if self.keeps_database else ''}{table}"
         )
-
-
-def _escaped(name: str) -> str:
-    r"""Return a LIKE pattern that matches only ``name``.
-
-    >>> _escaped("tmp_100%")
-    'tmp\\_100\\%'
-    """
-    return re.sub(r"([\\%_])", r"\\\1", name)
 
 
 def candidates(

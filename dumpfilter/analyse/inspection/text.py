@@ -174,8 +174,8 @@ def _print_rates(console: Console, found: Inspection) -> None:
         each = wider(each)
     _, place = np.unique([one.start // each for one in timed], return_inverse=True)
     console.print(
-        f"[bold]Rates over time[/], {_time(timed[0].start)} to {_time(timed[-1].start + width)}, "
-        f"{human_duration(each)} with traffic a column"
+        f"[bold]Rates over time[/], {utc(timed[0].start)} to {_time(timed[-1].start + width)}, "
+        f"{human_duration(each)} a bar"
     )
     for name in ("bytes", "transactions"):
         sums = np.bincount(place, weights=[getattr(one, name) for one in timed])

@@ -184,9 +184,12 @@ def rehash(m: Memory):
 
 @inner
 def _intern(m, kind, required, wanted, n):
-    """Return the number of the condition with the ``n`` distinct subjects ``wanted``, which is stored if it is new.
+    """Return the number of the condition that has the first ``n`` subjects of ``wanted`` as members, and the subject
+    ``required`` (-1: none). Store a new condition if there is none. Return NO_ROOM if the arrays are full.
 
-    The caller must have marked these subjects with the current serial number. Return NO_ROOM if the arrays are full.
+    The subjects must be distinct. Before the call, the caller writes the current serial number into the column S_MARK
+    of each, so that a stored condition is compared without a search. A condition of kind ONE is always stored anew,
+    since callers look it up in the column S_CONDITION.
     """
     mask = np.uint64(m.slots.size - 1)
     slot = _hash(required, wanted, n) & mask

@@ -40,7 +40,7 @@ Ints = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 Words = npt.NDArray[np.uint64]
 
-_DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
+DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
 """The bits of a verdict that sums depend on: "sent" and "undecided"."""
 
 
@@ -355,7 +355,7 @@ class Facts(_Narrow):
         """
         if flags is None:
             return np.zeros(len(self.condition), np.bool_)
-        sure = self.conditions.passing(flags & _DECIDING == FILTER_BINLOG_SEND_F)
+        sure = self.conditions.passing(flags & DECIDING == FILTER_BINLOG_SEND_F)
         unsure: Mask = ~sure[self.condition]
         return unsure
 
@@ -379,7 +379,7 @@ class Facts(_Narrow):
         equal. The number of conditions then depends on the differences between the filters, and not on the size of
         the binlogs.
         """
-        with_rules = [each & _DECIDING for each in flags if each is not None]
+        with_rules = [each & DECIDING for each in flags if each is not None]
         answers = np.array(with_rules, np.uint32).reshape(len(with_rules), len(self.subjects))
         first: dict[bytes_, int] = {}
         alike = [first.setdefault(answer.tobytes(), n) for n, answer in enumerate(answers.T.copy())]

@@ -89,7 +89,7 @@ class Tally:
         any_origin: bool = False,
     ) -> None:
         self._subjects = subjects
-        self._filters = _Filters([flags for flags, _ in filters], subjects)
+        self._filters = _Filters([flags for flags, _ in filters])
         self._origins = _Origins(
             sources,
             told_apart=any_origin or any(origin is not None and origin.is_on for _, origin in filters),
@@ -451,12 +451,10 @@ class _Group(NamedTuple):
 class _Filters:
     """All filters of a tally that have rules. Each method evaluates all of them at once."""
 
-    def __init__(self, filters: Sequence[TableFlags], subjects: Subjects) -> None:
+    def __init__(self, filters: Sequence[TableFlags]) -> None:
         on = [(number, flags) for number, flags in enumerate(filters) if flags.is_on]
         self.numbers = np.array([number for number, _ in on], np.int32)
         self._flags = [flags for _, flags in on]
-        self._subjects = subjects
-        self._answers = np.zeros((0, len(on)), np.uint32)
         self._groups: dict[bytes, list[_Group]] = {}
 
     def __len__(self) -> int:
@@ -495,14 +493,10 @@ class _Filters:
         """Return the filters' verdicts as uint32 bits, with a row for each of ``subjects`` and a column for each
         filter.
         """
-        known, wanted = len(self._answers), len(self._subjects)
-        if wanted > known:
-            more = np.zeros((wanted - known, len(self)), np.uint32)
-            for column, flags in enumerate(self._flags):
-                more[:, column] = flags.array()[known:wanted]
-            more &= FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F
-            self._answers = np.concatenate([self._answers, more])
-        return self._answers[subjects]
+        if not len(subjects) or not self._flags:
+            return np.zeros((len(subjects), len(self)), np.uint32)
+        bits = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
+        return np.stack([flags.array()[subjects] for flags in self._flags], axis=1) & bits
 
 
 class _Origins:

@@ -378,9 +378,11 @@ _NO_COLUMNS = _Columns(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0,
 
 
 def join(parts: Sequence[TransactionTraffic]) -> TransactionTraffic:
-    """Concatenate the traffic of consecutive parts of a binlog set, with transactions and patterns renumbered.
+    """Return the traffic of consecutive parts of a binlog set as that of one set. The parts must not be empty, and all
+    must have been counted for equal filters.
 
-    All parts must have been counted for equal filters. There must be at least one part.
+    Transactions are numbered through all parts, and equal patterns (sets of filters) get one number. The events before
+    a part's first transaction count with the last transaction of the parts before.
     """
     numbers: dict[Pattern, int] = {}
     columns: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in _COLUMNS}
