@@ -43,73 +43,20 @@ def received(launcher: Launcher, name: str) -> int:
     return int(gtids.rpartition("-")[2]) if "-" in gtids else 0
 
 
-@pytest.mark.parametrize("spelling", ["--source-ssl-ca", "--master_ssl_ca"])
-def test_an_encrypted_stream(launcher: Launcher, issued: Issued, authority: Authority, spelling: str) -> None:
-    launcher.start_master(BINLOGS, *with_certificate(issued))
-    launcher.start_slave("s", f"{spelling}={authority.certificate}", "--once")
-    assert launcher.wait("s") == 0, launcher.log("s")
-    assert launcher.report("s")["gtid_set"] == GTIDS
-
-
-def test_mutual_tls(launcher: Launcher, issued: Issued, authority: Authority, tmp_path: Path) -> None:
+def test_mutual_tls(launcher: Launcher, issued: Issued, authority: Authority) -> None:
+    """tests/slave/test_tls_trial_slow.py has the errors. Servers' spellings are options, too."""
     mutual = ("--tls-ca", str(authority.certificate), "--tls-require-slave-cert")
     launcher.start_master(BINLOGS, *with_certificate(issued), *mutual)
-    ca = f"--source-ssl-ca={authority.certificate}"
-    own, foreign = authority.issue("slave"), Authority(tmp_path / "stranger").issue("slave")
-    for name, pair, said in (
-        ("without", None, "give SOURCE_SSL_CERT and SOURCE_SSL_KEY"),
-        ("foreign", foreign, f"the master refuses SOURCE_SSL_CERT={foreign.certificate}"),
-    ):
-        files = (
-            () if pair is None else (f"--source-ssl-cert={pair.certificate}", f"--source-ssl-key={pair.key}")
-        )
-        launcher.start_slave(name, ca, *files, "--once")
-        assert launcher.wait(name) == 3
-        assert said in last_line(launcher, name)
-    launcher.start_slave(
-        "s", ca, f"--source-ssl-cert={own.certificate}", f"--source-ssl-key={own.key}", "--once"
-    )
+    own = authority.issue("slave")
+    files = (f"--source-ssl-cert={own.certificate}", f"--source-ssl-key={own.key}")
+    launcher.start_slave("s", f"--master_ssl_ca={authority.certificate}", *files, "--once")
     assert launcher.wait("s") == 0, launcher.log("s")
-
-
-def test_no_ca_is_said_clearly(launcher: Launcher, issued: Issued) -> None:
-    launcher.start_master(BINLOGS, *with_certificate(issued))
-    launcher.start_slave("s", "--source-ssl", "--once")
-    assert launcher.wait("s") == 0, launcher.log("s")
-    assert "the connection is encrypted, but the master's certificate is not verified" in launcher.log("s")
-
-
-@pytest.mark.parametrize(
-    ("master", "options", "said"),
-    [
-        ("tls", (), "the master speaks TLS alone: set SOURCE_SSL=1 and SOURCE_SSL_CA (--source-ssl-ca)"),
-        ("mutual", (), "the master speaks TLS alone: set SOURCE_SSL=1 and SOURCE_SSL_CA (--source-ssl-ca)"),
-        ("plain", ("--source-ssl",), "the master does not speak TLS, and SOURCE_SSL=1 demands TLS"),
-        (
-            "tls",
-            ("--source-ssl-ca={stranger}",),
-            "is SOURCE_SSL_CA={stranger} the CA that signed the certificate?",
-        ),
-    ],
-)
-def test_a_slave_and_a_master_that_cannot_agree(
-    launcher: Launcher,
-    issued: Issued,
-    authority: Authority,
-    tmp_path: Path,
-    master: str,
-    options: tuple[str, ...],
-    said: str,
-) -> None:
-    stranger = Authority(tmp_path / "stranger").certificate
-    mutual = ("--tls-ca", str(authority.certificate), "--tls-require-slave-cert")
-    given = {"tls": with_certificate(issued), "mutual": (*with_certificate(issued), *mutual), "plain": ()}
-    launcher.start_master(BINLOGS, *given[master])
-    launcher.start_slave("s", *(option.format(stranger=stranger) for option in options), "--once")
-    assert launcher.wait("s") == 3
-    line = last_line(launcher)
+    assert launcher.report("s")["gtid_set"] == GTIDS
+    launcher.start_slave("plain", "--once")
+    assert launcher.wait("plain") == 3
+    line = last_line(launcher, "plain")
     assert line.startswith(f"dumpfilter: master 127.0.0.1:{launcher.port}: ")
-    assert said.format(stranger=stranger) in line
+    assert "the master speaks TLS alone: set SOURCE_SSL=1 and SOURCE_SSL_CA (--source-ssl-ca)" in line
 
 
 def test_a_renewed_certificate_needs_no_restart(
@@ -253,15 +200,3 @@ def test_a_master_for_other_machines(launcher: Launcher, issued: Issued, authori
 def test_insecure_is_loud(launcher: Launcher) -> None:
     launcher.start_master(BINLOGS, "--host", "0.0.0.0", "--insecure")
     assert "INSECURE: the master listens on 0.0.0.0 without TLS and without a login" in launcher.log("master")
-    launcher.start_slave("s", "--once")
-    assert launcher.wait("s") == 0, launcher.log("s")
-
-
-def test_a_password_in_the_clear(launcher: Launcher) -> None:
-    password = launcher.directory / "password"
-    password.write_text("secret\n")
-    login = ("--source-user", "repl", "--source-password-file", str(password))
-    relay = ("--relay-dir", str(launcher.directory / "s"), "--server-id", "101")
-    launcher.start("s", "slave", "--master", "192.0.2.1:3307", *relay, *login)
-    assert launcher.wait("s") == 2
-    assert "the password of user 'repl' would travel unencrypted" in last_line(launcher)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from structlog.testing import capture_logs
 
 from dumpfilter.base.errors import TlsError
 from dumpfilter.base.security.client_tls import ClientTls, TlsFileError
@@ -118,9 +119,11 @@ def test_the_host_need_not_match(authority: Authority, stranger: Authority) -> N
 
 def test_no_ca_verifies_nothing(stranger: Authority) -> None:
     """As MySQL's REQUIRED: encrypted, with whatever certificate the master has."""
-    with master(stranger.issue("m", address="10.9.8.7")) as port:
+    with master(stranger.issue("m", address="10.9.8.7")) as port, capture_logs() as logs:
         register(port, source_tls())
         register(port, source_tls(verify_host=False))
+    said = "the connection is encrypted, but the master's certificate is not verified"
+    assert [line["event"] for line in logs if line["log_level"] == "warning"] == [said] * 2
 
 
 def test_another_ca(authority: Authority, stranger: Authority) -> None:
