@@ -132,7 +132,6 @@ class Com(enum.IntEnum):
     QUIT = 0x01
     INIT_DB = 0x02
     QUERY = 0x03
-    FIELD_LIST = 0x04
     STATISTICS = 0x09
     DEBUG = 0x0D
     PING = 0x0E
@@ -194,7 +193,6 @@ class Connection:
         self._commands: dict[int, Callable[[bytes], Awaitable[None]]] = {
             Com.INIT_DB: self._init_db,
             Com.QUERY: self._query,
-            Com.FIELD_LIST: self._field_list,
             Com.STATISTICS: self._statistics,
             Com.DEBUG: self._send_ok,
             Com.PING: self._send_ok,
@@ -414,15 +412,6 @@ class Connection:
     async def _init_db(self, data: bytes) -> None:
         self._client.use(data.decode("utf-8", "replace"))
         await self._send_ok()
-
-    async def _field_list(self, data: bytes) -> None:
-        name = Fields(data).until_nul().decode("utf-8", "replace")
-        # Some tables wait for a running statement, or have many rows, which must delay no other client.
-        table = await self._in_thread(name, lambda _: self._client.table(None, name))
-        for column in table.columns:
-            # In the answer to COM_FIELD_LIST, each column's definition ends with its default value. Byte 0xFB is NULL.
-            self._stream.put(answers.column_definition(column, self._charset()) + b"\xfb")
-        await self._stream.send(answers.end_of_rows(self._capabilities, self._status(), Result()))
 
     async def _statistics(self, data: bytes) -> None:
         await self._stream.send(self._client.statistics().encode())

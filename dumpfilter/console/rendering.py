@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 import json
-import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+from rich.cells import cell_len
 
 from dumpfilter.console.sql.result import text_of
 
@@ -51,7 +52,7 @@ def render_within(width: int, names: Sequence[str], numeric: Sequence[bool], row
     characters.
     """
     table = render(Format.TABLE, names, numeric, rows)
-    fits = _width(table.partition("\n")[0]) <= width
+    fits = cell_len(table.partition("\n")[0]) <= width
     return table if fits else render(Format.VERTICAL, names, numeric, rows)
 
 
@@ -59,22 +60,14 @@ def _text(value: Any) -> str:
     return "NULL" if value is None else text_of(value)
 
 
-def _width(text: str) -> int:
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
-    )
-
-
 def _table(names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> Iterator[str]:
     cells = [[_text(value) for value in row] for row in rows]
-    widths = [max(map(_width, column)) for column in zip(names, *cells, strict=True)]
+    widths = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
     rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
 
     def line(row: Sequence[str], right: Sequence[bool]) -> str:
         padded = (
-            " " * (width - _width(cell)) + cell if to_right else cell + " " * (width - _width(cell))
+            " " * (width - cell_len(cell)) + cell if to_right else cell + " " * (width - cell_len(cell))
             for cell, width, to_right in zip(row, widths, right, strict=True)
         )
         return "| " + " | ".join(padded) + " |"
@@ -88,11 +81,11 @@ def _table(names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -
 
 
 def _vertical(names: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:
-    indent = max(map(_width, names), default=0)
+    indent = max(map(cell_len, names), default=0)
     for number, row in enumerate(rows, 1):
         yield f"{'*' * 27} {number}. row {'*' * 27}"
         for name, value in zip(names, row, strict=True):
-            yield f"{' ' * (indent - _width(name))}{name}: {_text(value)}"
+            yield f"{' ' * (indent - cell_len(name))}{name}: {_text(value)}"
 
 
 def _escaped(value: Any) -> str:

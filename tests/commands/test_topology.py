@@ -163,6 +163,10 @@ def test_a_topology_that_is_starting_is_told_and_ended(tmp_path: Path) -> None:
                     assert (ended.returncode, up.poll()) == (3, None)
             finally:
                 up.kill()
+    # Down removes what a killed process has left.
+    assert (tmp_path / "t").exists()
+    assert run("topology", "down", "--directory", tmp_path / "t").returncode == 0
+    assert not (tmp_path / "t").exists()
 
 
 def test_a_topology_that_ends_while_it_is_ended_is_down(

@@ -69,7 +69,49 @@ def command(directory: Path, topology: str, *options: str) -> list[str]:
     return [*up, "--timeout", LIMIT, *options]
 
 
-def test_a_topology_in_the_background(directory: Path) -> None:
+def read_to_the_end(terminal: int) -> bytes:
+    """Return what a terminal shows until it has no other end, since its process has ended."""
+    shown = b""
+    with contextlib.suppress(OSError):
+        while True:
+            shown += os.read(terminal, 1 << 16)
+    return shown
+
+
+def killed(directory: Path) -> list[int]:
+    """Kill the process of a topology in the background. Return the processes that the topology had."""
+    processes = processes_of(status_of(directory))
+    os.kill(processes[0], signal.SIGKILL)
+    while is_running(processes[0]):
+        pass
+    assert ask(directory, "status").returncode == 3
+    return processes
+
+
+def show_live_table(directory: Path) -> None:
+    """Start a topology on a terminal, in the directory of a killed one, and end it by another process."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "80", "LINES": "40", "TERM": "xterm"}
+    with subprocess.Popen(command(directory, SMALL), stdin=theirs, stdout=theirs, env=environment) as process:
+        os.close(theirs)
+        shown = b""
+        while b"m:web" not in shown:
+            shown += os.read(ours, 1 << 16)
+        assert b"position" in shown
+        processes = processes_of(status_of(directory))
+        report: list[bytes] = []
+        reader = threading.Thread(target=lambda: report.append(read_to_the_end(ours)))
+        reader.start()
+        assert ask(directory, "down").returncode == 0
+        reader.join()
+    os.close(ours)
+    assert process.returncode == 0
+    assert b"lag p50" in report[0]
+    assert [pid for pid in processes if is_running(pid)] == []
+    assert not directory.exists()
+
+
+def test_a_topology_in_the_background_and_after_its_death_one_on_a_terminal(directory: Path) -> None:
     started = ask(directory, "up", FAN_OUT, "--detach", "--timeout", LIMIT)
     assert started.returncode == 0, started.stderr
     assert ask(directory, "wait", "--done", "--timeout", LIMIT).stderr == ""
@@ -96,56 +138,9 @@ def test_a_topology_in_the_background(directory: Path) -> None:
     assert second.returncode == 1
     assert "a topology is up in this directory" in second.stderr
 
-    # Down removes what the killed process of the topology leaves. The test of the live table has an orderly end.
-    processes = killed(directory)
-    assert ask(directory, "down").returncode == 0
-    wait_for_end(processes)
-    assert not directory.exists()
-
-
-def read_to_the_end(terminal: int) -> bytes:
-    """Return what a terminal shows until it has no other end, since its process has ended."""
-    shown = b""
-    with contextlib.suppress(OSError):
-        while True:
-            shown += os.read(terminal, 1 << 16)
-    return shown
-
-
-def killed(directory: Path) -> list[int]:
-    """Kill the process of a topology in the background. Return the processes that the topology had."""
-    processes = processes_of(status_of(directory))
-    os.kill(processes[0], signal.SIGKILL)
-    while is_running(processes[0]):
-        pass
-    assert ask(directory, "status").returncode == 3
-    return processes
-
-
-def test_a_live_table_after_a_killed_topology_ends_with_down(directory: Path) -> None:
-    """A topology in the foreground removes what a killed one has left in the directory."""
-    assert ask(directory, "up", SMALL, "--detach", "--timeout", LIMIT).returncode == 0
     left = killed(directory)
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": "80", "LINES": "40", "TERM": "xterm"}
-    with subprocess.Popen(command(directory, SMALL), stdin=theirs, stdout=theirs, env=environment) as process:
-        os.close(theirs)
-        shown = b""
-        while b"m:web" not in shown:
-            shown += os.read(ours, 1 << 16)
-        assert b"position" in shown
-        processes = processes_of(status_of(directory))
-        report: list[bytes] = []
-        reader = threading.Thread(target=lambda: report.append(read_to_the_end(ours)))
-        reader.start()
-        assert ask(directory, "down").returncode == 0
-        reader.join()
-    os.close(ours)
-    assert process.returncode == 0
-    assert b"lag p50" in report[0]
-    assert [pid for pid in processes if is_running(pid)] == []
+    show_live_table(directory)
     wait_for_end(left)
-    assert not directory.exists()
 
 
 def test_a_topology_that_cannot_run_says_why(directory: Path) -> None:

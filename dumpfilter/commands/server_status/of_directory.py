@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import fcntl
 import os
 import time
@@ -13,6 +12,7 @@ from dumpfilter.base.errors import OptionError, StateCorrupt
 from dumpfilter.commands.server_status.model import Record, channel_record, slave_record
 from dumpfilter.slave.lag import relay_lag
 from dumpfilter.slave.state import CHANNELS, LOCK
+from dumpfilter.slave.state.identity import server_uuid
 from dumpfilter.slave.state.infos import CountersInfo, MasterInfo, RelayLogInfo, SourceInfo
 
 
@@ -75,11 +75,9 @@ def _channel(directory: Path, name: str) -> Record:
 
 
 def _uuid(directory: Path) -> str:
-    parser = configparser.ConfigParser()
     try:
-        parser.read_string((directory / "auto.cnf").read_text("utf-8"))
-        return parser["auto"]["server-uuid"]
-    except (OSError, UnicodeDecodeError, configparser.Error, KeyError):
+        return server_uuid(directory) if (directory / "auto.cnf").exists() else ""
+    except StateCorrupt:
         return ""
 
 
