@@ -12,6 +12,7 @@ import enum
 import functools
 import struct
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor as ThreadPool
 from typing import Any, NamedTuple, TypeVar
@@ -22,6 +23,7 @@ from mysql_mimic.types import Capabilities, ServerStatus
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.console import answers
 from dumpfilter.console.costs import Costs
+from dumpfilter.console.directory import ProcessRow
 from dumpfilter.console.login import Doorkeeper, Refused
 from dumpfilter.console.masking import without_passwords
 from dumpfilter.console.memory import (
@@ -165,7 +167,12 @@ class Connection:
         open_session: Callable[[Memory, int, str, str], Session],
         limits: Limits,
     ) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.task = task
+        """The task that has made the connection and serves it. Its end closes the connection."""
         self.id = door.connection_id
+        self._since = time.monotonic()
         self.peer = door.peer
         """The client's host, as it stands after the @ in an account: an IP address or ``localhost``."""
         self.session: Session | None = None
@@ -235,6 +242,34 @@ class Connection:
         if running is not None:
             return Doing("Query", "executing", running)
         return Doing("Sleep" if self.session else "Connect")
+
+    @property
+    def user(self) -> str | None:
+        """The user who has logged in, or None before the login."""
+        return self.session.user if self.session else None
+
+    def row(self) -> ProcessRow:
+        """Return the row of SHOW PROCESSLIST. Its column Time is the time since the connection was made, seconds. Any
+        thread may call the method.
+        """
+        session, doing = self.session, self.doing
+        return (
+            self.id,
+            session.user if session else "unauthenticated user",
+            self.peer,
+            session.database if session else None,
+            doing.command,
+            int(time.monotonic() - self._since),
+            doing.state,
+            None if doing.info is None else without_passwords(doing.info, len(doing.info)),
+        )
+
+    def end(self, *, query_only: bool) -> None:
+        """Close the connection, or with ``query_only`` only interrupt its running statement. Any thread may call the
+        method.
+        """
+        end = self.kill_query if query_only else self.task.cancel
+        self.task.get_loop().call_soon_threadsafe(end)
 
     @property
     def _client(self) -> Session:

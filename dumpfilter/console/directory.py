@@ -18,7 +18,7 @@ class Connections:
 
     def __init__(self) -> None:
         self.clients: dict[int, Any] = {}
-        """The connections by number, each a :class:`~dumpfilter.console.port.PortClient`."""
+        """The connections by number, each a :class:`~dumpfilter.console.connection.Connection`."""
 
     def processes(self) -> list[ProcessRow]:
         """Return the rows of SHOW PROCESSLIST in the order of the connections' numbers."""

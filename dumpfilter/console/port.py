@@ -9,7 +9,6 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import structlog
 
@@ -18,10 +17,9 @@ from dumpfilter.base.security.passwords import ConsolePassword
 from dumpfilter.console import answers
 from dumpfilter.console.auth import Accounts
 from dumpfilter.console.connection import Connection
-from dumpfilter.console.directory import ConnectionDirectory, Connections, ProcessRow
+from dumpfilter.console.directory import ConnectionDirectory, Connections
 from dumpfilter.console.login import Doorkeeper, Greeting, PortSettings
 from dumpfilter.console.login_turns import LoginTurns
-from dumpfilter.console.masking import without_passwords
 from dumpfilter.console.sql.server_errors import ER_CON_COUNT_ERROR, SqlError
 from dumpfilter.console.wire import ClientGone, PacketStream
 
@@ -41,41 +39,6 @@ most such connections. So silent connections lock nobody out.
 """
 
 _BACKLOG = 128
-
-
-@dataclass(frozen=True)
-class PortClient:
-    """The entry of a client's connection in the registry of connections. Any thread may call the methods."""
-
-    connection: Connection
-    task: asyncio.Task[None]
-    since: float
-    """The time at which the client connected (``time.monotonic``), seconds."""
-
-    @property
-    def user(self) -> str | None:
-        """The user who has logged in, or None before the login."""
-        session = self.connection.session
-        return session.user if session else None
-
-    def row(self) -> ProcessRow:
-        """Return the row of SHOW PROCESSLIST. Its column Time is the time since the connection was made, seconds."""
-        session, doing = self.connection.session, self.connection.doing
-        return (
-            self.connection.id,
-            session.user if session else "unauthenticated user",
-            self.connection.peer,
-            session.database if session else None,
-            doing.command,
-            int(time.monotonic() - self.since),
-            doing.state,
-            None if doing.info is None else without_passwords(doing.info, len(doing.info)),
-        )
-
-    def end(self, *, query_only: bool) -> None:
-        """Close the connection, or with ``query_only`` only interrupt its running statement."""
-        end = self.connection.kill_query if query_only else self.task.cancel
-        self.task.get_loop().call_soon_threadsafe(end)
 
 
 class ClientPort(Connections):
@@ -118,7 +81,7 @@ class ClientPort(Connections):
         clients = self.clients.copy().values()
         return {
             "Threads_connected": len(clients),
-            "Threads_running": sum(client.connection.running is not None for client in clients),
+            "Threads_running": sum(client.running is not None for client in clients),
             "Uptime": int(time.monotonic() - self._started),
         }
 
@@ -143,7 +106,7 @@ class ClientPort(Connections):
         """
         changed = self._accounts.change(users)
 
-        def end(client: PortClient) -> None:
+        def end(client: Connection) -> None:
             if client.user in changed:
                 client.task.cancel()
 
@@ -157,8 +120,6 @@ class ClientPort(Connections):
         _set_up(writer)
         stream = PacketStream(reader, writer)
         try:
-            task = asyncio.current_task()
-            assert task is not None
             door = Doorkeeper(
                 stream,
                 self._settings,
@@ -171,8 +132,7 @@ class ClientPort(Connections):
             )
             connection = self._connect(stream, door)
             self._make_room()
-            client = PortClient(connection, task, time.monotonic())
-            self.clients[number] = self._directory.clients[number] = client
+            self.clients[number] = self._directory.clients[number] = connection
             await connection.serve()
         except SqlError as error:
             # The port cannot serve anybody at present. A replica logs the error and connects again.
@@ -191,13 +151,13 @@ class ClientPort(Connections):
         waiting = [
             client
             for client in self.clients.values()
-            if client.connection.session is None and not client.task.cancelling()
+            if client.session is None and not client.task.cancelling()
         ]
         if len(waiting) < MAX_UNAUTHENTICATED:
             return
-        ((crowd, _),) = Counter(client.connection.peer for client in waiting).most_common(1)
-        oldest = next(client for client in waiting if client.connection.peer == crowd)
-        number = oldest.connection.id
+        ((crowd, _),) = Counter(client.peer for client in waiting).most_common(1)
+        oldest = next(client for client in waiting if client.peer == crowd)
+        number = oldest.id
         log.warning("client.too_many_logins", port=self._settings.name, connection=number, peer=crowd)
         oldest.task.cancel()
 
@@ -206,9 +166,7 @@ class ClientPort(Connections):
 
         ``number`` is the connection id of this user's connection.
         """
-        others = sum(
-            client.connection.session is not None for n, client in self.clients.items() if n != number
-        )
+        others = sum(client.session is not None for n, client in self.clients.items() if n != number)
         reserved = RESERVED_CONNECTIONS if self._is_admin(user) else 0
         if others >= self._settings.max_connections + reserved:
             log.warning("client.too_many_connections", port=self._settings.name, user=user, others=others)
