@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +18,6 @@ import structlog
 from dumpfilter import __version__
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.audit import open_audit_log
-from dumpfilter.base.security.passwords import ConsolePassword
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.endpoint import ConsoleEndpoint, serving
 from dumpfilter.console.executor import Executor
@@ -100,13 +99,16 @@ def run_slave(
             raise OptionError(
                 "there is no channel: give --master, or --console-port and configure one by statements"
             )
-        with (
-            _console(slave, console, users, executor, directory),
-            nullcontext() if ports is None else ports.serving(slave, executor, directory),
-            serving_metrics(
-                metrics, lambda: [CommonCollector(__version__), SlaveCollector(slave)]
-            ) as metrics_url,
-        ):
+        with ExitStack() as stack:
+            if console is not None:
+                tls = console.tls or kept_tls(options.relay_dir, console.host, console.ca)
+                opened = serving(console, executor, users, tls, console.roles(), directory)
+                executor.port = stack.enter_context(opened).port
+            if ports is not None:
+                stack.enter_context(ports.serving(slave, executor, directory))
+            metrics_url = stack.enter_context(
+                serving_metrics(metrics, lambda: [CommonCollector(__version__), SlaveCollector(slave)])
+            )
             if metrics_url is not None:
                 log.info("metrics", url=metrics_url)
             try:
@@ -130,20 +132,3 @@ def run_slave(
     if slave.error is not None and (console is None or options.once):
         raise slave.error
     return channels
-
-
-@contextmanager
-def _console(
-    slave: Slave,
-    endpoint: ConsoleEndpoint | None,
-    users: Mapping[str, ConsolePassword],
-    executor: SlaveConsole,
-    directory: ConnectionDirectory,
-) -> Iterator[None]:
-    if endpoint is None:
-        yield
-        return
-    tls = endpoint.tls or kept_tls(slave.options.relay_dir, endpoint.host, endpoint.ca)
-    with serving(endpoint, executor, users, tls, endpoint.roles(), directory) as server:
-        executor.port = server.port
-        yield

@@ -7,7 +7,7 @@ The slave makes both at its first start. The UUID is in ``auto.cnf``, as in mysq
 
 from __future__ import annotations
 
-import configparser
+import re
 import secrets
 import uuid
 from pathlib import Path
@@ -30,11 +30,10 @@ def server_uuid(directory: Path) -> str:
     """
     path = directory / "auto.cnf"
     if path.exists():
-        parser = configparser.ConfigParser()
         try:
-            parser.read_string(path.read_text("utf-8"), source=str(path))
-            return str(uuid.UUID(parser["auto"]["server-uuid"]))
-        except (OSError, UnicodeDecodeError, configparser.Error, KeyError, ValueError):
+            found = re.search(r"^\s*server-uuid\s*=\s*(\S+)", path.read_text("utf-8"), re.MULTILINE)
+            return str(uuid.UUID(found and found[1]))
+        except (OSError, ValueError, TypeError):
             raise StateCorrupt(
                 f"{path}: holds no server-uuid; remove the file, and the slave makes a new one"
             ) from None
