@@ -66,20 +66,6 @@ class SlaveView(NamedTuple):
     slave: KnownSlave
     end: BinlogEnd | None = None
 
-    @property
-    def lag_bytes(self) -> int | None:
-        """The number of bytes of the binlog that the slave's dump has not reached yet. None if it is not known, for
-        example because the slave's file was purged.
-        """
-        return None if self.end is None else self.end.lag_bytes(self.slave.place)
-
-    @property
-    def lag_seconds(self) -> float | None:
-        """The time since the server wrote the first event that the slave's dump has not reached, seconds. None if it is
-        not known.
-        """
-        return None if self.end is None else self.end.lag_seconds(self.slave.place)
-
 
 def _registered(read: Callable[[RegisteredSlave], Any], type: ColumnType = _TEXT) -> Fact:
     """Return the declaration of a column whose value ``read`` takes from a slave's registration. The value is NULL for
@@ -103,7 +89,7 @@ class _SlaveFacts:
     port = column("slave.port")
     channel = column("slave.key.channel", _TEXT)
     user = column("slave.key.user", _TEXT)
-    filter_version = _registered(attrgetter("filter_version"), _INTEGER)
+    filter_version = _registered(attrgetter("change.version"), _INTEGER)
     dumping = column(lambda view: view.slave.presence is Presence.CONNECTED, metric="slave_dumping")
     """1 while a dump to the slave runs."""
     slave_gone = metric("slave.presence.is_missing")
@@ -141,9 +127,15 @@ class _SlaveFacts:
     semantics = _registered(lambda slave: semantics_of(slave.filter))
     rules = _registered(lambda slave: rule_text(slave.filter))
     imposed = _registered(lambda slave: listed(one.name for one in slave.imposed))
-    lag_bytes = column(metric="slave_lag_bytes")
+    lag_bytes = column(
+        lambda view: view.end and view.end.lag_bytes(view.slave.place), metric="slave_lag_bytes"
+    )
     """Bytes of the binlog that the dump has not reached, over all files."""
-    lag_seconds = column(type=ColumnType.DOUBLE, metric="slave_lag_seconds")
+    lag_seconds = column(
+        lambda view: view.end and view.end.lag_seconds(view.slave.place),
+        ColumnType.DOUBLE,
+        metric="slave_lag_seconds",
+    )
     """Time since the server wrote the first event that the dump has not reached."""
     protocol = _registered(attrgetter("peer.protocol"), _INTEGER)
     program_version = _registered(attrgetter("peer.program_version"))

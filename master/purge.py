@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import stat
 from collections import Counter
@@ -21,10 +22,11 @@ from dumpfilter.console.sql.server_errors import (
 from dumpfilter.index.fileset import BinlogSet, gtid_index_of
 from dumpfilter.index.index_file import INDEX_CHANGES, take_out
 from dumpfilter.master.identity import keep_uuid
-from dumpfilter.master.writers import writer_of
 
 _EPOCH = 1970
 """The year before which no file was written."""
+
+_PROCESSES = Path("/proc")
 
 
 def purge(
@@ -127,6 +129,41 @@ def _check_unused(binlogs: BinlogSet) -> list[Note]:
         raise _prohibited(f"process {writer} writes this set ({newest}): purge it on that server")
     text = f"{newest} is marked as in use, but no process that can be seen here has it open for writing"
     return [Note("Warning", 1105, text)]
+
+
+def writer_of(path: Path) -> int | None:
+    """Return the id of another process that has the file open for writing, or None when none is found.
+
+    Only root sees the processes of other users, and nobody sees those of other containers. Usually a user who cannot
+    inspect a server's process cannot delete the server's files either. Raises OSError for a missing file.
+    """
+    wanted = path.stat()
+    for process in _PROCESSES.glob("[0-9]*"):
+        if int(process.name) == os.getpid():
+            continue
+        try:
+            descriptors = os.listdir(process / "fd")
+        except OSError:
+            continue
+        for number in descriptors:
+            try:
+                found = os.stat(process / "fd" / number)
+                if (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino) and _writes(
+                    process, number
+                ):
+                    return int(process.name)
+            except OSError:
+                # The process closed the file descriptor after the directory was listed.
+                continue
+    return None
+
+
+def _writes(process: Path, number: str) -> bool:
+    for line in (process / "fdinfo" / number).read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "flags":
+            return int(value, 8) & os.O_ACCMODE != os.O_RDONLY
+    return False
 
 
 _BINLOG_NAME = re.compile(r".+\.\d+", re.DOTALL)

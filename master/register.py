@@ -86,6 +86,7 @@ class FilterChange:
 
     flags: TableFlags
     version: int
+    """The version of the slave's filter: 1 at registration, and one more after each change."""
     origin: OriginFilter | None = None
 
     @cached_property
@@ -192,11 +193,6 @@ class RegisteredSlave:
     @property
     def flags(self) -> TableFlags:
         return self.change.flags
-
-    @property
-    def filter_version(self) -> int:
-        """The version of the slave's filter: 1 at registration, and one more after each change."""
-        return self.change.version
 
     @property
     def filter(self) -> ReplicationFilter:
@@ -431,7 +427,7 @@ class Register:
         with self._lock:
             slave = self._known(slave_id)
             flags = self._flags(rule_filter, slave.imposed)
-            change = FilterChange(flags, slave.filter_version + 1, origin)
+            change = FilterChange(flags, slave.change.version + 1, origin)
             if slave.dump:
                 self._check_weight(slave, change)
             self._change(slave, change)
@@ -481,7 +477,7 @@ class Register:
             self._write_filter = write_filter
             for slave in self._slaves.values():
                 flags = self._flags(slave.filter, slave.imposed)
-                self._change(slave, replace(slave.change, flags=flags, version=slave.filter_version + 1))
+                self._change(slave, replace(slave.change, flags=flags, version=slave.change.version + 1))
 
     def _flags(self, rule_filter: ReplicationFilter, imposed: tuple[ImposedFilter, ...]) -> TableFlags:
         """Return the verdicts (send or drop) about tables and statements by a slave's filter, the filters imposed on

@@ -25,11 +25,10 @@ from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.identity import uuid_of
-from dumpfilter.master.purge import purge
+from dumpfilter.master.purge import purge, writer_of
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer
-from dumpfilter.master.writers import writer_of
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 from tests.master.test_service import code_of, files_of
