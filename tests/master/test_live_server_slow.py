@@ -93,45 +93,6 @@ def started_slaves(master: MasterServer, directory: Path) -> list[Once]:
     return slaves
 
 
-def test_a_live_binlog_is_followed(server: MariaDb, tmp_path: Path) -> None:
-    server.sql("CREATE DATABASE shop; CREATE DATABASE logs;")
-    server.sql("CREATE TABLE shop.t (i INT PRIMARY KEY, v VARCHAR(200)); CREATE TABLE logs.t LIKE shop.t;")
-    master = MasterServer(BinlogStore(server.root / "d" / "bin.index"))
-    master.start()
-    slaves = started_slaves(master, tmp_path)
-    # the writer is a process of its own; each statement is a transaction, and the binlog rotates on the way
-    writer = subprocess.Popen([*server.client], stdin=subprocess.PIPE, text=True)
-    statements = []
-    for i in range(600):
-        statements.append(f"INSERT INTO shop.t VALUES ({i}, REPEAT('s', {i % 200}));")
-        statements.append(f"INSERT INTO logs.t VALUES ({i}, REPEAT('l', 200));")
-        if i % 50 == 0:
-            statements.append(
-                f"BEGIN; UPDATE shop.t SET v='u' WHERE i={i}; DELETE FROM logs.t WHERE i={i}; COMMIT;"
-            )
-        if i == 300:
-            statements.append("FLUSH BINARY LOGS;")
-    writer.communicate("\n".join(statements), timeout=120)
-    assert writer.returncode == 0
-    position = server.sql("SELECT @@GLOBAL.gtid_binlog_pos")[0][0]
-    file = stop_at_the_end(server, slaves)
-    master.stop(0)
-    filtered, full = slaves
-    assert int(file.rpartition(".")[2]) >= 4
-    assert filtered.master_info.retrieved == full.master_info.retrieved == position
-    assert filtered.received.bytes_received < full.received.bytes_received / 2
-    states = []
-    for directory in ("filtered", "full"):
-        relay_logs = sorted((tmp_path / directory).glob("relay-bin.0*"))
-        target = SummaryTarget()
-        apply_files(relay_logs, Filter.from_options(SHOP, names=NameRules("mariadb")), target)
-        states.append(target.state())
-    assert states[0] == states[1]
-    assert states[0]["tables"]["shop.t"]["inserted"] == 600
-    assert states[0]["tables"]["shop.t"]["updated"] == 12
-    assert "logs.t" not in states[0]["tables"]
-
-
 LARGE = 12 << 20
 """Bytes of a transaction that MariaDB 11.7 and later rename into a binlog of its own, if the threshold is the least."""
 
@@ -204,7 +165,8 @@ def test_a_data_directory_under_load(
     # before 11.7 they may share a file with others, and be committed together
     large = [path for path in binlogs_in(data, "bin") if path.stat().st_size > LARGE]
     assert len(large) == 2 if large_files else large
-    assert {slave.master_info.retrieved for slave in slaves} == {slaves[0].master_info.retrieved}
+    for slave in slaves:
+        assert sorted(slave.master_info.retrieved.split(",")) == sorted(position.split(","))
     sent, everything = (slave.received.bytes_received for slave in slaves)
     assert sent < everything - LARGE
 
