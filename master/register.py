@@ -181,8 +181,9 @@ class RegisteredSlave:
         return (self.file, self.position) if self.file else self.other_filter_until
 
     def leave_filter(self, old: RegisteredSlave) -> None:
-        """Record that a filter has selected the slave's events up to the present: the filter of ``old``, which is this
-        registration before a change, or the registration that this one replaces.
+        """Record that the filter of ``old`` has selected the events that the slave has up to now.
+
+        ``old`` is this registration before a change of its filter, or the registration that this one replaces.
         """
         others = tuple(flags for flags in old.earlier if flags is not old.flags)
         # A filter under which no dump has moved has selected nothing.

@@ -9,8 +9,9 @@ Three places keep the rule:
 
 - :class:`~dumpfilter.index.xa.XaTransactions` in the index remembers the tables of each prepared transaction. A filter
   sends the end if and only if the filter sends a part of the prepared transaction.
-- :class:`XaEnds` in a dump thread remembers which prepared transactions the thread has sent. The filter may change
-  between XA PREPARE and XA COMMIT. The old filter's decision about the prepared transaction then counts.
+- :class:`XaEnds` in a dump thread remembers which prepared transactions the thread has sent, and decides by the
+  filters of earlier dumps (:class:`Earlier`) about those that the slave had before. The filter may change between
+  XA PREPARE and XA COMMIT, in a dump or between two. The old filter's decision about the prepared transaction counts.
 - :class:`SentParts` stores these decisions. It also follows the XA transactions of segments by their events, for
   decisions that the index cannot know: those of the clever filter, and of imposed filters that drop events of unknown
   types.
