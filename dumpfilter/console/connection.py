@@ -332,8 +332,6 @@ class Connection:
                     self._stream.begin_answer()
                 await self._send_error(failed)
                 if failed.number == server_errors.ER_NET_PACKET_TOO_LARGE.number:
-                    if self.session is not None:
-                        self._limits.costs.charge_refusal(self.session.user)
                     # The rest of the too large packet is still in the stream, so the next command cannot be found.
                     await self._stream.discard()
                     return
@@ -341,7 +339,7 @@ class Connection:
     def _next_command(self) -> asyncio.Task[Command]:
         # The next command is read while a statement still runs, so that the connection notices a client that leaves.
         if self._ahead is None:
-            command = self._stream.read_command(MAX_ALLOWED_PACKET, self._admit_command)
+            command = self._stream.read_command(self._admit_command)
             self._ahead = asyncio.create_task(command)
         return self._ahead
 
@@ -354,10 +352,10 @@ class Connection:
 
         ``number`` and ``length`` are the command's number in the protocol and its length in bytes.
         """
-        if length > self.longest_command(number):
-            raise server_errors.ER_NET_PACKET_TOO_LARGE()
         if self.session is not None:
             await self._limits.costs.admit(self.session.user, length)
+        if length > self.longest_command(number):
+            raise server_errors.ER_NET_PACKET_TOO_LARGE()
 
     def counted(self, function: Callable[[], T]) -> Callable[[], T]:
         """Wrap ``function`` so that the processor time of its calls is charged to the client's user (see

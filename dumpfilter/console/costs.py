@@ -18,8 +18,6 @@ MOST_OWED_SECONDS = 5.0
 """The limit of a user's debt, seconds of processor time. So a user waits at most 16 s after one long SELECT."""
 _SECONDS_PER_BYTE = 2e-8
 """The processor time charged for receiving a command, seconds a byte. It is charged before the command arrives."""
-_REFUSAL_SECONDS = 0.02
-"""The processor time charged for a refused command, seconds. It covers discarding the rest and a new login."""
 
 
 class _Account:
@@ -71,13 +69,6 @@ class Costs:
                 account.add(time.thread_time() - begun)
 
         return run
-
-    def charge_refusal(self, user: str) -> None:
-        """Add the processor time of a command that was refused for its length to the user's debt.
-
-        The amount covers the user's new login, because the refusal ends the connection.
-        """
-        self._of(user).add(_REFUSAL_SECONDS)
 
     def _of(self, user: str) -> _Account:
         # Only users of the configuration log in, so that there are few accounts.

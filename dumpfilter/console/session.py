@@ -25,7 +25,7 @@ from dumpfilter.console.sql.interruption import acquire, running_interrupt
 from dumpfilter.console.sql.result import Note, Result, Table
 from dumpfilter.console.sql.rewriting import Environment, no_such_table
 from dumpfilter.console.sql.select import DEFAULT_SECONDS, select
-from dumpfilter.console.sql.waits import Wait, wait_functions
+from dumpfilter.console.sql.waits import Wait
 from dumpfilter.console.variables import Value, Variables
 
 SHOWN_SCHEMA = "@"
@@ -170,10 +170,10 @@ class Session:
             notes.extend(waited.notes)
             return waited.value
 
-        waits = wait_functions(wait) if isinstance(self.executor, Waiting) else {}
         acquire(slot, interrupt, seconds)
         try:
-            result = select(text, self._environment(find, waits), stop=interrupt, seconds=seconds)
+            environment = self._environment(find, wait if isinstance(self.executor, Waiting) else None)
+            result = select(text, environment, stop=interrupt, seconds=seconds)
         finally:
             slot.release()
         return replace(result, notes=[*notes, *result.notes]) if notes else result
@@ -181,7 +181,7 @@ class Session:
     def _environment(
         self,
         find: Callable[[str, str], Table | None],
-        waits: Mapping[str, Callable[..., int | None]],
+        wait: Callable[[Wait], int | None] | None,
     ) -> Environment:
         variables = self.variables.all()
         account = f"{self.user}@{self.host}"
@@ -204,7 +204,7 @@ class Session:
                 "found_rows": 0,
                 "last_insert_id": 0,
             },
-            waits=waits,
+            wait=wait,
         )
 
     def find_table(self, schema: str, name: str) -> Table | None:

@@ -118,17 +118,16 @@ class PacketStream:
         self.begin_answer()
         return payload
 
-    async def read_command(self, limit: int, admit: Callable[[int, int], Awaitable[None]]) -> Command:
+    async def read_command(self, admit: Callable[[int, int], Awaitable[None]]) -> Command:
         """Return the client's next command.
 
         Once the number and the length of the command are known, ``admit`` is called with both, before the rest is
         received. The method can be called while the previous command is still being answered.
 
-        Raises ClientGone when the client leaves, and MalformedPacket for a command without a number. Raises SqlError
-        1153 for a command of more than ``limit`` bytes, and so may ``admit``. The connection cannot be used after this
-        error.
+        Raises ClientGone when the client leaves, and MalformedPacket for a command without a number. ``admit`` may
+        raise SqlError 1153 for a too long command. The connection cannot be used after this error.
         """
-        length = await self._length(0, limit)
+        length = await self._length(0, _FULL)
         if not length:
             raise MalformedPacket
         (number,) = await self._rest(1)
@@ -192,8 +191,7 @@ class PacketStream:
     async def _length(self, number: int, limit: int) -> int:
         """Read the header of the packet with the sequence number ``number``, and return the packet's length in bytes.
 
-        Raises ClientGone, and SqlError 1153 for a packet of more than ``limit`` bytes. All limits are below the 16 MiB
-        from which on the protocol splits a packet.
+        Raises ClientGone, and SqlError 1153 for a packet of more than ``limit`` bytes.
         """
         try:
             header = await self._reader.readexactly(4)

@@ -11,7 +11,7 @@ import datetime
 import inspect
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar
@@ -27,6 +27,7 @@ from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.functions import CLOCKS, FUNCTIONS, clock
 from dumpfilter.console.sql.result import ColumnType, Table
 from dumpfilter.console.sql.server_errors import SqlError
+from dumpfilter.console.sql.waits import WAITS, Wait
 
 MAX_STATEMENT = 16 << 10
 """The length limit of a statement that sqlglot parses, in characters. It bounds the time and memory of parsing."""
@@ -85,9 +86,10 @@ class Environment:
     """The values of the user variables (``@x``) by their names in lower case."""
     functions: Mapping[str, object] = field(default_factory=dict)
     """The values of functions that depend on the session, such as ``version()``, by their names in lower case."""
-    waits: Mapping[str, Callable[..., int | None]] = field(default_factory=dict)
-    """The functions that wait for replication, such as SOURCE_POS_WAIT, by their names in lower case. A wait may raise
-    SqlError.
+    wait: Callable[[Wait], int | None] | None = None
+    """The function that carries out a wait for replication, such as SOURCE_POS_WAIT, and returns the wait's value.
+
+    It may raise SqlError. None: this console knows no waits.
     """
 
 
@@ -304,15 +306,16 @@ class Rewriting:
             return self._clock(name, *arguments)
         if name in self._environment.functions and not arguments:
             return _value(self._environment.functions[name])
-        function = FUNCTIONS.get(name) or self._environment.waits.get(name)
-        if function is None:
-            if self._environment.database is None:
-                raise server_errors.ER_NO_DB_ERROR()
+        if self._environment.wait is not None and name in WAITS:
+            fits = len(arguments) in WAITS[name]
+        elif name in FUNCTIONS:
+            fits = _takes(FUNCTIONS[name], arguments)
+        elif self._environment.database is None:
+            raise server_errors.ER_NO_DB_ERROR()
+        else:
             raise server_errors.ER_SP_DOES_NOT_EXIST("FUNCTION", f"{self._environment.database}.{node.name}")
-        try:
-            inspect.signature(function).bind(*arguments)
-        except TypeError:
-            raise server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT(node.name) from None
+        if not fits:
+            raise server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT(node.name)
         return _called(name, *arguments)
 
     def _system_variable(self, node: exp.Expr) -> exp.Expr:
@@ -426,6 +429,14 @@ _REWRITES: dict[Any, Callable[[Rewriting, Any], exp.Expr]] = {
 
 _OTHER_SIDES = ("expression", "expressions", "low", "high")
 """The arguments of a comparison's syntax node, besides ``this``, that hold compared values."""
+
+
+def _takes(function: Callable[..., Any], arguments: Sequence[exp.Expr]) -> bool:
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError:
+        return False
+    return True
 
 
 def _listed(value: Any) -> list[exp.Expr]:

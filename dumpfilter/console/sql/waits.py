@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dumpfilter.console.sql.result import Note
 
 Value = int | float | str | None
 
-_MISSING: Any = object()
+WAITS: Mapping[str, range] = {
+    **dict.fromkeys(("source_pos_wait", "master_pos_wait"), range(2, 5)),
+    **dict.fromkeys(("wait_for_executed_gtid_set", "master_gtid_wait"), range(1, 3)),
+}
+"""The functions that wait for replication, by their names in lower case, each with the allowed numbers of arguments."""
 
 
 @dataclass(frozen=True)
@@ -32,29 +35,3 @@ class Waited(NamedTuple):
 
     value: int | None
     notes: Sequence[Note] = ()
-
-
-def wait_functions(wait: Callable[[Wait], int | None]) -> Mapping[str, Callable[..., int | None]]:
-    """Return the SQL functions that wait for replication, by their names in lower case.
-
-    Each function calls ``wait`` with its name and arguments, and returns the result.
-    """
-
-    def for_position(
-        name: str, file: Value, position: Value, timeout: Value = _MISSING, channel: Value = _MISSING
-    ) -> int | None:
-        return wait(Wait(name, _given(file, position, timeout, channel)))
-
-    def for_gtids(name: str, gtids: Value, timeout: Value = _MISSING) -> int | None:
-        return wait(Wait(name, _given(gtids, timeout)))
-
-    return {
-        "source_pos_wait": functools.partial(for_position, "source_pos_wait"),
-        "master_pos_wait": functools.partial(for_position, "master_pos_wait"),
-        "wait_for_executed_gtid_set": functools.partial(for_gtids, "wait_for_executed_gtid_set"),
-        "master_gtid_wait": functools.partial(for_gtids, "master_gtid_wait"),
-    }
-
-
-def _given(*arguments: Value) -> tuple[Value, ...]:
-    return tuple(argument for argument in arguments if argument is not _MISSING)
