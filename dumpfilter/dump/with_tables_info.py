@@ -1,4 +1,4 @@
-"""The conversion of binlogs to the format with tables info (WL#40, ``--binlog-with-tables-info``) and back.
+"""The conversion of binlogs to the format with tables info (WL#40, ``--binlog-with-tables-info``).
 
 Tables info is the list of a statement's tables, stored in the statement's Query event. A filter then need not parse the
 statement. The format description event announces the format for the whole file, so whole files are converted.
@@ -49,7 +49,7 @@ statements name no tables."""
 
 @dataclass
 class Converted:
-    """The counts of a conversion of binlogs to or from the format with tables info."""
+    """The counts of a conversion of binlogs to the format with tables info."""
 
     queries: int = 0
     """The number of Query events that were converted, with or without names of tables."""
@@ -128,24 +128,6 @@ def with_tables_info(
     Raises BinlogError if the set is damaged, and OutputError if the new set cannot be written. After an error no file
     of the new set is left.
     """
-    return _convert(binlogs, output_dir, base, overwrite, extended=True)
-
-
-def without_tables_info(
-    binlogs: BinlogSet, output_dir: Path, base: str, *, overwrite: bool = False
-) -> Converted:
-    """Write a copy of a binlog set without the tables' names (tables info) in Query events, so that every server reads
-    it.
-
-    The new files are ``<base>.000001`` … and ``<base>.index`` in ``output_dir``. Raises BinlogError if the set is
-    damaged, and OutputError if the new set cannot be written.
-    """
-    return _convert(binlogs, output_dir, base, overwrite, extended=False)
-
-
-def _convert(
-    binlogs: BinlogSet, output_dir: Path, base: str, overwrite: bool, *, extended: bool
-) -> Converted:
     subjects, sources = Subjects(), SourceNumbers()
     counts = Converted()
     names = binlogs.names
@@ -153,7 +135,7 @@ def _convert(
         for name in names:
             with binlogs.file(name) as file:
                 reader = SegmentReader(file, subjects, sources, statements=False)
-                converter = _Converter(file.format_description, extended, counts)
+                converter = _Converter(file.format_description, counts)
                 writer.begin(converter.new)
                 rotate: bytes | None = None
                 while (segment := reader.next()) is not None:
@@ -183,22 +165,20 @@ def _second(fd: FormatDescription, before: _Converter, segment: Segment) -> _Con
         raise BinlogUnsupported(
             "a relay log without checksums, or with and without", file=segment.file, position=segment.start
         )
-    return _Converter(fd, before.extended, before.counts)
+    return _Converter(fd, before.counts)
 
 
 class _Converter:
-    """A converter of the Query events of one file to the format with tables info (names of tables), or back to the
-    usual format.
+    """A converter of the Query events of one file to the format with tables info (names of tables).
 
     The converter buffers each BEGIN until it knows the next event. The next event may be the CREATE TABLE of a CREATE …
     SELECT in row format. BEGIN and COMMIT then name the new table, too, so that a filter sends or drops the whole
     statement (WL#40, section 4.1).
     """
 
-    def __init__(self, old: FormatDescription, extended: bool, counts: Converted) -> None:
-        self._as_it_is = has_tables_info(old) == extended
-        self.new = old if self._as_it_is else announce_tables_info(old, extended)
-        self.extended = extended
+    def __init__(self, old: FormatDescription, counts: Converted) -> None:
+        self._as_it_is = has_tables_info(old)
+        self.new = announce_tables_info(old, True)
         self.counts = counts
         self._old = old
         self._begin: bytes | None = None
@@ -235,8 +215,6 @@ class _Converter:
         with the event.
         """
         self.counts.queries += 1
-        if not self.extended:
-            return encode_query_event(event, self._old, self.new)
         query = self._decode(event)
         keyword = query.raw.upper() if len(query.raw) <= 8 else b""
         if keyword == b"BEGIN":
@@ -284,14 +262,10 @@ class _Converter:
 
     def _payload(self, event: bytes) -> bytes:
         header = EventHeader.unpack(event)
-        inner = _Converter(_unchecked(self._old), self.extended, self.counts)
+        inner = _Converter(replace(self._old, checksum=False), self.counts)
         events = [
             inner.query(one) if one[4] in _QUERIES else inner.release() + one
             for _, one in decode_transaction_payload(self._old.body(event)).events()
         ]
         made = encode_transaction_payload(b"".join([*events, inner.release()]))
         return with_body(header, made, checksum=self.new.checksum)
-
-
-def _unchecked(fd: FormatDescription) -> FormatDescription:
-    return replace(fd, checksum=False)
