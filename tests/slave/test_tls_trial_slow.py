@@ -202,18 +202,37 @@ def test_a_silent_server_does_not_hold_up_the_end_of_the_slave(authority: Author
         stopper.join()
 
 
-def test_a_server_that_hangs_up(authority: Authority) -> None:
+@contextmanager
+def answering(answer: bytes) -> Iterator[int]:
+    """Answer the first bytes of one connection, and yield the port."""
+
     def serve() -> None:
-        connection, _ = listener.accept()
-        with connection:
+        with listener.accept()[0] as connection:
             connection.recv(10_000)
+            connection.sendall(answer)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve)
         thread.start()
-        with pytest.raises(Unreachable):
-            agree(tls_of(ca(authority)), "127.0.0.1", listener.getsockname()[1], lambda: False)
+        yield listener.getsockname()[1]
         thread.join()
+
+
+def test_a_server_that_hangs_up(authority: Authority) -> None:
+    with answering(b"") as port, pytest.raises(Unreachable):
+        agree(tls_of(ca(authority)), "127.0.0.1", port, lambda: False)
+
+
+def test_a_refusal_is_an_answer_in_tls(authority: Authority) -> None:
+    """A server of TLS 1.2 sends an alert when it misses a certificate."""
+    handshake_failure = b"\x15\x03\x03\x00\x02\x02\x28"
+    with answering(handshake_failure) as port:
+        assert speaks_tls("127.0.0.1", port, lambda: False)
+    with (
+        answering(handshake_failure) as port,
+        pytest.raises(TlsError, match="probably demands a certificate of the slave: give SOURCE_SSL_CERT"),
+    ):
+        agree(tls_of(ca(authority)), "127.0.0.1", port, lambda: False)
 
 
 @pytest.mark.parametrize(
