@@ -101,6 +101,8 @@ def test_the_file_of_a_crashed_server_keeps_its_flag_in_mariadb_alone(
     first += event_at(len(first), EventType.XID, bytes(8))
     second = b"\xfebin" + description_event(created=2, version=version)
     source.files, source.version = {"bin.000001": first, "bin.000002": second}, version
+    receive(source, tmp_path / "first", "?to=bin.000001")
+    assert list(stored(tmp_path / "first")) == ["bin.000001"]
     receive(source, tmp_path)
     assert stored(tmp_path) == source.files
     assert (tmp_path / "bin.000001").read_bytes()[FLAGS_OFFSET] == flag
