@@ -547,7 +547,7 @@ def test_however_the_bytes_arrive(sizes: list[int], lengths: list[int], console:
         assert await stream.read_reply(1 << 16) == TLS_REQUEST
         await stream.start_tls(console.tls.context)
         for length in lengths:
-            received = await stream.read_command(1 << 20, functools.partial(admit, length))
+            received = await stream.read_command(functools.partial(admit, length))
             stream.begin_answer()
             await stream.send(received.data[::-1] + bytes([received.number]))
 
