@@ -155,7 +155,7 @@ def run_slave(address: str, directory: Path, options: list[str], *, on_master: b
     return slave, slave.target
 
 
-@pytest.mark.parametrize(("turn", "folder"), enumerate(FOLDERS))
+@pytest.mark.parametrize(("turn", "folder"), list(enumerate(FOLDERS)))
 def test_the_law(
     serve, data: Path, tmp_path: Path, turn: int, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

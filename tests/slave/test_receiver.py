@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import zlib
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -219,6 +220,29 @@ def test_another_master_gets_a_relay_log_of_its_own(masters, tmp_path):
     assert slave.relay_log.names == ["relay-bin.000001", "relay-bin.000002"]
 
 
+def test_a_master_that_restarts_with_a_new_uuid_is_noted_in_the_relay_log(masters, tmp_path):
+    slave = Slave(tmp_path, save_period=0.0, sync=0)
+    slave.replicate(masters.FakeMaster(masters.synthetic([[(True, [10, 10])]])), [1000])
+    before = slave.receiver.info
+    slave.receiver.begin_stream(master_uuid="other", family="mysql")
+    after = slave.receiver.info
+    slave.receiver.close()
+    assert (after.master_uuid, after.relay_file) == ("other", before.relay_file)
+    data = (tmp_path / after.relay_file).read_bytes()
+    assert b'"other"' in data[before.relay_offset :]
+    assert after.relay_offset == len(data)
+
+
+def test_a_filter_that_changes_is_remembered(masters, tmp_path):
+    """The applier may hold prepared XA transactions that the new filter would have dropped."""
+    slave = Slave(tmp_path, save_period=0.0, sync=0)
+    slave.replicate(masters.FakeMaster(masters.synthetic([[(True, [10, 10])]])), [1000])
+    here = slave.receiver.info
+    for digest, other in ((here.filter_digest, False), ("another", True), (here.filter_digest, True)):
+        slave.receiver.rewind(here.model_copy(update={"filter_digest": digest}))
+        assert slave.receiver.info.other_filters == MasterInfo.read(tmp_path).other_filters == other
+
+
 def test_relay_logs_without_master_info(tmp_path):
     (tmp_path / "relay-bin.000001").write_bytes(b"whose?")
     with pytest.raises(StateCorrupt, match=r"master.info: the file is missing"):
@@ -267,12 +291,12 @@ def test_nothing_of_a_chunk_with_malformed_gtids_is_taken(masters, tmp_path):
 def test_the_disk_has_both_files_after_so_many_events(masters, tmp_path, monkeypatch, every, expected):
     slave = Slave(tmp_path, save_period=1000.0, sync=every)
     slave.receiver.begin_stream(master_uuid="m", family="mysql")
-    first, *chunks = masters.FakeMaster(masters.recorded("mysql-row")).chunks("", 4, [1] * 1000)
-    slave.receiver.receive(first)
+    chunks = masters.FakeMaster(masters.recorded("mysql-row")).chunks("", 4, [100])
+    slave.receiver.receive(next(chunks))
     written: list[str] = []
     monkeypatch.setattr("dumpfilter.base.files.sync", lambda path, fd: written.append(path.name))
     slave.receiver._unsynced_events = 0
-    for chunk in chunks[:5]:
+    for chunk in islice(chunks, 5):
         chunk.counts.events_sent = 1
         slave.receiver.receive(masters.sealed(chunk))
     assert written == ["relay-bin.000001", "master.info.new"] * expected
