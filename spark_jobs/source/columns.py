@@ -4,9 +4,8 @@ A segment (consecutive events of a file) becomes one Arrow array per column. Num
 events at once, and only if the query needs it. Python loops run only over rare things: new tables, new statements
 and compressed transactions.
 
-The row images of a rows event (the columns ``before``, ``after`` and ``row``) are the values of its changed rows
-before and after the change. In the normal form, an event is one row of the data source with lists of row images. In
-exploded form, each changed row is a separate row of the data source.
+In the normal form, an event is one row of the data source. In exploded form, each changed row is a separate row of the
+data source, with its row images (the columns ``before`` and ``after``): its values before and after the change.
 """
 
 from __future__ import annotations
@@ -44,20 +43,13 @@ Chosen = Int64 | slice
 order.
 """
 
-ROW_TYPES: dict[str, pa.DataType] = {"row": pa.int32()}
-"""The column of the exploded form that numbers the changed rows of an event, with its Arrow type."""
-
 IMAGES = ("before", "after")
-"""The names of the columns with row images."""
+"""The names of the columns with row images. A row image is a map from column names to values as text."""
 
-
-def image_types(*, exploded: bool) -> dict[str, pa.DataType]:
-    """Return the columns with row images, with their Arrow types.
-
-    A row image is a map from column names to values as text. An event has a list of row images, one per changed row.
-    In exploded form, each changed row is a row of the data source and has one row image.
-    """
-    return dict.fromkeys(IMAGES, MAP_TYPE if exploded else pa.list_(MAP_TYPE))
+ROW_TYPES: dict[str, pa.DataType] = {"row": pa.int32(), **dict.fromkeys(IMAGES, MAP_TYPE)}
+"""The columns of the exploded form, with their Arrow types: the number of the changed row in its event, and its row
+images.
+"""
 
 
 def joined(parts: Sequence[ChangedRows]) -> ChangedRows:
@@ -69,22 +61,6 @@ def joined(parts: Sequence[ChangedRows]) -> ChangedRows:
         for arrays in ([part.before for part in parts], [part.after for part in parts])
     )
     return ChangedRows(event[order], before, after)
-
-
-def image_lists(images: pa.MapArray, event: Int64, count: int) -> pa.ListArray:
-    """Return a list of row images for each of ``count`` events, or null for an event without such images.
-
-    ``event`` has the event index of each row image, ascending.
-    """
-    valid = np.asarray(images.is_valid())
-    per_event = np.bincount(event[valid], minlength=count)
-    offsets = np.concatenate([[0], np.cumsum(per_event)]).astype(np.int32)
-    return pa.ListArray.from_arrays(
-        pa.array(offsets),
-        images.filter(pa.array(valid)),
-        type=pa.list_(MAP_TYPE),
-        mask=pa.array(per_event == 0),
-    )
 
 
 def exploded(images: ChangedRows, count: int) -> pa.RecordBatch:

@@ -22,7 +22,7 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.rows import Table
 from dumpfilter.binlog.rows.typed import column_type
 from dumpfilter.spark_jobs.ranges.range_index import RANGE_SIZE
-from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TEXT_TYPES, TYPES, image_types
+from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TEXT_TYPES, TYPES
 from dumpfilter.topology import slave_options
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
@@ -211,10 +211,8 @@ class SourceOptions:
         """The Arrow types of all columns that a query with these options can have, by name."""
         sent = dict.fromkeys(self.slave_of_column, pa.bool_())
         rows = ROW_TYPES if self.exploded else {}
-        images: dict[str, pa.DataType] = image_types(exploded=self.exploded)
-        if self.row_types is not None:
-            images = dict(zip(IMAGES, self.row_types, strict=True))
-        return {**TYPES, **TEXT_TYPES, **rows, **images, **sent}
+        typed = () if self.row_types is None else zip(IMAGES, self.row_types, strict=True)
+        return {**TYPES, **TEXT_TYPES, **rows, **dict(typed), **sent}
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -224,8 +222,7 @@ class SourceOptions:
         text of statements (``sql``) and, unless ``exploded`` is set, the values of rows (``before``, ``after``), which
         cost time. The columns of slaves are always among them, because other options named the slaves.
         """
-        costly = TEXT_TYPES if self.exploded else {**TEXT_TYPES, **image_types(exploded=False)}
-        named = self.asked_columns or tuple(name for name in self.types if name not in costly)
+        named = self.asked_columns or tuple(name for name in self.types if name not in TEXT_TYPES)
         return (*named, *(name for name in self.slave_of_column if name not in named))
 
     @property
@@ -279,11 +276,8 @@ class SourceOptions:
     def _check_columns(self) -> None:
         asked = self.asked_columns or ()
         if len(set(asked)) < len(asked) or not self.types.keys() >= set(asked):
-            hint = (
-                "; the column row needs the option rows=exploded"
-                if "row" in asked and not self.exploded
-                else ""
-            )
+            of_rows = [name for name in asked if name in ROW_TYPES and not self.exploded]
+            hint = f"; the option rows=exploded makes {', '.join(of_rows)}" if of_rows else ""
             raise OptionError(
                 f"option columns: {', '.join(asked)!r}; the columns are {', '.join(self.types)}, each once{hint}"
             )

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import datasource as D
 
-from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TYPES
+from dumpfilter.spark_jobs.source.columns import ROW_TYPES, TYPES
 
 _COMPARISONS: dict[type[D.Filter], Callable[..., pa.Array]] = {
     D.EqualTo: pc.equal,
@@ -37,8 +37,6 @@ _PYTHON_TYPES: dict[pa.DataType, type] = {
     TYPES["timestamp"]: datetime.datetime,
 }
 _COSTLY = ("gtid", "database", "table", "statement_kind", "rows", "sql")
-_NOT_OF_EVENTS = (*IMAGES, *ROW_TYPES)
-"""The columns of row images. Spark evaluates conditions on them, because an event may have several values."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +55,12 @@ def predicate_of(filter: D.Filter, types: Mapping[str, pa.DataType] = TYPES) -> 
     """Return a Spark filter object as a predicate on a column. ``types`` has the columns of the query with their
     types.
 
-    Return None if the data source cannot evaluate the filter exactly as Spark would. Spark must then evaluate it.
+    Return None if the data source cannot evaluate the filter exactly as Spark would. Spark must then evaluate it. That
+    includes filters on the columns of changed rows, of which an event may have several.
     """
     inner = filter.child if isinstance(filter, D.Not) else filter
     path = getattr(inner, "attribute", None)
-    if path is None or len(path) != 1 or path[0] not in types or path[0] in _NOT_OF_EVENTS:
+    if path is None or len(path) != 1 or path[0] not in types or path[0] in ROW_TYPES:
         return None
     column = path[0]
     if type(inner) in (D.IsNull, D.IsNotNull):

@@ -39,12 +39,11 @@ from dumpfilter.spark_jobs.ranges.range_index import (
 )
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Range, blocks_of
 from dumpfilter.spark_jobs.source.columns import (
-    IMAGES,
     OF_SUBJECTS,
+    ROW_TYPES,
     EventColumns,
     EventsOfSegment,
     exploded,
-    image_lists,
     true_of,
 )
 from dumpfilter.spark_jobs.source.options import SourceOptions
@@ -214,21 +213,18 @@ def _batches(
             break
         passed = np.flatnonzero(true_of(predicate, events.column(predicate.column, keep)))
         keep = passed if keep is None else keep[passed]
-    has_images = options.exploded or not set(IMAGES).isdisjoint(schema.names)
-    images = events.changed_rows(keep) if has_images else None
+    images = events.changed_rows(keep) if options.exploded else None
     count = len(events) if keep is None else keep.size
     if not count:
         return
     arrays: dict[str, pa.Array] = {}
-    if images is not None and options.exploded:
+    if images is not None:
         rows = exploded(images, count)
         if options.table is not None:
             rows = rows.filter(rows["row"].is_valid())
         event = rows["event"].to_numpy()
         keep = event if keep is None else keep[event]
-        arrays = {name: rows[name] for name in ("row", *IMAGES)}
-    elif images is not None:
-        arrays = {name: image_lists(getattr(images, name), images.event, count) for name in IMAGES}
+        arrays = {name: rows[name] for name in ROW_TYPES}
     for field in schema:
         if field.name not in arrays:
             values = events.column(field.name, keep)
