@@ -24,11 +24,6 @@ _NAME_BY_KIND: dict[BaseRuleKind, str] = {
 """The name of each kind of rule in ``dumpfilter.proto``, for example ``REPLICATE_DO_DB``."""
 _KIND_BY_NUMBER = {pb.RuleKind.Value(name): kind for kind, name in _NAME_BY_KIND.items()}
 FAMILIES: dict[int, Family] = {pb.MYSQL: "mysql", pb.MARIADB: "mariadb"}
-_NAMES: dict[NameCollation, pb.NameCollation] = {
-    NameCollation.GENERAL_CI: pb.GENERAL_CI,
-    NameCollation.GENERAL1400_AS_CI: pb.GENERAL1400_AS_CI,
-}
-_NAMES_BACK: dict[int, NameCollation] = {number: names for names, number in _NAMES.items()}
 _SEMANTICS: dict[int, FilterSemantics] = {
     pb.FILTER_SEMANTICS_UNSPECIFIED: FilterSemantics.CLASSIC,
     pb.CLASSIC: FilterSemantics.CLASSIC,
@@ -41,11 +36,6 @@ def family_to_proto(family: Family) -> pb.ServerFamily:
     return pb.MARIADB if family == "mariadb" else pb.MYSQL
 
 
-def names_to_proto(names: NameCollation) -> pb.NameCollation:
-    """Return the number in ``dumpfilter.proto`` of the collation by which a server compares table names."""
-    return _NAMES[names]
-
-
 def names_from_proto(number: int, *, default: NameCollation = NameCollation.GENERAL_CI) -> NameCollation:
     """Return the collation for table names that has this number in ``dumpfilter.proto``.
 
@@ -54,9 +44,9 @@ def names_from_proto(number: int, *, default: NameCollation = NameCollation.GENE
     """
     if number == pb.NAME_COLLATION_UNSPECIFIED:
         return default
-    if number not in _NAMES_BACK:
+    if number not in pb.NameCollation.values():
         raise OptionError(f"name collation {number} is not known; master and slave need the same dumpfilter")
-    return _NAMES_BACK[number]
+    return NameCollation[pb.NameCollation.Name(number)]
 
 
 def filter_to_proto(rule_filter: ReplicationFilter) -> pb.FilterDefinition:
@@ -68,7 +58,7 @@ def filter_to_proto(rule_filter: ReplicationFilter) -> pb.FilterDefinition:
         lower_case_table_names=rule_filter.names.lower_case_table_names,
         family=family_to_proto(rule_filter.names.family),
         semantics=pb.EFFECTIVE if isinstance(rule_filter, EffectiveFilter) else pb.CLASSIC,
-        names=names_to_proto(rule_filter.names.collation),
+        names=rule_filter.names.collation.name,
     )
 
 

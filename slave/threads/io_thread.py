@@ -42,7 +42,7 @@ from dumpfilter.base.errors import (
 from dumpfilter.base.printable import printable
 from dumpfilter.dump.stream.message import Received, client
 from dumpfilter.dump.stream.versions import PROTOCOL, Peer, check_versions
-from dumpfilter.filter.convert import FAMILIES, names_from_proto, names_to_proto
+from dumpfilter.filter.convert import FAMILIES, names_from_proto
 from dumpfilter.slave.state.counters import ChannelCounters
 from dumpfilter.slave.state.infos import MasterInfo
 from dumpfilter.slave.threads.connection import ROUND_TRIPS, Source, explain_failure, open_channel
@@ -341,7 +341,7 @@ class IoThread:
         # may still hold transactions that the master filtered with the first collation.
         known = self._receiver.info.name_collation
         if known is not None:
-            request.filter.names = names_to_proto(known)
+            request.filter.MergeFrom(pb.FilterDefinition(names=known.name))
         try:
             patience = ROUND_TRIPS * source.options.net_timeout + request.ByteSize() / _SLOWEST
             begun = time.monotonic()
