@@ -14,6 +14,7 @@ from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_wire import encode_previous_gtids
 from dumpfilter.edge.edge import Edge
 from dumpfilter.edge.options import EdgeOptions
+from dumpfilter.slave.state.infos import MasterInfo
 from dumpfilter.slave.state.relay_log import read_index
 from tests.edge.edges import USER, Edged, Follower, edged
 from tests.master.replicas.serving import UUID as REPLICA_UUID
@@ -165,6 +166,9 @@ def test_a_slave_that_began_inside_a_file_knows_the_gtids_before_from_the_next_f
         start = {"SOURCE_LOG_FILE": "'bin.000001'", "SOURCE_LOG_POS": "2337"}
         follow(edge, master, SOURCE_AUTO_POSITION="0", **start)
         edge.driven.catch_up(master, executed=False)
+        # Readers see a position when master.info has it, up to 50 ms after SHOW REPLICA STATUS.
+        path = tmp_path / "slave"
+        wait_until(lambda: MasterInfo.read(path) == edge.driven.channel().master_info)
         with edge.connect() as replica:
             replica.greet(uuid=REPLICA_UUID)
             replica.register(7)
