@@ -15,6 +15,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import IO
 
 from dumpfilter.base.compiler import extensions
 
@@ -25,7 +26,7 @@ def compile_kernels() -> int:
         fcntl.flock(lock, fcntl.LOCK_EX)  # Another process may have compiled them meanwhile.
         missing = [file for file in extensions.modules() if extensions.find(file) is None]
         if missing:
-            _compile(missing)
+            _compile(missing, lock)
     return len(missing)
 
 
@@ -42,13 +43,16 @@ def _writable(file: Path) -> Path:
     raise OSError(f"{directory} cannot be written to, so that there is no place for compiled code")
 
 
-def _compile(files: list[Path]) -> None:
+def _compile(files: list[Path], lock: IO[str]) -> None:
     from dumpfilter.base.compiler import build
 
     build.prepare()
     with tempfile.TemporaryDirectory() as directory:
         support = build.compile_support(Path(directory))
-        with concurrent.futures.ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
+        # A worker that outlives a killed process must not keep the lock.
+        with concurrent.futures.ProcessPoolExecutor(
+            mp_context=multiprocessing.get_context("fork"), initializer=lock.close
+        ) as pool:
             made = [pool.submit(_compile_one, file, support) for file in files]
             for number, one in enumerate(concurrent.futures.as_completed(made), 1):
                 print(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from time import monotonic
+from typing import IO, NamedTuple
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ import dumpfilter
 from dumpfilter.base.compiler import extensions
 from dumpfilter.base.compiler.arrays import Bytes, Int64s
 from dumpfilter.base.compiler.checking import checked
+from dumpfilter.base.waiting import until
 
 PACKAGE = Path(dumpfilter.__file__).parent
 
@@ -133,3 +137,31 @@ def test_the_first_use_compiles(copy: Path) -> None:
     assert first.stdout == "-1 False\n", first.stderr
     assert not stale.exists()
     assert run(copy, "-m", "dumpfilter.compile").stderr == "dumpfilter: all kernels were compiled before\n"
+
+
+def test_a_killed_compilation_gives_up_the_lock(copy: Path, tmp_path: Path) -> None:
+    """Workers of a killed process wait for its next task without end."""
+    for file in copy.rglob("__pycache__/*.so"):
+        file.unlink()
+    command = [sys.executable, "-m", "dumpfilter.compile"]
+    environment = os.environ | {"PYTHONPATH": str(copy), "TMPDIR": str(tmp_path)}
+    compiling = subprocess.Popen(
+        command, env=environment, cwd=copy, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    workers = Path(f"/proc/{compiling.pid}/task/{compiling.pid}/children")
+    try:
+        until(lambda: len(workers.read_text().split()) > 1, monotonic() + 30, TimeoutError)
+        compiling.kill()
+        compiling.wait()
+        with (copy / "dumpfilter" / "__pycache__" / "compile.lock").open() as lock:
+            until(lambda: _is_free(lock), monotonic() + 30, lambda: TimeoutError("the lock is held"))
+    finally:
+        os.killpg(compiling.pid, signal.SIGKILL)
+
+
+def _is_free(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
