@@ -25,9 +25,6 @@ LOG_LINES = 5
 MOST_BYTES = 16 << 20
 """The limit of relay logs and binlogs that are copied for each node, bytes. The newest files are copied first."""
 
-TAIL_BYTES = 1 << 20
-"""The size of the end of a larger file that is copied, bytes."""
-
 _LOG_FILE = re.compile(r"(?!aria_log\.).+\.\d{6,}")
 """The pattern of a relay log's or binlog's file name, whose suffix is a number. MariaDB's Aria logs look similar."""
 
@@ -118,26 +115,16 @@ def _save_log(node: TestbedNode, directory: Path) -> None:
 
 
 def _save_binlogs(node: TestbedNode, directory: Path) -> None:
-    """Copy the node's relay logs and binlogs, at most :data:`MOST_BYTES`, the newest files first.
-
-    Of a file that exceeds the limit, only the last :data:`TAIL_BYTES` are copied.
-    """
-    if not node.directory.is_dir():
-        return
+    """Copy the node's relay logs and binlogs, the newest first, without files beyond :data:`MOST_BYTES` together."""
     files = [path for path in node.directory.rglob("*") if _LOG_FILE.fullmatch(path.name) and path.is_file()]
     left = MOST_BYTES
     for path in sorted(files, key=lambda path: path.stat().st_mtime_ns, reverse=True):
         size = path.stat().st_size
-        copy = directory / path.relative_to(node.directory)
         if size <= left:
+            left -= size
+            copy = directory / path.relative_to(node.directory)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
-        elif left >= TAIL_BYTES:
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("rb") as file:
-                file.seek(size - TAIL_BYTES)
-                copy.with_name(f"{copy.name}.end").write_bytes(file.read(TAIL_BYTES))
-        left -= min(size, TAIL_BYTES) if size > left else size
 
 
 def _write_json(path: Path, value: Any) -> None:

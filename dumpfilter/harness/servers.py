@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,22 +35,6 @@ class ServerCase:
     """At most one program of each family. A family without a program is looked for on the PATH."""
     family: Family | None = None
     """The family of all servers of the topology. None: the families that the topology names."""
-
-    def __repr__(self) -> str:
-        """Return a text with the program of each family: the program that the user named, or the one on the PATH."""
-        return f"ServerCase({', '.join(f'{name}={path}' for name, path in self._told())})"
-
-    def _told(self) -> Iterator[tuple[str, str]]:
-        from dumpfilter.base.errors import ServerMissing
-        from dumpfilter.testbed.servers import find_program
-
-        named = {one.family: one for one in self.programs}
-        for family in FAMILIES if self.family is None else (self.family,):
-            if family in named:
-                yield named[family].name, named[family].path
-            else:
-                with contextlib.suppress(ServerMissing):
-                    yield family, find_program(family).path
 
     @property
     def name(self) -> str:

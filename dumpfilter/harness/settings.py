@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dumpfilter.harness.servers import ServerProgram, parse_programs
 
-TIMEOUT = 60.0
+TIMEOUT = "60"
 """The default time limit for a start and for a wait, seconds. Machines that run tests are often busy."""
 
 ARTIFACTS = "topology-artifacts"
@@ -34,29 +35,20 @@ class Settings:
 def add_options(parser: pytest.Parser) -> None:
     """Declare the plugin's options of pytest's command line, and its keys of pytest's configuration file."""
     group = parser.getgroup("topology", "replication topologies (dumpfilter)")
-    group.addoption(
-        "--topology-server",
-        action="append",
-        metavar="[NAME=]PROGRAM",
-        help="a server's program, such as mysql-8.4=/opt/mysql-8.4/bin/mysqld. The name begins with mariadb or mysql. "
+
+    def add(option: str, metavar: str, text: str, **more: Any) -> None:
+        group.addoption(f"--topology-{option}", metavar=metavar, help=text, **more)
+
+    add(
+        "server",
+        "[NAME=]PROGRAM",
+        "a server's program, such as mysql-8.4=/opt/mysql-8.4/bin/mysqld. The name begins with mariadb or mysql. "
         "With several programs of a family, each test that starts such a server runs once with each of them",
+        action="append",
     )
-    group.addoption(
-        "--topology-timeout",
-        type=float,
-        metavar="SECONDS",
-        help=f"the default limit for a start and for a wait ({TIMEOUT:g})",
-    )
-    group.addoption(
-        "--topology-artifacts",
-        metavar="DIRECTORY",
-        help=f"where the artifacts of failed tests are written ({ARTIFACTS})",
-    )
-    group.addoption(
-        "--topology-missing",
-        choices=("fail", "skip"),
-        help="what becomes of a test whose server is not installed (fail)",
-    )
+    add("timeout", "SECONDS", f"the default limit for a start and for a wait ({TIMEOUT})")
+    add("artifacts", "DIRECTORY", f"where the artifacts of failed tests are written ({ARTIFACTS})")
+    add("missing", "fail|skip", "what becomes of a test whose server is not installed (fail)")
     group.addoption(
         "--topology-keep",
         action="store_true",
@@ -66,29 +58,27 @@ def add_options(parser: pytest.Parser) -> None:
         "topology", "the topology of tests without a mark: a short string or a TOML file", default=""
     )
     parser.addini("topology_servers", "programs of servers, as --topology-server", type="linelist")
-    parser.addini("topology_timeout", "as --topology-timeout", default=str(TIMEOUT))
-    parser.addini("topology_artifacts", "as --topology-artifacts", default=ARTIFACTS)
-    parser.addini("topology_missing", "as --topology-missing: fail or skip", default="fail")
+    for key, default in (("timeout", TIMEOUT), ("artifacts", ARTIFACTS), ("missing", "fail")):
+        parser.addini(f"topology_{key}", f"as --topology-{key}", default=default)
 
 
 def read_settings(config: pytest.Config) -> Settings:
     """Return the plugin's options of a run. Raises pytest.UsageError for an invalid value."""
-    missing = config.getoption("topology_missing") or config.getini("topology_missing")
+    timeout, artifacts, missing = (
+        config.getoption(key) or config.getini(key)
+        for key in ("topology_timeout", "topology_artifacts", "topology_missing")
+    )
     if missing not in ("fail", "skip"):
         raise pytest.UsageError(f"topology_missing = {missing}: give fail or skip")
-    limit = config.getoption("topology_timeout")
+    try:
+        seconds = float(timeout)
+    except ValueError:
+        raise pytest.UsageError(f"topology_timeout = {timeout}: give a number of seconds") from None
     return Settings(
         parse_programs(config.getoption("topology_server") or config.getini("topology_servers")),
-        _seconds(config.getini("topology_timeout")) if limit is None else limit,
-        config.rootpath / (config.getoption("topology_artifacts") or config.getini("topology_artifacts")),
+        seconds,
+        config.rootpath / artifacts,
         missing == "skip",
         bool(config.getoption("topology_keep")),
         config.getini("topology"),
     )
-
-
-def _seconds(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise pytest.UsageError(f"topology_timeout = {text}: give a number of seconds") from None

@@ -6,7 +6,7 @@ A simulation computes arrival times and bytes; an experiment measures them. Both
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,12 +128,13 @@ def outcomes_of(
         lag.measure(one.committed, one.received, delays, limit=limit, missing=one.missing)
         for one in (flow.arrived for flow in flows)
     ]
-    arrivals = _by_origin(routes, flows)
-    whole = channels[0] if len(flows) == 1 else [_together(arrivals, limit)] * len(delays)
-    last = [int(one.received[-1]) for one in arrivals if len(one.received)]
+    arrived, whole = _at_node(routes, flows), channels[0]
+    if len(flows) > 1:
+        whole = lag.measure(arrived.committed, arrived.received, delays, limit=limit, missing=arrived.missing)
+    last = int(arrived.received[-1]) if len(arrived.received) else None
     links = tuple(flow.link for flow in flows)
     return [
-        Outcome(one, each, links, max(last) + delay if last else 0)
+        Outcome(one, each, links, 0 if last is None else last + delay)
         for delay, one, *each in zip(delays, whole, *channels, strict=True)
     ]
 
@@ -142,44 +143,32 @@ def curves_of(routes: Sequence[Route], flows: Sequence[Flow], window: Window) ->
     """Compute the traffic and lag of a node in each interval of ``window`` from ``flows``, the arrivals over each of
     its channels.
     """
-    lags = [lag.series(one.committed, one.received, window) for one in _by_origin(routes, flows)]
+    arrived = _at_node(routes, flows)
     return Curves(
         tuple(tuple(lag.offered(*flow.offered, window).tolist()) for flow in flows),
         tuple(tuple(lag.carried(*flow.carried, window).tolist()) for flow in flows),
-        tuple(np.maximum.reduce(lags).tolist()),
+        tuple(lag.series(arrived.committed, arrived.received, window).tolist()),
     )
 
 
-def _by_origin(routes: Sequence[Route], flows: Sequence[Flow]) -> list[Arrived]:
-    """Return the arrivals of each origin. If several channels bring one origin's transactions, a transaction's first
-    arrival counts.
+def _at_node(routes: Sequence[Route], flows: Sequence[Flow]) -> Arrived:
+    """Return the arrivals at a node over all its channels, in the order of receipt.
+
+    If several channels bring one origin's transactions, a transaction's first arrival counts.
     """
-    found: dict[str, Arrived] = {}
+    if len(flows) == 1:
+        return flows[0].arrived
+    missing: dict[str, int] = {}
     for route, flow in zip(routes, flows, strict=True):
-        other = found.get(route.origin)
-        found[route.origin] = flow.arrived if other is None else _first_of(other, flow.arrived)
-    return list(found.values())
-
-
-def _first_of(one: Arrived, other: Arrived) -> Arrived:
-    transaction = np.concatenate([one.transaction, other.transaction])
-    received = np.concatenate([one.received, other.received])
-    committed = np.concatenate([one.committed, other.committed])
-    order = np.lexsort((received, transaction))
-    kept = order[np.flatnonzero(np.diff(transaction[order], prepend=-1))]
-    return Arrived(transaction[kept], committed[kept], received[kept], min(one.missing, other.missing))
-
-
-def _together(arrivals: Sequence[Arrived], limit: int) -> Lag:
-    """Measure the lag of a node with several origins. The time above ``limit`` is the union of the origins' times
-    above it.
-    """
-    committed = np.concatenate([one.committed for one in arrivals])
-    received = np.concatenate([one.received for one in arrivals])
-    missing = sum(one.missing for one in arrivals)
-    (figures,) = lag.measure(committed, received, limit=limit, missing=missing)
-    spans = [lag.spans_above(one.committed, one.received, limit) for one in arrivals]
-    return replace(figures, above=lag.length_of_union(np.concatenate(spans)))
+        missing[route.origin] = min(flow.arrived.missing, missing.get(route.origin, flow.arrived.missing))
+    origin = np.repeat(
+        [list(missing).index(route.origin) for route in routes], [len(flow.arrived[0]) for flow in flows]
+    )
+    transaction, committed, received = map(np.concatenate, zip(*(flow.arrived[:3] for flow in flows), strict=True))
+    order = np.argsort(received, kind="stable")
+    _, first = np.unique(np.stack([origin, transaction])[:, order], axis=1, return_index=True)
+    kept = order[np.sort(first)]
+    return Arrived(transaction[kept], committed[kept], received[kept], sum(missing.values()))
 
 
 def series_of(window: Window, found: Iterable[tuple[Group, Curves]]) -> Series:

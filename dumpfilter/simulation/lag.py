@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from dumpfilter.simulation.traffic import Ints
 
@@ -75,13 +74,21 @@ def measure(
     limits = np.array([limit - delay for delay in delays], np.int64)
     above = np.zeros(len(limits), np.int64)
     if limits.min() < worst:
-        # Each transaction adds max(x - limit, 0), where x is the lag at which it arrived. It subtracts the same
-        # expression for the lag that it had when the transaction before it arrived.
-        above = _excess(lags, limits) - _excess(np.sort(received[:-1] - committed[1:]), limits)
+        # Each arrival adds max(x - limit, 0), where x is the node's lag just before it. It subtracts the same
+        # expression for the lag that was left by the arrival before it.
+        since = _oldest_missing(committed)
+        ages = lags if (since == committed).all() else np.sort(received - since)
+        above = _excess(ages, limits) - _excess(np.sort(received[:-1] - since[1:]), limits)
     return [
         Lag(len(lags), p50 + delay, p95 + delay, p99 + delay, worst + delay, time, missing)
         for delay, time in zip(delays, above.tolist(), strict=True)
     ]
+
+
+def _oldest_missing(committed: Ints) -> Ints:
+    """Return for each transaction, in the order of receipt, the earliest commit among this one and all later ones."""
+    found: Ints = np.minimum.accumulate(committed[::-1])[::-1]
+    return found
 
 
 def _excess(ordered: Ints, limits: Ints) -> Ints:
@@ -92,37 +99,10 @@ def _excess(ordered: Ints, limits: Ints) -> Ints:
     return found
 
 
-def spans_above(committed: Ints, received: Ints, limit: int) -> npt.NDArray[np.int64]:
-    """Return the time intervals in which a node's lag is above ``limit``, as an array with a row of start and end
-    (microseconds) for each.
-
-    The transactions must be in the order in which they were received.
-    """
-    start = committed + limit
-    if len(start):
-        start[1:] = np.maximum(start[1:], np.maximum.accumulate(received)[:-1])
-    found = received > start
-    return np.stack([start[found], received[found]], axis=1)
-
-
-def length_of_union(spans: npt.NDArray[np.int64]) -> int:
-    """Return the total time covered by the intervals ``spans`` (rows of start and end). Overlapping time counts once.
-
-    >>> length_of_union(np.array([[5, 9], [0, 3], [2, 4]]))
-    8
-    """
-    if not len(spans):
-        return 0
-    spans = spans[np.argsort(spans[:, 0], kind="stable")]
-    reached = np.maximum.accumulate(spans[:, 1])
-    start = spans[:, 0].copy()
-    start[1:] = np.maximum(start[1:], reached[:-1])
-    return int(np.maximum(reached - start, 0).sum())
-
-
 def series(committed: Ints, received: Ints, window: Window) -> Ints:
     """Return the maximum of a node's lag in each interval of ``window``, microseconds. ``received`` must ascend."""
     found = np.zeros(window.count, np.int64)
+    committed = _oldest_missing(committed)
     late = received > committed
     # A transaction that arrives exactly at the end of a span is in that span, and not in the next one.
     spans = np.clip((received[late] - 1) // window.width, 0, window.count - 1)

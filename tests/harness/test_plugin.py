@@ -24,7 +24,7 @@ def test_options(pytestconfig):
 
 
 def test_an_unused_plugin_costs_nothing(tmp_path: Path) -> None:
-    done = run_files(tmp_path, test_it=UNUSED)
+    done = run_files(tmp_path, environment={}, test_it=UNUSED)
     assert set(done.outcomes.values()) == {"PASSED"}, done.text
     assert sorted(path.name for path in tmp_path.iterdir() if path.suffix not in ("", ".ini")) == [
         "test_it.py"

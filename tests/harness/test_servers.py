@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from dumpfilter.harness.servers import ServerCase, ServerProgram, cases, parse_programs
@@ -74,23 +72,6 @@ def test_a_case_gives_programs_to_servers_without_one() -> None:
 def test_a_case_of_another_family_replaces_all_servers() -> None:
     m, web, _ = ServerCase((M10, MYSQL), "mysql").applied(topology()).nodes
     assert (m.family, m.program) == (web.family, web.program) == ("mysql", "/c/mysqld")
-
-
-def test_a_case_tells_its_programs() -> None:
-    assert repr(ServerCase((M10,), "mariadb")) == "ServerCase(mariadb-10.11=/a/mariadbd)"
-    assert repr(ServerCase((M11, MYSQL))) == "ServerCase(mariadb-11.8=/b/mariadbd, mysql=/c/mysqld)"
-
-
-def test_a_case_without_a_name_tells_the_program_of_this_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "mysqld"
-    program.write_text("#!/bin/sh\necho 'mysqld  Ver 8.4.1 for Linux'\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("DUMPFILTER_MYSQLD", str(program))
-    assert repr(ServerCase((), "mysql")) == f"ServerCase(mysql={program})"
-    monkeypatch.setenv("DUMPFILTER_MYSQLD", str(tmp_path / "nowhere"))
-    assert repr(ServerCase((), "mysql")) == "ServerCase()"
 
 
 def test_without_choices_a_topology_stays_as_it_is() -> None:
