@@ -48,7 +48,7 @@ class Inputs(Settings):
     def planned(self) -> Planned:
         """Return the planned simulation of the topology or of the slaves file. Raises OptionError."""
         from dumpfilter.simulation.plan import plan_slaves, plan_topology
-        from dumpfilter.simulation.wishes import binlog_sets, speeds_of
+        from dumpfilter.simulation.wishes import binlog_sets
         from dumpfilter.topology import topology_from
         from dumpfilter.topology.slave_options import slaves_of
 
@@ -60,7 +60,8 @@ class Inputs(Settings):
             return Planned(plan, {}, binlog_sets(plan, None, binlogs))
         model = topology_from(self.topology or "")
         plan = plan_topology(model)
-        return Planned(plan, speeds_of(model), binlog_sets(plan, model, binlogs))
+        speeds = {node.name: node.speed for node in model.nodes if node.binlogs}
+        return Planned(plan, speeds, binlog_sets(plan, model, binlogs))
 
 
 class ScenarioOptions(Settings, panel="Scenarios"):
@@ -103,7 +104,7 @@ class ScenarioOptions(Settings, panel="Scenarios"):
         varied = chosen or (Variant.NONE, Variant.MASTER)
         loads = wishes.parse_loads(self.scale_load)
         sweeps = [wishes.parse_sweep(text, links) for text in self.sweep or ()]
-        settings = [*wishes.settings_of(chosen or SIMULATED, loads, [])]
+        settings = [*wishes.settings_of(chosen or SIMULATED, loads)]
         if sweeps:
             settings += wishes.settings_of(varied, loads, sweeps)
         rate = None if self.apply_rate is None else parse_rate(self.apply_rate, option="--apply-rate")

@@ -59,15 +59,6 @@ class Flow(NamedTuple):
     """
 
 
-class Curves(NamedTuple):
-    """The traffic and lag of a node in each interval of a time window."""
-
-    offered: tuple[tuple[int, ...], ...]
-    """For each channel and interval, the bytes that became available to the sender of the channel's last link."""
-    carried: tuple[tuple[int, ...], ...]
-    lag: tuple[int, ...]
-
-
 @dataclass(frozen=True)
 class Outcome:
     """The lag of a node in one run, and the traffic of its links."""
@@ -139,15 +130,27 @@ def outcomes_of(
     ]
 
 
-def curves_of(routes: Sequence[Route], flows: Sequence[Flow], window: Window) -> Curves:
-    """Compute the traffic and lag of a node in each interval of ``window`` from ``flows``, the arrivals over each of
-    its channels.
+def curves_of(group: Group, flows: Sequence[Flow], window: Window) -> Series:
+    """Compute the traffic and lag in each interval of ``window``, for the first node of a group of equal nodes.
+
+    ``flows`` has the arrivals over each of its channels.
     """
-    arrived = _at_node(routes, flows)
-    return Curves(
-        tuple(tuple(lag.offered(*flow.offered, window).tolist()) for flow in flows),
-        tuple(tuple(lag.carried(*flow.carried, window).tolist()) for flow in flows),
-        tuple(lag.series(arrived.committed, arrived.received, window).tolist()),
+    node = group.nodes[0]
+    links = [channel.legs[-1].link for channel in node.channels]
+    arrived = _at_node(group.routes, flows)
+    lags = lag.series(arrived.committed, arrived.received, window)
+    return Series(
+        start=0,
+        width=window.width,
+        offered={
+            name: tuple(lag.offered(*flow.offered, window).tolist())
+            for name, flow in zip(links, flows, strict=True)
+        },
+        carried={
+            name: tuple(lag.carried(*flow.carried, window).tolist())
+            for name, flow in zip(links, flows, strict=True)
+        },
+        lag={node.name: tuple(lags.tolist())},
     )
 
 
@@ -164,25 +167,23 @@ def _at_node(routes: Sequence[Route], flows: Sequence[Flow]) -> Arrived:
     origin = np.repeat(
         [list(missing).index(route.origin) for route in routes], [len(flow.arrived[0]) for flow in flows]
     )
-    transaction, committed, received = map(np.concatenate, zip(*(flow.arrived[:3] for flow in flows), strict=True))
+    transaction, committed, received = map(
+        np.concatenate, zip(*(flow.arrived[:3] for flow in flows), strict=True)
+    )
     order = np.argsort(received, kind="stable")
     _, first = np.unique(np.stack([origin, transaction])[:, order], axis=1, return_index=True)
     kept = order[np.sort(first)]
     return Arrived(transaction[kept], committed[kept], received[kept], sum(missing.values()))
 
 
-def series_of(window: Window, found: Iterable[tuple[Group, Curves]]) -> Series:
-    """Return the traffic and lag in each interval of ``window``, for the first node of each group of equal nodes."""
-    offered: dict[str, tuple[int, ...]] = {}
-    carried: dict[str, tuple[int, ...]] = {}
-    lags: dict[str, tuple[int, ...]] = {}
-    for group, curves in found:
-        node = group.nodes[0]
-        lags[node.name] = curves.lag
-        links = [channel.legs[-1].link for channel in node.channels]
-        offered |= zip(links, curves.offered, strict=True)
-        carried |= zip(links, curves.carried, strict=True)
-    return Series(start=0, width=window.width, offered=offered, carried=carried, lag=lags)
+def series_of(window: Window, found: Iterable[Series]) -> Series:
+    """Return the series of several nodes as one."""
+    whole = Series(start=0, width=window.width, offered={}, carried={}, lag={})
+    for one in found:
+        whole.offered.update(one.offered)
+        whole.carried.update(one.carried)
+        whole.lag.update(one.lag)
+    return whole
 
 
 def link_figures(group: Group, outcome: Outcome) -> Iterable[LinkFigures]:

@@ -4,6 +4,7 @@ lag limit.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,6 @@ from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.index.time_spans import active_seconds, spans_of
 from dumpfilter.simulation.evaluate import Schedule, evaluate, flows_of, without_delay
 from dumpfilter.simulation.flow import (
-    Curves,
     Group,
     Outcome,
     curves_of,
@@ -151,7 +151,7 @@ class _Simulation:
         windows = [window_of(max(one.duration for one in each)) for each in outcomes]
         chosen = [_worst(*each) for each in zip(groups, outcomes, strict=True)]
         items = [
-            (setting.load, groups[n][k].routes, windows[n])
+            (setting.load, groups[n][k].routes, (groups[n][k], windows[n]))
             for n, setting in enumerate(settings)
             for k in chosen[n]
         ]
@@ -161,7 +161,7 @@ class _Simulation:
                 setting,
                 groups[n],
                 outcomes[n],
-                series_of(windows[n], [(groups[n][k], next(curves)) for k in chosen[n]]),
+                series_of(windows[n], itertools.islice(curves, len(chosen[n]))),
             )
             for n, setting in enumerate(settings)
         )
@@ -198,8 +198,9 @@ class _Simulation:
     def _lags(self, load: float, routes: tuple[Route, ...], delays: tuple[int, ...]) -> list[Outcome]:
         return evaluate(routes, self._schedules[load], limit=self._options.limit, delays=delays)
 
-    def _curves(self, load: float, routes: tuple[Route, ...], window: Window) -> Curves:
-        return curves_of(routes, flows_of(routes, self._schedules[load]), window)
+    def _curves(self, load: float, routes: tuple[Route, ...], of: tuple[Group, Window]) -> Series:
+        group, window = of
+        return curves_of(group, flows_of(routes, self._schedules[load]), window)
 
     def _figures(
         self, setting: Setting, groups: Sequence[Group], outcomes: Sequence[Outcome], series: Series
@@ -281,7 +282,9 @@ class _Simulation:
 
 
 _Item = tuple[float, tuple[Route, ...], Any]
-"""A load, the routes of a group of nodes, and a third argument of the computation: delays, or a window for curves."""
+"""A load, the routes of a group of nodes, and a third argument of the computation: delays, or for curves the group and
+a window.
+"""
 
 _Result = TypeVar("_Result")
 

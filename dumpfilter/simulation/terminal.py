@@ -14,8 +14,6 @@ from dumpfilter.simulation.results import Found, Method, Results, Run, Setting
 
 MOST_ROWS = 40
 """The number of rows that the tables of all runs share. It is also the maximum for the table of searches."""
-_MINUTE = 60_000_000
-_HOUR = 60 * _MINUTE
 
 LEAST_ROWS = 3
 """The minimum number of nodes in the table of each run, even if all tables then exceed their shared number of rows."""
@@ -40,18 +38,6 @@ def microseconds(value: int | None) -> str:
     ('0 s', '1.5 ms', '2.35 s', '–')
     """
     return NOTHING if value is None else human_seconds(value / 1e6)
-
-
-def short_time(value: int) -> str:
-    """Format a time in microseconds for a narrow column, in a single unit.
-
-    >>> short_time(2_345_678), short_time(168_000_000), short_time(9_000_000_000)
-    ('2.35 s', '2.8 min', '2.5 h')
-    """
-    for unit, length, least in (("h", _HOUR, 2 * _HOUR), ("min", _MINUTE, 100_000_000)):
-        if value >= least:
-            return f"{value / length:.1f} {unit}"
-    return microseconds(value)
 
 
 def title_of(setting: Setting, method: Method = Method.SIMULATED) -> str:
@@ -83,12 +69,12 @@ def _print_run(run: Run, limit: int, most: int, console: Console) -> int:
     """
     repetition = f", run {run.repetition}" if run.repetition > 1 else ""
     has_outages = any(link.outages for link in run.links)
-    figures = ["bytes", "p50", "p95", "p99", "worst", f"> {short_time(limit)}"]
+    figures = ["bytes", "p50", "p95", "p99", "worst", f"> {microseconds(limit)}"]
     figures += ["catch-up"] * has_outages
     catch_ups: dict[str, list[str]] = {}
     for link in run.links:
         for outage in link.outages:
-            text = "never" if outage.catch_up is None else short_time(outage.catch_up)
+            text = "never" if outage.catch_up is None else microseconds(outage.catch_up)
             catch_ups.setdefault(link.target, []).append(text)
     nodes = [node for node in run.nodes if node.channel is None]
     nodes.sort(key=lambda node: (-node.lag.p99, -node.lag.worst, node.name))
@@ -100,8 +86,8 @@ def _print_run(run: Run, limit: int, most: int, console: Console) -> int:
             (
                 node.name + alike + missing,
                 human_bytes(node.bytes),
-                *(short_time(each) for each in (node.lag.p50, node.lag.p95, node.lag.p99, node.lag.worst)),
-                short_time(node.lag.above),
+                *(microseconds(each) for each in (node.lag.p50, node.lag.p95, node.lag.p99, node.lag.worst)),
+                microseconds(node.lag.above),
                 *([", ".join(catch_ups.get(node.name, []))] if has_outages else []),
             )
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.near import did_you_mean
@@ -76,28 +76,22 @@ def parse_loads(text: str) -> tuple[float, ...]:
 
 
 def settings_of(
-    variants: Sequence[Variant], loads: Sequence[float], sweeps: Sequence[Sweep]
+    variants: Sequence[Variant], loads: Sequence[float], sweeps: Sequence[Sweep] = ()
 ) -> tuple[Setting, ...]:
-    """Return the settings to simulate: first the unchanged topology for each variant and load, then the sweeps.
+    """Return the settings of sweeps for each load and variant; without a sweep those of the unchanged topology.
 
     A sweep of the rate and one of the delay give all combinations of their values. Raises OptionError if they vary
     different links.
     """
-    found = [Setting(variant=variant, load=load) for load in loads for variant in variants]
-    if sweeps:
-        if len({sweep.link for sweep in sweeps}) > 1 or len({sweep.what for sweep in sweeps}) < len(sweeps):
-            raise OptionError(
-                "--sweep: vary one rate and one delay at most, both of one link or of all links"
-            )
-        for values in itertools.product(*(sweep.values for sweep in sweeps)):
-            changed: dict[str, Any] = {sweep.what: value for sweep, value in zip(sweeps, values, strict=True)}
-            link = sweeps[0].link
-            found += [
-                Setting(variant=variant, load=load, link=link, **changed)
-                for load in loads
-                for variant in variants
-            ]
-    return tuple(found)
+    if len({sweep.link for sweep in sweeps}) > 1 or len({sweep.what for sweep in sweeps}) < len(sweeps):
+        raise OptionError("--sweep: vary one rate and one delay at most, both of one link or of all links")
+    link = sweeps[0].link if sweeps else None
+    return tuple(
+        Setting(variant=variant, load=load, link=link, **dict(values))
+        for values in itertools.product(*([(one.what, value) for value in one.values] for one in sweeps))
+        for load in loads
+        for variant in variants
+    )
 
 
 def searches_of(
@@ -107,15 +101,12 @@ def searches_of(
 
     ``links`` has the names of all links. Raises OptionError for an unknown link or property.
     """
-    found = []
-    for text in texts:
-        what, link = _what("--find", text, links)
-        found += [
-            Search(what, Setting(variant=variant, load=load, link=link))
-            for load in loads
-            for variant in variants
-        ]
-    return tuple(found)
+    return tuple(
+        Search(what, Setting(variant=variant, load=load, link=link))
+        for what, link in (_what("--find", text, links) for text in texts)
+        for load in loads
+        for variant in variants
+    )
 
 
 def _what(option: str, key: str, links: Sequence[str]) -> tuple[str, str | None]:
@@ -125,13 +116,6 @@ def _what(option: str, key: str, links: Sequence[str]) -> tuple[str, str | None]
     if dot and link not in links:
         raise OptionError(f"{option} {key!r}: there is no link {link!r}{did_you_mean(link, links)}")
     return what, link or None
-
-
-def speeds_of(topology: Topology) -> dict[str, float | None]:
-    """Return the replay speed of each node that has recorded binlogs, by the node's name. None: all transactions at
-    once.
-    """
-    return {node.name: node.speed for node in topology.nodes if node.binlogs}
 
 
 def binlog_sets(plan: Plan, topology: Topology | None, binlogs: Sequence[str]) -> dict[str, str]:

@@ -13,10 +13,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.base.options.units import parse_rate, parse_time
 from dumpfilter.binlog.format import Family
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
-from dumpfilter.topology.model import Node, Reading, Topology, parse_outage
+from dumpfilter.topology.model import Node, Reading, Topology
 from dumpfilter.topology.resolve import node_of, resolve
 
 Source = str | Node | Reading
@@ -39,12 +38,8 @@ def link(
     >>> link("2mbit", delay="50ms", down="60s-120s")
     LinkShape(rate=2000000, delay=0.05, jitter=0.0, outages=(Outage(start=60.0, end=120.0),))
     """
-    return LinkShape(
-        parse_rate(rate) if isinstance(rate, str) else rate,
-        parse_time(delay) if isinstance(delay, str) else delay,
-        parse_time(jitter) if isinstance(jitter, str) else jitter,
-        tuple(map(parse_outage, [down] if isinstance(down, str) else down)),
-    )
+    table = {"rate": rate, "delay": delay, "jitter": jitter, "down": down}
+    return _node("link", {"from": {"node": "source", "link": table}}).reads[0].link
 
 
 def read(source: str | Node, *, rules: Sequence[str] = (), link: LinkShape = PLAIN) -> Reading:

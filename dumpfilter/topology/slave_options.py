@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.arguments import server_options
@@ -24,10 +25,10 @@ OPTION_FILE_SUFFIXES = (".cnf", ".ini")
 _KINDS = {kind.option: kind for kind in SLAVE_RULE_KINDS}
 _IDS = ("ignore-server-ids", "do-domain-ids", "ignore-domain-ids")
 _SAME_ID = "replicate-same-server-id"
-_OPTIONS = OptionNames([*_KINDS, "server-id", "lower-case-table-names", *_IDS], [_SAME_ID])
-_FILE_OPTIONS = OptionNames(
-    [*(kind.option for kind in RuleKind), "server-id", "lower-case-table-names", "report-host"], [_SAME_ID]
-)
+_NUMBERS = {"server-id": 0xFFFFFFFF, "lower-case-table-names": 2}
+"""The options whose values are numbers, each with the largest number."""
+_OPTIONS = OptionNames([*_KINDS, *_NUMBERS, *_IDS], [_SAME_ID])
+_FILE_OPTIONS = OptionNames([*(kind.option for kind in RuleKind), *_NUMBERS, "report-host"], [_SAME_ID])
 _OPTION_IN_NAME = re.compile(r"\s-")
 _NO_NAME = ("", "my")
 """The stems of option files whose names do not distinguish replicas. The directory's name is then the slave's name."""
@@ -64,14 +65,13 @@ def slaves_of_text(text: str) -> list[SlaveDefinition]:
     if _OPTION_IN_NAME.search(name):
         # The slave would have no filter, and figures that nobody asked for.
         raise OptionError(f"--slave {text!r}: the colon behind the slave's name is missing; {how}")
-    place = f"slave {name!r}"
     replica = _Replica()
     try:
         for named in _options(options):
             replica.set(named)
         return replica.slaves(name.strip())
     except OptionError as error:
-        raise OptionError(f"{place}: {error}") from None
+        raise OptionError(f"slave {name!r}: {error}") from None
 
 
 def slaves_of_my_cnf(path: Path) -> list[SlaveDefinition]:
@@ -86,9 +86,9 @@ def slaves_of_my_cnf(path: Path) -> list[SlaveDefinition]:
             replica.set(named)
         except OptionError as error:
             raise option.error(str(error)) from None
-    name = replica.report_host or (path.absolute().parent.name if path.stem in _NO_NAME else path.stem)
+    name = path.absolute().parent.name if path.stem in _NO_NAME else path.stem
     try:
-        return replica.slaves(name or str(path))
+        return replica.slaves(str(replica.values.get("report-host") or name or path))
     except OptionError as error:
         raise OptionError(f"{path}: {error}") from None
 
@@ -102,12 +102,8 @@ class _Replica:
     """The channels that options name, in the order of the options (a dict as an ordered set). The default channel's
     name is empty.
     """
-    ids: dict[str, frozenset[int]] = field(default_factory=lambda: dict.fromkeys(_IDS, frozenset()))
-    """For each option that lists server ids or domain ids, the listed ids."""
-    server_id: int | None = None
-    keeps_own: bool = False
-    lower_case_table_names: int = 0
-    report_host: str = ""
+    values: dict[str, Any] = field(default_factory=dict)
+    """The values of the other options, by their names."""
 
     def set(self, named: Named) -> None:
         """Apply one option to the replica. Raises OptionError for a wrong value."""
@@ -117,17 +113,12 @@ class _Replica:
             self.channels[channel or ""] = None
             self.filters.startup(channel, [make_rule(_KINDS[named.name], rule)])
         elif named.name in _IDS:
-            self.ids[named.name] = frozenset(
-                _number(named.name, one) for one in value.split(",") if one.strip()
-            )
-        elif named.name == "server-id":
-            self.server_id = _number(named.name, value)
-        elif named.name == "lower-case-table-names":
-            self.lower_case_table_names = _number(named.name, value, most=2)
-        elif named.name == _SAME_ID:
-            self.keeps_own = bool(named.value)
+            ids = (_number(named.name, one) for one in value.split(",") if one.strip())
+            self.values[named.name] = frozenset(ids)
+        elif named.name in _NUMBERS:
+            self.values[named.name] = _number(named.name, value, _NUMBERS[named.name])
         else:
-            self.report_host = value
+            self.values[named.name] = named.value
 
     def slaves(self, name: str) -> list[SlaveDefinition]:
         """Return one slave for each channel that the options name. Without such a channel there is one slave.
@@ -136,21 +127,18 @@ class _Replica:
         """
         channels = list(self.channels) or [""]
         self.filters.finish_startup(channels)
+        server_id = self.values.get("server-id", 0)
+        servers, domains, others = (self.values.get(option, frozenset()) for option in _IDS)
+        origin = OriginFilter(servers, domains, others, 0 if self.values.get(_SAME_ID) else server_id)
         found = []
         for channel in channels:
             current = self.filters.current(channel)
-            origin = OriginFilter(
-                ignore_server_ids=self.ids["ignore-server-ids"],
-                do_domain_ids=self.ids["do-domain-ids"],
-                ignore_domain_ids=self.ids["ignore-domain-ids"],
-                own_server_id=0 if self.keeps_own else self.server_id or 0,
-            )
             slave = SlaveDefinition(
                 f"{name}/{channel}" if channel else name,
                 tuple(map(str, current.rules)),
                 current.semantics,
-                self.lower_case_table_names,
-                self.server_id or None,
+                self.values.get("lower-case-table-names", 0),
+                server_id or None,
                 origin if origin.is_on else None,
             )
             slave.filter(NameRules())

@@ -13,11 +13,11 @@ from pydantic import Field
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.toml_file import Model, load_toml
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.filter import FilterSemantics, make_filter, parse_option
+from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
-from dumpfilter.topology.model import LinkTable
+from dumpfilter.topology.model import LinkTable, filter_of
 
 _ServerId = Annotated[int, Field(ge=1, le=0xFFFFFFFF)]
 _Ids = Annotated[frozenset[Annotated[int, Field(ge=0, le=0xFFFFFFFF)]], Field(default=frozenset())]
@@ -66,16 +66,10 @@ class SlaveDefinition:
 
         ``names`` says how the server compares schema and table names. Raises OptionError, whose text names the slave.
         """
+        names = names._replace(lower_case_table_names=self.lower_case_table_names)
+        rules = [rule for number, rule in enumerate(self.rules) if number != without]
         try:
-            return make_filter(
-                self.semantics,
-                [
-                    parse_option(rule, self.semantics)
-                    for number, rule in enumerate(self.rules)
-                    if number != without
-                ],
-                names=names._replace(lower_case_table_names=self.lower_case_table_names),
-            )
+            return filter_of(rules, names, self.semantics)
         except OptionError as error:
             raise OptionError(f"slave {self.name!r}: rules: {error}") from None
 

@@ -14,10 +14,12 @@ from dumpfilter.simulation.evaluate import (
     evaluate,
     flows_of,
 )
-from dumpfilter.simulation.flow import curves_of
+from dumpfilter.simulation.flow import Group, curves_of
 from dumpfilter.simulation.hop import NEVER, Down, Hop, cross
 from dumpfilter.simulation.lag import Window
+from dumpfilter.simulation.plan import plan_topology
 from dumpfilter.simulation.route import Form, Passage, Route, scaled
+from dumpfilter.topology import parse_string
 from tests.simulation.sets import SECOND, traffic
 
 MILLISECOND = 1_000_000
@@ -131,11 +133,13 @@ def test_curves_have_all_bytes_and_the_worst_lag(gaps: list[int], load: float, m
     schedules = {"m": Schedule(given, scaled(load))}
     (outcome,) = evaluate([route], schedules, limit=0)
     window = Window(SECOND, outcome.duration // SECOND + 1)
-    curves = curves_of([route], flows_of([route], schedules), window)
-    assert sum(curves.offered[0]) == sum(curves.carried[0]) == outcome.links[0].bytes
-    assert max(curves.lag) == outcome.lag.worst
+    group = Group((route,), plan_topology(parse_string("m >> web")).nodes)
+    curves = curves_of(group, flows_of([route], schedules), window)
+    carried = curves.carried["m:web"]
+    assert sum(curves.offered["m:web"]) == sum(carried) == outcome.links[0].bytes
+    assert max(curves.lag["web"]) == outcome.lag.worst
     # A second carries what the rate allows, and the transaction under way at its end.
-    assert max(curves.carried[0]) <= 20_000 // 8 + 1
+    assert max(carried) <= 20_000 // 8 + 1
 
 
 def test_a_recording_that_is_there_at_once_has_no_times() -> None:

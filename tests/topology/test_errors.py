@@ -69,7 +69,7 @@ def error_of(text: str) -> str:
         ),
         (
             '[node.m]\nbinlogs = "x"\nspeed = 0',
-            "t.toml: node.m.speed: '0' is not a speed: write 1 for the recording's own pace, 10 for ten times faster, "
+            "t.toml: node.m.speed: 0 is not a speed: write 1 for the recording's own pace, 10 for ten times faster, "
             "or at-once",
         ),
         # kinds of node

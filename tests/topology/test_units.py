@@ -15,8 +15,9 @@ from dumpfilter.base.options.units import (
     parse_size,
     parse_time,
 )
+from dumpfilter.topology import parse_string, recording
 from dumpfilter.topology.links.shape import Outage
-from dumpfilter.topology.model import format_outage, parse_outage, parse_speed
+from dumpfilter.topology.model import format_outage, parse_outage
 from tests.topology.strategies import outages, rates, times
 
 
@@ -66,7 +67,12 @@ def test_a_wrong_outage_is_an_error(text: str) -> None:
         parse_outage(text)
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "inf", "nan", "fast"])
-def test_a_wrong_speed_is_an_error(text: str) -> None:
-    with pytest.raises(OptionError, match="is not a speed"):
-        parse_speed(text)
+@pytest.mark.parametrize("speed", ["0", "-1", "inf", "nan", "fast", 0, -1.5, True])
+def test_a_wrong_speed_is_an_error(speed: object) -> None:
+    with pytest.raises(OptionError, match=r"node r: speed: .* is not a speed"):
+        recording("r", "bin.index", speed=speed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("text", "speed"), [("10", 10.0), ("0.5", 0.5), ("at-once", None)])
+def test_speeds(text: str, speed: float | None) -> None:
+    assert parse_string(f"r[binlogs=x, speed={text}]")["r-recording"].speed == speed

@@ -83,7 +83,7 @@ def figures(measured: Measured) -> Run:
         found.append((group, flows, outcome))
     duration = max(outcome.duration for *_, outcome in found)
     window = window_of(duration)
-    curves = [(group, curves_of(group.routes, flows, window)) for group, flows, _ in found]
+    curves = [curves_of(group, flows, window) for group, flows, _ in found]
     # The channels of a node that read several origins of one source share a link.
     links = {link.name: link for group, _, outcome in found for link in link_figures(group, outcome)}
     nodes: list[NodeFigures] = []

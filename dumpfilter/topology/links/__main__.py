@@ -1,7 +1,9 @@
 """``python -m dumpfilter.topology.links NUMBER``: carry links, as requests on the socket with this descriptor demand.
 
-A request is a pickled tuple of a method's name, the link's name and the method's arguments. The answer is the method's
-result, or a LinkError. The process ends when the other end of the socket closes, or when its parent process has ended.
+A request is a pickled tuple of a method's name, the link's name and the method's arguments. The method ``open`` makes
+the link. Without a link's name the method of every link is called. The answer is the method's result, for every link
+by its name, or a LinkError. The process ends when the other end of the socket closes, or when its parent process has
+ended.
 """
 
 from __future__ import annotations
@@ -16,8 +18,6 @@ from typing import Any
 
 from dumpfilter.base.errors import LinkError
 from dumpfilter.topology.links.proxy import Link
-from dumpfilter.topology.links.records import Counters, History
-from dumpfilter.topology.links.shape import LinkShape
 
 PARENT_INTERVAL = 1.0
 """The interval at which the process checks that its parent runs, seconds. A closed socket is not enough: a fork of the
@@ -25,54 +25,23 @@ parent may keep it open.
 """
 
 
-class Links:
-    """The links (connections with rate, delay and faults) that this process carries, by name."""
-
-    def __init__(self) -> None:
-        self._links: dict[str, Link] = {}
-
-    def answer(self, method: str, name: str | None, arguments: tuple[Any, ...]) -> Any:
-        """Call a method of the link ``name``, and return its result.
-
-        With ``name`` None the method is one of this object, such as ``open``. Raises LinkError for an unknown link.
-        """
-        if name is None:
-            return getattr(self, method)(*arguments)
-        if name not in self._links:
-            raise LinkError(
-                f"there is no link {name}; the links are {', '.join(sorted(self._links)) or 'none'}"
-            )
-        return getattr(self._links[name], method)(*arguments)
-
-    def open(self, name: str, address: tuple[str, int], shape: LinkShape, port: int) -> int:
-        """Open a link to the address of a source, and return the port at which the link listens.
-
-        ``port`` is the wanted port; 0 for any free port. Raises LinkError for a name that is in use and for a port that
-        is not free.
-        """
-        if name in self._links:
-            raise LinkError(f"there is a link {name} already; give the new one another name")
-        self._links[name] = link = Link(name, address, shape, port=port)
-        return link.port
-
-    def counters(self) -> dict[str, Counters]:
-        """Return the counters (bytes and connections) of each link, by the link's name."""
-        return {name: link.counters() for name, link in self._links.items()}
-
-    def history(self) -> dict[str, History]:
-        """Return the history (changes, faults, bytes over time) of each link, by the link's name."""
-        return {name: link.history() for name, link in self._links.items()}
-
-    def close(self) -> None:
-        """Close all links."""
-        for link in self._links.values():
-            link.close()
-
-
 async def serve(caller: Connection) -> None:
     """Answer the requests that come over ``caller`` until the other side closes it or the parent process has ended."""
     loop = asyncio.get_running_loop()
-    links, ended = Links(), asyncio.Event()
+    links: dict[str, Link] = {}
+    ended = asyncio.Event()
+
+    def result_of(method: str, name: str | None, arguments: tuple[Any, ...]) -> Any:
+        if name is None:
+            return {each: getattr(link, method)() for each, link in links.items()}
+        if method == "open":
+            if name in links:
+                raise LinkError(f"there is a link {name} already; give the new one another name")
+            links[name] = Link(name, *arguments)
+            return links[name].port
+        if name not in links:
+            raise LinkError(f"there is no link {name}; the links are {', '.join(sorted(links)) or 'none'}")
+        return getattr(links[name], method)(*arguments)
 
     def answer() -> None:
         try:
@@ -82,7 +51,7 @@ async def serve(caller: Connection) -> None:
             ended.set()
             return
         try:
-            found = links.answer(*request)
+            found = result_of(*request)
         except LinkError as error:
             found = error
         except Exception as error:
@@ -95,7 +64,8 @@ async def serve(caller: Connection) -> None:
     loop.add_reader(caller.fileno(), answer)
     await ended.wait()
     watch.cancel()
-    links.close()
+    for link in links.values():
+        link.close()
 
 
 async def _follow_parent(parent: int) -> None:

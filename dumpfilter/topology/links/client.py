@@ -60,7 +60,7 @@ class LinkProcess:
         ``target_port`` and ``host`` are the address at which the source listens. The source need not listen yet.
         ``port`` is the link's own port; 0 lets the system choose one.
         """
-        opened: int = self.ask(None, "open", name, (host, target_port), shape, port)
+        opened: int = self.ask(name, "open", (host, target_port), shape, port)
         return opened
 
     def __getitem__(self, name: str) -> OpenLink:
@@ -96,7 +96,8 @@ class LinkProcess:
     def ask(self, name: str | None, method: str, *arguments: Any) -> Any:
         """Call a method of the link ``name`` in the process, and return its result.
 
-        With ``name`` None the method is one of all links, such as ``counters``. Raises LinkError.
+        With ``name`` None the method of every link is called, and the results are returned by the links' names. Raises
+        LinkError.
         """
         with self._lock:
             if self._connection.closed:
