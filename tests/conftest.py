@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from dumpfilter.base.compiler import kernels
+from tests.kernel_arguments import check_arguments
 
 # before modules with kernels are imported
-kernels.check_arguments()
+check_arguments()
 
 if TYPE_CHECKING:
     from tests.slave.processes import Launcher

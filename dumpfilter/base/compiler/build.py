@@ -24,7 +24,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaPendingDeprecationWarning
 from numba.np.numpy_support import from_dtype
 
-from dumpfilter.base.compiler.checking import dtype_and_dimensions, types_of
+from dumpfilter.base.compiler.arrays import dtype_and_dimensions, types_of
 from dumpfilter.base.compiler.extensions import CPU
 from dumpfilter.base.compiler.kernels import EXTENSION, begin_to_compile
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dumpfilter.base.compiler.checking import checked
 from dumpfilter.base.compiler.extensions import PACKAGE, find
 from dumpfilter.base.compiler.notice import told_once
 from dumpfilter.base.errors import KernelsMissing
@@ -32,7 +31,6 @@ EXTENSION = "kernels"
 
 class _State:
     is_compiling = False
-    checks_arguments = False
 
 
 def is_compiling() -> bool:
@@ -49,25 +47,19 @@ def begin_to_compile() -> None:
     _State.is_compiling = True
 
 
-def check_arguments() -> None:
-    """Enable a type check of the arguments of kernels, for modules that are imported from now on. Tests use this."""
-    _State.checks_arguments = True
-
-
 def kernel(function: Callable[..., Any]) -> Any:
     """Return the compiled form of a function that Python code calls. Used as a decorator.
 
     The annotations give the types: ``int`` is int64, arrays are those of :mod:`dumpfilter.base.compiler.arrays`, and a
     ``NamedTuple`` may combine them. The function must neither create nor store arrays. It runs without the
     interpreter's lock (GIL). The caller must pass arrays of these types, contiguous in C order. The compiled code
-    checks only the number of dimensions and the size of an entry. After :func:`check_arguments`, each call checks all
-    types. Raises KernelsMissing if there is no compiled code and it cannot be made.
+    checks only the number of dimensions and the size of an entry. Raises KernelsMissing if there is no compiled code
+    and it cannot be made.
     """
     if _State.is_compiling:
         return _numba_function(function, nogil=True)
     module = sys.modules[function.__module__]
-    found = getattr(_extension(module.__name__, Path(str(module.__file__))), function.__name__)
-    return checked(function, found) if _State.checks_arguments else found
+    return getattr(_extension(module.__name__, Path(str(module.__file__))), function.__name__)
 
 
 def inner(function: Callable[..., Any]) -> Any:

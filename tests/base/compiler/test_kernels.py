@@ -18,8 +18,8 @@ import pytest
 import dumpfilter
 from dumpfilter.base.compiler import extensions
 from dumpfilter.base.compiler.arrays import Bytes, Int64s
-from dumpfilter.base.compiler.checking import checked
 from dumpfilter.base.waiting import until
+from tests.kernel_arguments import checked
 
 PACKAGE = Path(dumpfilter.__file__).parent
 

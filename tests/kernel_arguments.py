@@ -1,17 +1,25 @@
 """A check of the arguments of kernels (compiled functions) against their annotations, which the compiled code itself
-leaves out. Tests enable it.
+leaves out.
 """
 
 from __future__ import annotations
 
 import functools
-import typing
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from dumpfilter.base.compiler import kernels
+from dumpfilter.base.compiler.arrays import dtype_and_dimensions, types_of
+
 Check = Callable[[Any], None]
+
+
+def check_arguments() -> None:
+    """Let each call of a kernel check its arguments, for modules that are imported from now on."""
+    compiled = kernels.kernel
+    kernels.kernel = lambda function: checked(function, compiled(function))
 
 
 def checked(function: Callable[..., Any], compiled: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,29 +42,6 @@ def checked(function: Callable[..., Any], compiled: Callable[..., Any]) -> Calla
         return compiled(*arguments)
 
     return call
-
-
-def types_of(of: Callable[..., Any]) -> dict[str, Any]:
-    """Return the type annotations of a function's arguments, or of a NamedTuple's fields, by name. The annotation of
-    the result is left out.
-    """
-    hints = typing.get_type_hints(of, include_extras=True)
-    hints.pop("return", None)
-    return hints
-
-
-def dtype_and_dimensions(hint: Any) -> tuple[np.dtype[Any], int] | None:
-    """Return the dtype and the number of dimensions of an array annotation, or None for an annotation of another type.
-
-    The annotation of a structured array (with named fields) is ``Annotated`` with its dtype, and counts as one
-    dimension.
-    """
-    if typing.get_origin(hint) is typing.Annotated:
-        return hint.__metadata__[0], 1
-    if typing.get_origin(hint) is not np.ndarray:
-        return None
-    shape, dtype = typing.get_args(hint)
-    return np.dtype(typing.get_args(dtype)[0]), len(typing.get_args(shape))
 
 
 def _check(name: str, hint: Any) -> Check:
