@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from dumpfilter.testbed.servers import free_port, free_ports
+from dumpfilter.testbed.servers import free_ports
 from dumpfilter.testbed.servers import server as module
 
 
 def test_the_ports_of_one_node_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, other = free_port(), free_port()
+    first, other = 5001, 5002
     drawn = iter([first, first, first, other])
     monkeypatch.setattr(module, "free_port", lambda: next(drawn))
 
