@@ -39,13 +39,18 @@ class Run:
 
 
 def run_files(directory: Path, *options: str, environment: Mapping[str, str] = _ALONE, **files: str) -> Run:
-    """Write test files with the given names and texts, and run pytest on them.
-
-    pytest loads the plugin alone, since the other installed ones take a second of processor time.
-    """
+    """Write test files with the given names and texts, and run pytest on them."""
     (directory / "pytest.ini").write_text("[pytest]\n")
     for name, text in files.items():
         (directory / f"{name}.py").write_text(text)
+    return run_pytest(directory, *options, environment=environment)
+
+
+def run_pytest(directory: Path, *options: str, environment: Mapping[str, str] = _ALONE) -> Run:
+    """Run pytest in a directory.
+
+    pytest loads the plugin alone, since the other installed ones take a second of processor time.
+    """
     mark = str(directory.resolve())
     plugin = ["-p", PLUGIN] if environment.keys() & _ALONE.keys() else []
     done = subprocess.run(
