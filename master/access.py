@@ -116,8 +116,10 @@ class Access:
         """Check the user name and password of a slave. Return the stored password that matched, or None if the master
         has no users.
 
-        ``peer`` is the slave's address in gRPC's notation. ``secret`` is the slave's registration secret, empty for
-        none. Raises AccessDenied when the name or the password is wrong, and TryLater when the client must wait.
+        ``peer`` is the slave's address in gRPC's notation. ``secret`` is the random secret by which the master knows
+        the slave again, empty for none: a slave that has logged in with it before does not wait when others at its
+        address guess passwords. Raises AccessDenied when the name or the password is wrong, and TryLater when the
+        client must wait.
         """
         users = self._users
         if not users:

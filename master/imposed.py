@@ -91,8 +91,8 @@ class ImposedFilter(FilterTable):
 
     @property
     def boundary(self) -> BoundaryFilter:
-        """The filter in the form that dumps use. It is stricter than the rules alone, so that no forbidden row can be
-        sent. Events that it cannot decide are treated as ``on_undecided`` says.
+        """The filter by which dumps keep the forbidden rows from the slave, whatever its own filter is. It is stricter
+        than the rules alone. ``on_undecided`` says whether a dump stops at an event that it cannot decide, or drops it.
         """
         return BoundaryFilter(self.filter, self.on_undecided, name=self.name)
 

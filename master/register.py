@@ -221,8 +221,8 @@ class _Weights(OrderedDict[str, int]):
     total = 0
 
     def weigh(self, slave_id: str, weight: int) -> None:
-        """Set the memory of a slave's filter to ``weight`` bytes, and move the slave to the end. With ``weight`` 0
-        remove the slave.
+        """Record that the rules of a slave's filter take ``weight`` bytes of memory. The slave becomes the last entry
+        of the map. With ``weight`` 0 remove the slave.
         """
         self.total += weight - self.pop(slave_id, 0)
         if weight:

@@ -99,8 +99,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     @property
     def store(self) -> BinlogStore:
-        """The binlog set that is served, with its cached scans. The subclass for an edge (a slave that serves its relay
-        log) raises BinlogUnreadable while there is none.
+        """The binlog set that is served. It caches the index of what dumps have read. The subclass for an edge (a slave
+        that serves its relay log) raises BinlogUnreadable before the first relay log file exists.
         """
         return self.reader.store
 

@@ -140,8 +140,10 @@ class _Seen:
         self._sent = self._wanted & (sent & (txn_subject != R.NOTHING))[self.transaction]
 
     def find_statements(self) -> None:
-        """Find the statements that an imposed filter cannot decide. Note where the dump must stop, and count undecided
-        statements that are dropped.
+        """Find the statements of the segment that the filter, which the master imposes on the slave, cannot decide.
+
+        The events before which the dump must stop go to the list of stops. Undecided statements that are dropped are
+        counted.
         """
         found = np.flatnonzero(self._wanted & (self._kind == R.STATEMENT))
         bits = self._array[self._segment.subject[found]]

@@ -47,7 +47,7 @@ class Beyond(enum.Enum):
 
 @dataclass(frozen=True)
 class Difference:
-    """The result of a comparison, with an example of a difference."""
+    """The answer to whether a filter passes events that another one drops (:func:`passes_beyond`), with an example."""
 
     beyond: Beyond
     example: str = ""

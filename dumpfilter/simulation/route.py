@@ -69,7 +69,10 @@ _WAYS: Mapping[Variant, tuple[Filtering, Form]] = {
 
 @dataclass(frozen=True)
 class Passage:
-    """One hop of a route, with the encoding and the filter of the transactions that cross it."""
+    """One hop of a route from a source to a node: a link, with the filter that its sender applies.
+
+    ``form`` is the protocol in which transactions cross the link: gRPC, or MySQL's own.
+    """
 
     form: Form
     filter: int | None

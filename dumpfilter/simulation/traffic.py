@@ -49,7 +49,9 @@ class Sent:
 
 @dataclass(frozen=True, eq=False)
 class SetTraffic:
-    """The transactions of a binlog set in binlog order, with the traffic under each distinct filter."""
+    """The transactions of a binlog set in binlog order, and the bytes of each that a slave receives, for each of the
+    different filters that the simulated slaves have.
+    """
 
     time: Ints
     """The commit time of each transaction, microseconds since 1970. It never decreases."""

@@ -134,14 +134,17 @@ class Replay:
         return done
 
     def pause(self) -> None:
-        """Stop the clock after the transaction that is being written."""
+        """Write no further transaction until :meth:`resume`. The call does not wait for the one that is being written.
+
+        The times of the later transactions move by the length of the pause.
+        """
         with self._changed:
             if self._paused_at is None:
                 self._paused_at = time.monotonic()
                 self._changed.notify_all()
 
     def resume(self) -> None:
-        """Restart the clock that :meth:`pause` stopped."""
+        """Go on with the transactions after :meth:`pause`. Without a pause nothing changes."""
         with self._changed:
             if self._paused_at is not None:
                 self._began += time.monotonic() - self._paused_at

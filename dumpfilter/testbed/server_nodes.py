@@ -43,7 +43,7 @@ _OF_THE_SERVER = ("information_schema", "mysql", "performance_schema", "sys")
 
 
 class SqlNode(TestbedNode):
-    """A node that is a real server, to which statements can be sent."""
+    """A node of a topology that is a MySQL or MariaDB server, to which SQL statements can be sent."""
 
     writes_binlog = True
 

@@ -67,7 +67,9 @@ class OwnReplicas:
         self._register = register
 
     def execute(self, command: Command) -> Result:
-        """Execute a console statement. SHOW REPLICAS lists only the user's own replicas."""
+        """Execute a statement that a real replica's user may send, and return its rows. Of SHOW REPLICAS these are the
+        replicas that logged in as the same user.
+        """
         result = self._executor.execute(command)
         if not isinstance(command, ShowReplicas):
             return result

@@ -156,8 +156,9 @@ class RealReplica(_Model):
     They include the 5 bytes that the protocol puts before each event. A real replica receives the transactions of all
     servers and domains, and ignores some of them itself.
 
-    For MariaDB the figures with stand-ins are upper bounds over written binlogs, with a stand-in for each domain of a
-    run of dropped transactions. A replica that waits at the end can get one for each dropped transaction.
+    A stand-in is an empty transaction that carries a dropped transaction's GTID. For MariaDB the figures count one
+    stand-in for each domain of a run of dropped transactions, the most that a replica gets while it catches up. A
+    replica that follows live commits can get one for each dropped transaction.
     """
 
     bytes: int
@@ -301,8 +302,11 @@ _MOST_NAMES = 3
 
 
 def ways_of(slave: SlaveFigures, audience: Audience) -> Ways:
-    """Return the bytes of a slave's traffic for readers of this audience, sent in four ways: with and without filter
-    and compression.
+    """Return the bytes that a slave receives when the binlog is sent in four ways: with and without filter and
+    compression.
+
+    ``audience`` says in whose protocol the bytes are counted: that of real replicas, or that of dumpfilter's own
+    slaves over gRPC.
     """
     real = slave.real_replica
     if audience is Audience.REPLICAS and real is not None:

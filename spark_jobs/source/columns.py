@@ -417,8 +417,10 @@ class EventsOfSegment:
         return len(self.outer)
 
     def column(self, name: str, keep: Int64 | None = None) -> pa.Array:
-        """Return the values of a column as an Arrow array. ``name`` is in :data:`TYPES`, or is ``sql`` or a column
-        of filter verdicts.
+        """Return the values of a column for the events of this piece of a binlog file, as an Arrow array.
+
+        ``name`` is a name in :data:`TYPES`, ``sql``, or a column ``sent_NAME``, which tells whether the slave NAME is
+        sent the event.
 
         ``keep`` has the indexes of the wanted events, in the order of the result (None: all events). Columns with
         repeated texts are dictionary arrays.

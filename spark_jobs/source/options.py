@@ -218,9 +218,10 @@ class SourceOptions:
     def columns(self) -> tuple[str, ...]:
         """The names of the query's columns, in order.
 
-        These are the columns that the option ``columns`` names. Without this option they are all columns except the
-        text of statements (``sql``) and, unless ``exploded`` is set, the values of rows (``before``, ``after``), which
-        cost time. The columns of slaves are always among them, because other options named the slaves.
+        These are the columns that the option ``columns`` names. Without this option they are all columns except
+        those that cost time: the text of statements (``sql``), and the values of changed rows (``before``, ``after``)
+        unless the result has a row for each of them (``rows=exploded``). The columns ``sent_NAME``, which tell whether
+        the slave NAME is sent the event, are always among them, because other options named the slaves.
         """
         named = self.asked_columns or tuple(name for name in self.types if name not in TEXT_TYPES)
         return (*named, *(name for name in self.slave_of_column if name not in named))
@@ -237,7 +238,9 @@ class SourceOptions:
 
     @property
     def definitions(self) -> tuple[SlaveDefinition, ...]:
-        """All filters that must be evaluated for each event: those of the slaves, then the filter for rows."""
+        """The slaves whose filters are evaluated for each event. If the option ``filter`` limits the result to the
+        events that one filter passes, a slave with this filter comes last.
+        """
         return self.slaves if self.filter is None else (*self.slaves, self.filter)
 
     @classmethod

@@ -227,7 +227,10 @@ class OverTimeOptions:
 
 
 def over_time(sums: HeadingSums, options: OverTimeOptions) -> OverTime:
-    """Return the bytes of each schema or table of a binlog set in each period."""
+    """Return the bytes of each schema or table (``options.by``) of a binlog set in each period of time.
+
+    Without ``options.period`` the periods are so long that there are few.
+    """
     if options.period is None:
         sums = sums.in_few(MOST_PERIODS)
     labels = [one.name if options.by is Division.TABLE else one.labels[0] for one in sums.headings]

@@ -54,7 +54,10 @@ class Throttle:
         return guesser.failures
 
     def wait(self, key: Hashable) -> float:
-        """Return the time until the guesser ``key`` may try again, seconds; 0 if the guesser may try now."""
+        """Return the time until the client ``key`` may try a password again, seconds; 0 if it may try now.
+
+        ``key`` is what tells clients apart that may be guessing passwords, such as an address and a user name.
+        """
         failures = self.failures(key)
         if failures <= self._free:
             return 0.0
@@ -62,13 +65,13 @@ class Throttle:
         return max(0.0, self._guessers[key].failed_at + pause - self._clock())
 
     def failed(self, key: Hashable) -> None:
-        """Count a failure, which happened now, of the guesser ``key``."""
+        """Count a wrong password, which the client ``key`` gave now."""
         failures = self.failures(key)
         self._guessers[key] = _Guesser(failures + 1, self._clock())
 
     def is_first_refusal(self, key: Hashable) -> bool:
-        """Return True at the first call after a guesser's last failure, and False later. Callers log only the first
-        refused attempt.
+        """Tell whether this is the first attempt of the client ``key`` that is refused unread since its last wrong
+        password. Callers log only this one.
         """
         guesser = self._guessers.get(key)
         if guesser is None or guesser.told:

@@ -198,7 +198,7 @@ class _Watched:
         return self.body(event)[: self.id_length]
 
     def map(self, event: int) -> _Map:
-        """Return the Table_map event with the index ``event``."""
+        """Return event number ``event`` of this piece of the stream, which must be a Table_map event."""
         return _Map(self.body(event)[self.id_length :], int(self.position[event]))
 
     def earlier_map(self, event: int, maps: Mapping[bytes, _Map]) -> _Map | None:

@@ -26,7 +26,12 @@ parent may keep it open.
 
 
 async def serve(caller: Connection) -> None:
-    """Answer the requests that come over ``caller`` until the other side closes it or the parent process has ended."""
+    """Open and change links as the requests over ``caller`` say, until the other side closes it or the parent process
+    has ended.
+
+    A request is the name of a method of :class:`Link`, a link's name (None: all links) and the arguments. The answer
+    is the method's result, or its error.
+    """
     loop = asyncio.get_running_loop()
     links: dict[str, Link] = {}
     ended = asyncio.Event()
