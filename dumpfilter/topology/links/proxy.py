@@ -154,7 +154,7 @@ class Link:
         self._listener: socket.socket | None = None
         self._keeper = _bind(port)
         self.port: int = self._keeper.getsockname()[1]
-        self._note("opened", f"to {address[0]}:{address[1]}, {shape}")
+        self._note("opened", f"to {address[0]}:{address[1]}, {_describe(shape)}")
         self._listen()
         self._begin_schedule()
 
@@ -195,7 +195,7 @@ class Link:
         _check(shape)
         now = self.loop.time()
         if shape != self._shape or shape.outages:
-            self._note("shape", str(shape))
+            self._note("shape", _describe(shape))
         self._shape = shape
         for direction in (self._down, self._up):
             direction.line.change(now, shape)
@@ -429,6 +429,17 @@ def _bind(port: int) -> socket.socket:
             f"port {port} of 127.0.0.1 cannot be had: {error.strerror}; choose another one"
         ) from error
     return sock
+
+
+def _describe(shape: LinkShape) -> str:
+    parts = [f"rate {shape.rate} bit/s" if shape.rate is not None else "no rate"]
+    if shape.delay:
+        parts.append(f"delay {shape.delay * 1e3:g} ms")
+    if shape.jitter:
+        parts.append(f"jitter {shape.jitter * 1e3:g} ms")
+    if shape.outages:
+        parts.append(f"{len(shape.outages)} outages")
+    return ", ".join(parts)
 
 
 def _check(shape: LinkShape) -> None:
