@@ -50,7 +50,6 @@ def binlogs(
     size: int,
     *,
     style: Style = "mysql",
-    schemas: int = 20,
     files: int | None = None,
     under: Path = OUT,
 ) -> GeneratedSet:
@@ -59,16 +58,13 @@ def binlogs(
     ``files`` is the number of its files. By default each file has 256 MiB.
     """
     name = f"{style}-{size >> 20}M" if size >> 20 else f"{style}-{size >> 10}K"
-    name += "" if schemas == 20 else f"-{schemas}-schemas"
     name += "" if files is None else f"-{files}-files"
     directory = under / name
     about = directory / "about.json"
     if not about.exists():
         shutil.rmtree(directory, ignore_errors=True)
         file_size = 256 << 20 if files is None else -(-size // files)
-        # Sets differ in the number of schemas, but hardly in the number of tables.
-        tables = max(2, 1000 // schemas)
-        made = generate(directory, size, style=style, schemas=schemas, tables=tables, file_size=file_size)
+        made = generate(directory, size, style=style, file_size=file_size)
         about.write_text(json.dumps({"transactions": made.transactions, "schemas": made.schemas}))
     paths = [p for p in sorted(directory.glob("bin.0*")) if p.suffix != ".index"]
     for path in paths:

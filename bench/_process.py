@@ -42,12 +42,6 @@ def usage(pid: int) -> Usage:
     )
 
 
-def peak_rss(pid: int) -> int:
-    """Return the peak resident memory of a process, bytes; 0 for a process that has ended."""
-    found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
-    return int(found[1]) << 10 if found else 0
-
-
 def processor_times(pid: int) -> dict[tuple[int, float], float]:
     """Return the processor time of a process and of each running descendant, seconds, by process id and start time."""
     root, found = psutil.Process(pid), {}

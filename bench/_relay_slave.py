@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 import uuid
@@ -13,7 +12,6 @@ from threading import Thread
 
 from bench._child import serve
 from bench._live import BEAT
-from bench._process import peak_rss
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.slave.options import SlaveOptions
@@ -54,13 +52,13 @@ def following(pipe: Connection, address: str, path: str, rules: Sequence[str], s
     serve(pipe, lambda: [log.beats])
 
 
-def _receive(address: str, path: str, rules: Sequence[str] = (), sync: int = 0) -> tuple[float, int, int]:
-    """Receive a dump, and return the seconds, the bytes received and the peak memory."""
+def _receive(address: str, path: str, rules: Sequence[str], sync: int) -> tuple[float, int]:
+    """Receive a dump, and return the seconds and the bytes received."""
     thread = _io_thread(RelayLog(_new(path), synced=bool(sync)), address, rules, sync=sync)
     start = time.perf_counter()
     thread.run()
     seconds = time.perf_counter() - start
-    return seconds, thread.counters.received.bytes_received, peak_rss(os.getpid())
+    return seconds, thread.counters.received.bytes_received
 
 
 def _new(path: str) -> Path:

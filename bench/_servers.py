@@ -14,7 +14,7 @@ from typing import Any
 
 from pymysql.cursors import DictCursor
 
-from bench._common import MYSQL_ROOT, OUT, has_mysql
+from bench._common import MYSQL_ROOT, OUT
 from dumpfilter.base.errors import ServerMissing
 from dumpfilter.binlog.workload.generate import GeneratedSet
 from dumpfilter.testbed.servers import Family, Program, Server, find_program
@@ -111,12 +111,9 @@ class Peer:
     server: RealServer
 
 
-def binlog_program(family: Family | None = None) -> tuple[str, list[str]]:
-    """Return the name of a server's program that reads binlogs, and its command line without options.
-
-    By default the program is MySQL's where MySQL is installed.
-    """
-    if (family or ("mysql" if has_mysql() else "mariadb")) == "mysql":
+def binlog_program(family: Family) -> tuple[str, list[str]]:
+    """Return the name of a server's program that reads binlogs, and its command line without options."""
+    if family == "mysql":
         root = MYSQL_ROOT.absolute()
         return "mysqlbinlog", [*command_in(str(root), str(root / "usr/bin/mysqlbinlog")), "--no-defaults"]
     return "mariadb-binlog", ["mariadb-binlog", "--no-defaults"]

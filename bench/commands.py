@@ -1,7 +1,7 @@
 """Whole commands beside the servers' own programs, in processor time, over binlogs of rows.
 
-The commands that read a set are measured above the start of a command and one scan of the set. The others are compared
-with the program of a server's package that does the same.
+The commands that read a set are measured above one scan of the set in a process that has started. The others are
+compared with the program of a server's package that does the same.
 """
 
 from __future__ import annotations

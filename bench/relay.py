@@ -27,7 +27,7 @@ def run(report: Report, options: Options) -> None:
             with master(made.index) as server:
                 with connected(server.address) as stub:
                     dump(stub, [], most=1)
-                seconds, received[kept], _ = slave.ask(server.address, str(directory), rules, sync)
+                seconds, received[kept] = slave.ask(server.address, str(directory), rules, sync)
             return float(seconds)
 
         report.measure(

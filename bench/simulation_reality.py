@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from bench._common import Options, Report
+from dumpfilter.base.errors import ServerMissing
 from dumpfilter.simulation.results import Method, Run
 from dumpfilter.testbed.experiment.definition import load_experiment
 from dumpfilter.testbed.experiment.run import run_experiment
@@ -41,7 +42,11 @@ def run(report: Report, options: Options) -> None:
     for path in sorted(EXPERIMENTS.glob("*.toml")):
         experiment = load_experiment(path)
         print(experiment.name, file=sys.stderr, flush=True)
-        runs = run_experiment(replace(experiment, repetitions=options.runs)).runs
+        try:
+            runs = run_experiment(replace(experiment, repetitions=options.runs)).runs
+        except ServerMissing as error:
+            report.note(f"{experiment.name}: not measured. {error}")
+            continue
         real, simulated = (
             [one for one in runs if one.method is method] for method in (Method.MEASURED, Method.SIMULATED)
         )

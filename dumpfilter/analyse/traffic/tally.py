@@ -20,14 +20,23 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.analyse.traffic import _group as K
-from dumpfilter.analyse.traffic.facts import EVERYTHING, Conditions, Facts, Ints, Mask, Origin, added_up
+from dumpfilter.analyse.traffic.facts import (
+    DECIDING,
+    EVERYTHING,
+    Conditions,
+    Facts,
+    Ints,
+    Mask,
+    Origin,
+    added_up,
+)
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import atoms as A
 from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.dump.payload import KeptPayload, filter_payload
 from dumpfilter.dump.stand_ins import StandInSizes
-from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
@@ -495,8 +504,7 @@ class _Filters:
         """
         if not len(subjects) or not self._flags:
             return np.zeros((len(subjects), len(self)), np.uint32)
-        bits = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
-        return np.stack([flags.array()[subjects] for flags in self._flags], axis=1) & bits
+        return np.stack([flags.array()[subjects] for flags in self._flags], axis=1) & DECIDING
 
 
 class _Origins:
