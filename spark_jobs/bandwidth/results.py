@@ -302,8 +302,7 @@ _MOST_NAMES = 3
 
 
 def ways_of(slave: SlaveFigures, audience: Audience) -> Ways:
-    """Return the bytes that a slave receives when the binlog is sent in four ways: with and without filter and
-    compression.
+    """Return the bytes that a slave receives without filter and compression, with each of them, and with both.
 
     ``audience`` says in whose protocol the bytes are counted: that of real replicas, or that of dumpfilter's own
     slaves over gRPC.
