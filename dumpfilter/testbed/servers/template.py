@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from dumpfilter.base.endings import uninterrupted
 from dumpfilter.base.errors import ServerFailed
 from dumpfilter.testbed.servers.programs import Program
 
@@ -126,26 +127,29 @@ _WITHOUT_ROOT_OVER_TCP = b"DELETE FROM mysql.global_priv WHERE User = 'root' AND
 
 def _run(command: list[str], environment: dict[str, str], statements: bytes = b"") -> None:
     """Run a program, with ``statements`` as its input. An exception ends its child processes. Raises ServerFailed."""
+    process = None
     try:
-        process = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise ServerFailed(f"{command[0]}: cannot be run: {error}") from None
-    with process:
-        try:
-            told, _ = process.communicate(statements, timeout=_TIMEOUT)
-        except BaseException as error:
+        with uninterrupted():
+            process = subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        told, _ = process.communicate(statements, timeout=_TIMEOUT)
+    except BaseException as error:
+        if process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise ServerFailed(f"{command[0]} did not end within {_TIMEOUT:.0f} s") from None
-            raise
+            # The output ends when the last of the child processes has ended.
+            process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise ServerFailed(f"{command[0]} did not end within {_TIMEOUT:.0f} s") from None
+        if isinstance(error, OSError):
+            raise ServerFailed(f"{command[0]}: cannot be run: {error}") from None
+        raise
     if process.returncode:
         raise ServerFailed(f"{command[0]} failed:\n{told.decode(errors='replace')[-_LOG_SHOWN:]}")
 
