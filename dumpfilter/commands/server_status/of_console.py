@@ -12,11 +12,8 @@ from dumpfilter.commands.server_status.model import (
     NotOurs,
     Record,
     StatusRefused,
-    channel_record,
     master_record,
     slave_of_master,
-    slave_record,
-    with_files,
 )
 from dumpfilter.console.client import StatementFailed, run_statements
 from dumpfilter.console.script import ScriptStatement
@@ -32,12 +29,17 @@ _SECONDS = 60.0
 A console lets a user wait up to 16 seconds for the next statement.
 """
 
+_HEALTH_ONLY = (
+    "the master tells everybody its health only; for the slaves and the binlog give --console with the address of the "
+    "master's console (its --console-port)"
+)
+
 _VERSION = re.compile(r"dumpfilter (\d\S*), ")
 """The pattern of the beginning of a console's version_comment, such as ``dumpfilter 0.2.0, master``."""
 
 
 def master_status(source: Source | None, console: Login | None) -> Record:
-    """Return the status record of a running master. Without a user and a console the record has only the health.
+    """Return the status record of a running master. Without a console the record has only the health.
 
     ``source`` is the connection to the master's port for slaves, or None. ``console`` is the login at its console, or
     None. Raises ConnectionLost when nothing answers, TlsError when TLS is missing, and StatusRefused for a wrong
@@ -46,11 +48,11 @@ def master_status(source: Source | None, console: Login | None) -> Record:
     status = master_record()
     if source is not None:
         # gRPC takes 0.1 s to import.
-        from dumpfilter.commands.server_status.of_port import ask_port
+        from dumpfilter.commands.server_status.of_port import health
 
-        ask_port(status, source, whole=console is None)
+        status |= {"address": source.info.address, "health": health(source)}
     if console is None:
-        return status
+        return status | {"hint": _HEALTH_ONLY}
     version, (server, logs, slaves, drains, received, drift, warnings) = _ask(
         console,
         "master",
@@ -64,7 +66,6 @@ def master_status(source: Source | None, console: Login | None) -> Record:
             "SELECT * FROM dumpfilter.filter_warnings",
         ],
     )
-    with_files(status, [(row["Log_name"], row["File_size"]) for row in logs])
     texts: dict[tuple[str, ...], list[str]] = {}
     for row in warnings:
         end = "" if str(row["cure"]).endswith("?") else "."
@@ -74,6 +75,10 @@ def master_status(source: Source | None, console: Login | None) -> Record:
         "console": f"{console.host}:{console.port}",
         "version": version,
         "server_version": server[0]["version"],
+        "files": len(logs),
+        "bytes": sum(row["File_size"] for row in logs),
+        "file": logs[-1]["Log_name"] if logs else "",
+        "position": logs[-1]["File_size"] if logs else 0,
         "slaves": [slave_of_master(row, texts.get(_slave_key(row), ())) for row in slaves],
         "drains": drains,
         "source": received[0] if received else None,
@@ -123,17 +128,21 @@ def slave_status(login: Login) -> Record:
         ],
     )
     more = {row["CHANNEL_NAME"]: row for row in counts}
-    return slave_record(
-        console=f"{login.host}:{login.port}",
-        relay_dir=variables["datadir"],
-        server_uuid=variables["uuid"],
-        version=version,
-        channels=[_channel(row, more.get(row["Channel_Name"], {}), hits) for row in rows],
-    )
+    return {
+        "role": "slave",
+        "console": f"{login.host}:{login.port}",
+        "relay_dir": variables["datadir"],
+        "server_uuid": variables["uuid"],
+        "version": version,
+        "channels": [_channel(row, more[row["Channel_Name"]], hits) for row in rows],
+        "problems": [],
+    }
 
 
 def _channel(row: Mapping[str, Any], more: Mapping[str, Any], hits: Iterable[Mapping[str, Any]]) -> Record:
     """Return the status record of a slave's channel, from rows that its console has returned.
+
+    ``lag_bytes`` in the record is the number of bytes of the relay log that are not applied yet.
 
     ``row`` is the channel's row of SHOW REPLICA STATUS, and ``more`` its row of ``dumpfilter.channels``. ``hits`` are
     the rows of all channels with the number of uses of each kind of filter rule.
@@ -142,13 +151,13 @@ def _channel(row: Mapping[str, Any], more: Mapping[str, Any], hits: Iterable[Map
     counters = {
         name: value for name, value in facts.items() if isinstance(value, int) and name not in _NO_COUNTERS
     }
-    return channel_record(
-        **{name: row[column] for name, column in _COLUMNS.items() if column in row},
+    return {
+        **{name: row[column] for name, column in _COLUMNS.items()},
         **{name: value for name, value in facts.items() if name not in counters},
-        source=f"{row['Source_Host']}:{row['Source_Port']}",
-        counters=counters,
-        hits={hit["RULE_KIND"]: hit["HITS"] for hit in hits if hit["CHANNEL_NAME"] == row["Channel_Name"]},
-    )
+        "source": f"{row['Source_Host']}:{row['Source_Port']}",
+        "counters": counters,
+        "hits": {hit["RULE_KIND"]: hit["HITS"] for hit in hits if hit["CHANNEL_NAME"] == row["Channel_Name"]},
+    }
 
 
 def _ask(login: Login, role: str, statements: Sequence[str]) -> tuple[str, list[Rows]]:
