@@ -6,17 +6,17 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.toml_file import Model, load_toml, wrong
-from dumpfilter.base.security.passwords import ConsolePassword, PlainPassword, ScryptHash, StoredPassword
+from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.console.roles import Role
 from dumpfilter.master.imposed import ImposedFilter, Name
-from dumpfilter.master.replica_entry import Hashes, Password, ReplicaEntry, complete, console_password
+from dumpfilter.master.replica_entry import Hashes, Password, ReplicaEntry, complete, stored_password
 
 
 class _Account(Model):
@@ -35,26 +35,11 @@ class _Account(Model):
         return self
 
     @property
-    def stored(self) -> StoredPassword | ConsolePassword:
+    def stored(self) -> StoredPassword:
         """The user's password in the form that the master stores. Raises a validation error about ``password_hash`` if
         the hash cannot be parsed.
         """
-        raise NotImplementedError
-
-
-class _User(_Account):
-    """A table ``[[user]]``: a user that slaves may connect as."""
-
-    password_hash: Annotated[str, Field(min_length=1)] = ""
-
-    @property
-    def stored(self) -> StoredPassword:
-        if not self.password_hash:
-            return PlainPassword(self.password or "")
-        try:
-            return ScryptHash.parse(self.password_hash)
-        except OptionError as error:
-            raise wrong(str(error), "password_hash") from None
+        return stored_password(self.password, self.password_hash)
 
 
 class _ConsoleUser(_Account):
@@ -62,15 +47,11 @@ class _ConsoleUser(_Account):
 
     role: Role = Role.READ
 
-    @property
-    def stored(self) -> ConsolePassword:
-        return console_password(self.password, self.password_hash)
-
 
 class _File(Model):
     """The contents of the configuration file, as pydantic parses and checks them."""
 
-    user: tuple[_User, ...] = ()
+    user: tuple[_Account, ...] = ()
     console_user: tuple[_ConsoleUser, ...] = ()
     imposed: tuple[ImposedFilter, ...] = ()
     replica: tuple[ReplicaEntry, ...] = ()
@@ -121,7 +102,7 @@ class MasterConfig:
 
     users: Mapping[str, StoredPassword] = field(default_factory=dict, repr=False)
     """The passwords of the users that slaves may connect as, by user name. When empty, any slave may connect."""
-    console_users: Mapping[str, ConsolePassword] = field(default_factory=dict, repr=False)
+    console_users: Mapping[str, StoredPassword] = field(default_factory=dict, repr=False)
     """The passwords of the users who may log in to the master's SQL console, by user name."""
     imposed: tuple[ImposedFilter, ...] = ()
     console_roles: Mapping[str, Role] = field(default_factory=dict)

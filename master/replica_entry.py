@@ -21,7 +21,7 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.small_file import read_small_file
 from dumpfilter.base.options.toml_file import Model, wrong
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode
-from dumpfilter.base.security.passwords import MOST_PASSWORD, ConsolePassword
+from dumpfilter.base.security.passwords import MOST_PASSWORD, StoredPassword
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.channels import MAX_CHANNEL_NAME, fold_channel, is_channel_name
 from dumpfilter.master.imposed import FilterTable
@@ -145,7 +145,7 @@ class ReplicaEntry(FilterTable):
     on_drift: OnDrift | None = None
     """The action when the replica's own filter differs. None: the default, which is to warn."""
     _key: str = PrivateAttr("replica[1]")
-    _stored: ConsolePassword = PrivateAttr(ConsolePassword())
+    _stored: StoredPassword = PrivateAttr(StoredPassword())
 
     @property
     def key(self) -> str:
@@ -153,7 +153,7 @@ class ReplicaEntry(FilterTable):
         return self._key
 
     @property
-    def stored(self) -> ConsolePassword:
+    def stored(self) -> StoredPassword:
         """The stored password of the table's user. It is given in this table or in another table of the user."""
         return self._stored
 
@@ -199,7 +199,7 @@ class ReplicaEntry(FilterTable):
                 "stands beside password: keep one of the two; dumpfilter password-hash makes a hash",
                 "password_hash",
             )
-        self._stored = console_password(self.password, self.password_hash)
+        self._stored = stored_password(self.password, self.password_hash)
         for key, reason in self._faults():
             raise wrong(reason, key)
         try:
@@ -245,14 +245,14 @@ class ReplicaEntry(FilterTable):
             )
 
 
-def console_password(password: str | None, hashes: Hashes) -> ConsolePassword:
+def stored_password(password: str | None, hashes: Hashes) -> StoredPassword:
     """Return the stored form of a plain-text password, or of password hashes if ``password`` is None. Raises a
     validation error about ``password_hash``.
     """
     if password is not None:
-        return ConsolePassword.plain(password)
+        return StoredPassword.plain(password)
     try:
-        return ConsolePassword.parse(*((hashes,) if isinstance(hashes, str) else hashes))
+        return StoredPassword.parse(*((hashes,) if isinstance(hashes, str) else hashes))
     except OptionError as error:
         raise wrong(str(error), "password_hash") from None
 
@@ -271,7 +271,7 @@ def complete(entries: Sequence[ReplicaEntry]) -> None:
     Raises a validation error for a user without a password or with two different ones. Also raises it for a table that
     no replica can match, because every such replica matches an earlier table.
     """
-    passwords: dict[str, ConsolePassword] = {}
+    passwords: dict[str, StoredPassword] = {}
     for number, entry in enumerate(entries):
         entry._key = f"replica[{number + 1}]"
         if not entry.stored.is_empty and passwords.setdefault(entry.user, entry.stored) != entry.stored:

@@ -11,13 +11,8 @@ from dumpfilter.base.options.settings import Settings
 
 
 class Scheme(enum.StrEnum):
-    """The supported password hashes.
+    """The supported password hashes, with the names of MySQL's authentication plugins."""
 
-    SCRYPT is for users who replicate. The other schemes, named like MySQL's authentication plugins, are for users of a
-    console.
-    """
-
-    SCRYPT = "scrypt"
     CACHING_SHA2 = "caching_sha2_password"
     NATIVE = "mysql_native_password"
 
@@ -25,10 +20,9 @@ class Scheme(enum.StrEnum):
 class HashSettings(Settings):
     """The options of ``dumpfilter password-hash``."""
 
-    plugin: Scheme = Scheme.SCRYPT
-    """scrypt makes the hash for a [[user]], who replicates. The other two are for a [[console_user]]: MySQL 9's clients
-    know caching_sha2_password alone; MariaDB's clients verify the console's certificate with mysql_native_password
-    alone."""
+    plugin: Scheme = Scheme.CACHING_SHA2
+    """The authentication plugin of MySQL that has such hashes: MySQL 9's clients know caching_sha2_password alone;
+    MariaDB's clients verify the console's certificate with mysql_native_password alone."""
     file: Path | None = None
     """A file whose first line is the password. Without it the command asks on the terminal, or reads the first line of
     standard input."""
@@ -43,19 +37,14 @@ def password_hash_command(given: HashSettings) -> None:
 
         dumpfilter password-hash
 
-        dumpfilter password-hash --plugin caching_sha2_password \
+        dumpfilter password-hash --plugin mysql_native_password \
             --file admin.password
     """
-    from dumpfilter.base.security.passwords import ScryptHash, Sha2Crypt, native_hash
+    from dumpfilter.base.security.passwords import Sha2Crypt, native_hash
 
     password = _read(given.file)
-    match given.plugin:
-        case Scheme.SCRYPT:
-            typer.echo(str(ScryptHash.of(password)))
-        case Scheme.CACHING_SHA2:
-            typer.echo(str(Sha2Crypt.of(password)))
-        case Scheme.NATIVE:
-            typer.echo(native_hash(password))
+    hashed = Sha2Crypt.of if given.plugin is Scheme.CACHING_SHA2 else native_hash
+    typer.echo(str(hashed(password)))
 
 
 def _read(file: Path | None) -> str:

@@ -21,7 +21,7 @@ import structlog
 from dumpfilter.base.security.exposure import Lack, check_listener
 from dumpfilter.base.security.passwords import CACHING_SHA2 as CACHING_SHA2
 from dumpfilter.base.security.passwords import NATIVE as NATIVE
-from dumpfilter.base.security.passwords import ConsolePassword, Sha2Crypt
+from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 
 log = structlog.get_logger("dumpfilter.console")
 
@@ -51,22 +51,22 @@ class Accounts:
     ``users`` has a password for each user name. A text is a password in the clear.
     """
 
-    def __init__(self, users: Mapping[str, str | ConsolePassword]) -> None:
+    def __init__(self, users: Mapping[str, str | StoredPassword]) -> None:
         self._users = stored(users)
         self._digests: dict[Sha2Crypt, bytes] = {}
 
     @property
-    def users(self) -> Mapping[str, ConsolePassword]:
+    def users(self) -> Mapping[str, StoredPassword]:
         """The stored passwords of all users, by user name."""
         return self._users
 
-    def change(self, users: Mapping[str, ConsolePassword]) -> set[str]:
+    def change(self, users: Mapping[str, StoredPassword]) -> set[str]:
         """Replace the users, and return the names of users who are gone or have another password now."""
         old, self._users = self._users, dict(users)
         self._digests = {}
         return {name for name, password in old.items() if users.get(name) != password}
 
-    def password_of(self, user: str) -> ConsolePassword:
+    def password_of(self, user: str) -> StoredPassword:
         """Return a user's stored password.
 
         For an unknown user return the entry of another user, which is the same each time. The login then takes the
@@ -74,7 +74,7 @@ class Accounts:
         """
         users = self._users
         if user in users or not users:
-            return users.get(user, ConsolePassword())
+            return users.get(user, StoredPassword())
         number = hmac.digest(_KEY, user.encode("utf-8", "surrogatepass"), "sha256")
         return list(users.values())[int.from_bytes(number) % len(users)]
 
@@ -92,22 +92,22 @@ class Accounts:
             self._digests[crypt] = sha2_digest(password)
 
 
-def stored(users: Mapping[str, str | ConsolePassword]) -> dict[str, ConsolePassword]:
+def stored(users: Mapping[str, str | StoredPassword]) -> dict[str, StoredPassword]:
     """Return the stored password of each user. A text is a password in the clear."""
     return {
-        name: ConsolePassword.plain(password) if isinstance(password, str) else password
+        name: StoredPassword.plain(password) if isinstance(password, str) else password
         for name, password in users.items()
     }
 
 
-def check_users(host: str, users: Mapping[str, ConsolePassword], *, insecure: bool = False) -> None:
+def check_users(host: str, users: Mapping[str, StoredPassword], *, insecure: bool = False) -> None:
     """Raise Exposed if a user has no password although other machines can reach the console.
 
     ``host`` is the address that the console listens on. ``users`` has a password for each user name. On a loopback
     address, users need no password. ``insecure`` turns the error into a warning in
     the log.
 
-    >>> check_users("127.0.0.1", {"root": ConsolePassword()})
+    >>> check_users("127.0.0.1", {"root": StoredPassword()})
     """
     lacks = [
         Lack(
@@ -136,7 +136,7 @@ def _xor(left: bytes, right: bytes) -> bytes:
 
 def sha2_digest(password: str) -> bytes:
     """Return the digest with which a console checks logins with caching_sha2_password: ``SHA256(SHA256(password))``."""
-    sha2 = ConsolePassword.plain(password).sha2
+    sha2 = StoredPassword.plain(password).sha2
     assert sha2 is not None, "only a password that is not empty is remembered"
     return sha2
 
@@ -146,7 +146,7 @@ def plugin_of(response: bytes) -> str:
     return CACHING_SHA2 if len(response) == _SHA2_LENGTH else NATIVE
 
 
-def plugins_for(password: ConsolePassword, *, preferred: str = NATIVE) -> tuple[str, ...]:
+def plugins_for(password: StoredPassword, *, preferred: str = NATIVE) -> tuple[str, ...]:
     """Return the authentication plugins by which a user with this password can log in, the preferred one first."""
     found = []
     if password.is_empty or password.native is not None:
@@ -157,7 +157,7 @@ def plugins_for(password: ConsolePassword, *, preferred: str = NATIVE) -> tuple[
 
 
 def proves_password(
-    password: ConsolePassword, plugin: str, nonce: bytes, response: bytes, *, digest: bytes | None = None
+    password: StoredPassword, plugin: str, nonce: bytes, response: bytes, *, digest: bytes | None = None
 ) -> bool:
     """Tell whether the client's ``response`` is the right digest of the user's password and ``nonce``.
 
@@ -185,7 +185,7 @@ def _proves(response: bytes, stored: bytes | None, algorithm: str, salted: Calla
     return hmac.compare_digest(hashlib.new(algorithm, _xor(response, mask)).digest(), known)
 
 
-def certificate_proof(password: ConsolePassword, plugin: str, nonce: bytes, fingerprint: bytes) -> bytes:
+def certificate_proof(password: StoredPassword, plugin: str, nonce: bytes, fingerprint: bytes) -> bytes:
     """Return the text by which a MariaDB client since 11.4 verifies the console's self-signed certificate.
 
     The console sends the text in the OK packet that ends the login. It is a digest of the password's hash, the login's

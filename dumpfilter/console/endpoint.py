@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from dumpfilter.base.security.endpoint import Endpoint
-from dumpfilter.base.security.passwords import ConsolePassword
+from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.tls import TlsSource
 from dumpfilter.console.auth import DEFAULT_USER, check_users
 from dumpfilter.console.directory import ConnectionDirectory
@@ -45,7 +45,7 @@ class ConsoleEndpoint(Endpoint):
     """The file into which a random password was written at this start because the file did not exist; None otherwise.
     """
 
-    def users(self, configured: Mapping[str, ConsolePassword] | None = None) -> dict[str, ConsolePassword]:
+    def users(self, configured: Mapping[str, StoredPassword] | None = None) -> dict[str, StoredPassword]:
         """Return the stored password of each user who may log in, by user name.
 
         ``configured`` has the users of the configuration file. The endpoint's own user replaces a configured user of
@@ -53,7 +53,7 @@ class ConsoleEndpoint(Endpoint):
         """
         users = dict(configured or {})
         if self.user is not None or not users:
-            users[self.user or DEFAULT_USER] = ConsolePassword.plain(self.password)
+            users[self.user or DEFAULT_USER] = StoredPassword.plain(self.password)
         check_users(self.host, users, insecure=self.insecure)
         return users
 
@@ -73,7 +73,7 @@ class ConsoleEndpoint(Endpoint):
 def serving(
     endpoint: ConsoleEndpoint,
     executor: Executor,
-    users: Mapping[str, ConsolePassword],
+    users: Mapping[str, StoredPassword],
     tls: TlsSource,
     roles: Mapping[str, Role],
     directory: ConnectionDirectory | None = None,

@@ -14,7 +14,7 @@ from mysql_mimic.types import Capabilities, ServerStatus
 
 from dumpfilter.base.security.audit import audit
 from dumpfilter.base.security.exposure import is_loopback
-from dumpfilter.base.security.passwords import MOST_PASSWORD, ConsolePassword
+from dumpfilter.base.security.passwords import MOST_PASSWORD, StoredPassword
 from dumpfilter.base.security.tls import ServerTls, TlsSource
 from dumpfilter.console import answers, auth
 from dumpfilter.console.login_turns import LoginTurns
@@ -217,7 +217,7 @@ class Doorkeeper:
             return b""
         return auth.certificate_proof(password, plugin, self.nonce, self.tls.fingerprint)
 
-    async def _prove(self, user: str, password: ConsolePassword, plugin: str, response: bytes) -> bool:
+    async def _prove(self, user: str, password: StoredPassword, plugin: str, response: bytes) -> bool:
         """Tell whether the client knows the user's password.
 
         ``response`` is the client's digest of the password. The client is asked for the password itself if the stored

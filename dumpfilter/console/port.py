@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from dumpfilter.base.security.listening import CANNOT_LISTEN, listening_error, reason_not_to_listen
-from dumpfilter.base.security.passwords import ConsolePassword
+from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.console import answers
 from dumpfilter.console.auth import Accounts
 from dumpfilter.console.connection import Connection
@@ -99,7 +99,7 @@ class ClientPort(Connections):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def change_users(self, users: Mapping[str, ConsolePassword]) -> None:
+    def change_users(self, users: Mapping[str, StoredPassword]) -> None:
         """Replace the users who may log in.
 
         The connections of users who are gone, or who have another password now, are closed.

@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 
-from dumpfilter.base.security.passwords import ConsolePassword
+from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.tls import TlsSource, temporary_tls
 from dumpfilter.console.auth import Accounts
 from dumpfilter.console.connection import Connection, Limits
@@ -60,7 +60,7 @@ class ConsoleServer:
         executor: Executor,
         host: str = "127.0.0.1",
         port: int = 0,
-        users: Mapping[str, str | ConsolePassword] | None = None,
+        users: Mapping[str, str | StoredPassword] | None = None,
         *,
         roles: Mapping[str, Role] | None = None,
         tls: TlsSource | None = None,
@@ -129,7 +129,7 @@ class ConsoleServer:
         self.stop()
 
     def change_users(
-        self, users: Mapping[str, ConsolePassword], roles: Mapping[str, Role] | None = None
+        self, users: Mapping[str, StoredPassword], roles: Mapping[str, Role] | None = None
     ) -> None:
         """Replace the users who may log in, and their roles. Any thread can call this method.
 

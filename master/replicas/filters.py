@@ -16,7 +16,7 @@ import structlog
 from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.printable import printable
 from dumpfilter.base.recent import Recent
-from dumpfilter.base.security.passwords import ConsolePassword
+from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.filter.rules import FilterClause
@@ -265,7 +265,7 @@ class ReplicaFilters:
         for tell in self.on_change:
             tell()
 
-    def accounts(self) -> dict[str, ConsolePassword]:
+    def accounts(self) -> dict[str, StoredPassword]:
         """Return the stored password of each user that replicas may log in as, by user name."""
         return {entry.user: entry.stored for entry in self.entries}
 

@@ -11,7 +11,7 @@ import pytest
 
 from dumpfilter.base.errors import ConnectionLost, OptionError
 from dumpfilter.base.security.client_tls import TlsMode
-from dumpfilter.base.security.passwords import ConsolePassword, Sha2Crypt
+from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 from dumpfilter.console.client import console_login, run_statements
 from dumpfilter.console.script import ScriptStatement
 from dumpfilter.console.server import ConsoleServer
@@ -41,7 +41,7 @@ def test_an_impostor_with_a_key_gets_the_password_of_no_other_machine(
 
 
 def test_a_console_on_this_machine_gets_the_password() -> None:
-    users = {"root": ConsolePassword(crypt=Sha2Crypt.of(PASSWORD))}
+    users = {"root": StoredPassword(crypt=Sha2Crypt.of(PASSWORD))}
     executor = SmallExecutor()
     with ConsoleServer(executor, "127.0.0.1", 0, users) as server:
         login = console_login("127.0.0.1", server.port, "root", PASSWORD)

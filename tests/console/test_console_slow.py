@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pymysql.constants import CLIENT, COMMAND
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.security.passwords import ConsolePassword, Sha2Crypt, native_hash
+from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword, native_hash
 from dumpfilter.binlog.statement.tokens import Lexer, TokenKind
 from dumpfilter.console import auth
 from dumpfilter.console.port import RESERVED_CONNECTIONS
@@ -139,14 +139,14 @@ def test_change_of_user_and_long_data_are_refused(console: ConsoleServer) -> Non
 def test_only_the_password_proves_it(password: str, other: str, nonce: bytes) -> None:
     for plugin, scramble in ((auth.NATIVE, native_scramble), (auth.CACHING_SHA2, sha2_scramble)):
         response = scramble(other, nonce)
-        kept = ConsolePassword.plain(password)
+        kept = StoredPassword.plain(password)
         assert auth.proves_password(kept, plugin, nonce, response) == (password == other)
 
 
 HASHES = {
-    "native": ConsolePassword.parse(native_hash("secret")),
-    "sha2": ConsolePassword.parse(str(Sha2Crypt.of("secret"))),
-    "both": ConsolePassword.parse(native_hash("secret"), str(Sha2Crypt.of("secret"))),
+    "native": StoredPassword.parse(native_hash("secret")),
+    "sha2": StoredPassword.parse(str(Sha2Crypt.of("secret"))),
+    "both": StoredPassword.parse(native_hash("secret"), str(Sha2Crypt.of("secret"))),
 }
 
 
@@ -193,7 +193,7 @@ def test_a_password_that_changes_during_the_login(hashed: ConsoleServer) -> None
     with Raw(hashed) as client:
         client.greet()
         assert client.respond("native", "secret", auth.CACHING_SHA2).startswith(b"\xfe")
-        hashed.change_users({"native": ConsolePassword.plain("new")})
+        hashed.change_users({"native": StoredPassword.plain("new")})
         client.send(native_scramble("secret", client.nonce))
         assert client.receive()[:3] == b"\xff" + struct.pack("<H", 1045)
 
@@ -212,14 +212,14 @@ def test_an_unknown_user_sees_what_a_known_one_sees(executor: SmallExecutor, plu
 
 
 def test_changed_users_are_closed_and_others_stay(executor: SmallExecutor) -> None:
-    users = {name: ConsolePassword.plain(name) for name in ("stays", "goes", "changes")}
+    users = {name: StoredPassword.plain(name) for name in ("stays", "goes", "changes")}
     with ConsoleServer(executor, users=users) as server:
         clients = {name: connect(server, user=name, password=name) for name in users}
         server.change_users(
             {
                 "stays": users["stays"],
-                "changes": ConsolePassword.plain("new"),
-                "comes": ConsolePassword.plain("x"),
+                "changes": StoredPassword.plain("new"),
+                "comes": StoredPassword.plain("x"),
             }
         )
         assert answer(clients["stays"], "SELECT 1") == ((1,),)

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from pymysql.constants import CLIENT
 from structlog.testing import capture_logs
 
-from dumpfilter.base.security.passwords import ConsolePassword
+from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.reloading import ReloadingTls
 from dumpfilter.base.security.tls import ServerTls, TlsFiles, load_tls, make_key_pair
 from dumpfilter.console import auth, connection
@@ -356,13 +356,12 @@ def test_no_proof_that_no_client_could_verify(console: Served, user: str, passwo
 def test_another_password_is_another_proof(
     password: str, other: str, nonce: bytes, fingerprint: bytes
 ) -> None:
-    ours = auth.certificate_proof(ConsolePassword.plain(password), auth.NATIVE, nonce, fingerprint)
+    ours = auth.certificate_proof(StoredPassword.plain(password), auth.NATIVE, nonce, fingerprint)
+    assert (auth.certificate_proof(StoredPassword.plain(other), auth.NATIVE, nonce, fingerprint) == ours) == (
+        other == password
+    )
     assert (
-        auth.certificate_proof(ConsolePassword.plain(other), auth.NATIVE, nonce, fingerprint) == ours
-    ) == (other == password)
-    assert (
-        auth.certificate_proof(ConsolePassword.plain(password), auth.NATIVE, nonce, fingerprint + b"x")
-        != ours
+        auth.certificate_proof(StoredPassword.plain(password), auth.NATIVE, nonce, fingerprint + b"x") != ours
     )
 
 

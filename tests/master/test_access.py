@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dumpfilter.base.security.passwords import PlainPassword, ScryptHash
+from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 from dumpfilter.master import access as access_module
 from dumpfilter.master.access import (
     CHECKS_AT_ONCE,
@@ -29,7 +29,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def access(clock: Clock) -> Access:
-    return Access({"a": PlainPassword("right"), "b": PlainPassword("other")}, clock=clock)
+    return Access({"a": StoredPassword.plain("right"), "b": StoredPassword.plain("other")}, clock=clock)
 
 
 def guess(
@@ -108,11 +108,11 @@ def test_a_refusal_for_the_wait_is_logged_once(access: Access) -> None:
 
 def test_a_right_password_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed = []
-    matches = ScryptHash.matches
+    matches = Sha2Crypt.matches
     monkeypatch.setattr(
-        ScryptHash, "matches", lambda kept, password: hashed.append(password) or matches(kept, password)
+        Sha2Crypt, "matches", lambda kept, password: hashed.append(password) or matches(kept, password)
     )
-    access = Access({"a": ScryptHash.of("right")})
+    access = Access({"a": StoredPassword(crypt=Sha2Crypt.of("right"))})
     for _ in range(5):
         access.check("a", "right", peer=RIGHTFUL)
     assert hashed == ["right"]
@@ -120,13 +120,15 @@ def test_a_right_password_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(AccessDenied):
             access.check(user, "wrong", peer=RIGHTFUL)
     assert hashed == ["right", "wrong", "wrong"]
-    access.change({"a": ScryptHash.of("new")})
+    access.change({"a": StoredPassword(crypt=Sha2Crypt.of("new"))})
     with pytest.raises(AccessDenied):
         access.check("a", "right", peer=RIGHTFUL)
 
 
 class Slow:
     """A password whose check takes until the test ends it."""
+
+    native = b"hash"
 
     def __init__(self) -> None:
         self.running = 0
@@ -166,8 +168,13 @@ def test_a_flood_is_hashed_a_few_at_a_time_and_holds_few_threads(
 
 
 def test_the_check_of_an_unknown_user_costs_what_the_check_of_some_user_costs() -> None:
-    cheap, dear = ScryptHash(4, 8, 1, b"s" * 16, b"d" * 32), ScryptHash(8, 8, 1, b"s" * 16, b"d" * 32)
-    access = Access({"cheap": cheap, "dear": dear, "plain": PlainPassword("x")})
-    costs = {user: getattr(access._stand_in(user), "n", 0) for user in map(str, range(100))}
+    cheap, dear = (StoredPassword(crypt=Sha2Crypt(cost, b"s" * 20, b"d" * 43)) for cost in (4, 8))
+    access = Access({"cheap": cheap, "dear": dear, "plain": StoredPassword.plain("x")})
+
+    def cost(user: str) -> int:
+        crypt = access._stand_in(user).crypt
+        return crypt.rounds if crypt else 0
+
+    costs = {user: cost(user) for user in map(str, range(100))}
     assert set(costs.values()) == {0, 4, 8}
-    assert all(getattr(access._stand_in(user), "n", 0) == cost for user, cost in costs.items())
+    assert all(cost(user) == known for user, known in costs.items())

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.security.passwords import ConsolePassword, PlainPassword, ScryptHash
+from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.console.roles import Role
 from dumpfilter.filter import EffectiveFilter, Filter, ReplicationFilter
@@ -274,7 +274,7 @@ def test_by_server_id_and_network_over_the_wire() -> None:
 
 def test_users() -> None:
     config = MasterConfig(
-        users={"repl": ScryptHash.of("secret"), "other": PlainPassword("geheim")},
+        users={"repl": StoredPassword(crypt=Sha2Crypt.of("secret")), "other": StoredPassword.plain("geheim")},
         imposed=(imposed_table("no logs", NO_LOGS, users=frozenset({"other"})),),
     )
     with master(config) as client:
@@ -344,10 +344,10 @@ on_undecided = "drop"
 def test_a_configuration_file(tmp_path: Path) -> None:
     write_private(tmp_path / "master.toml", GOOD)
     config = load_config(tmp_path / "master.toml", names=NameRules("mariadb", lower_case_table_names=1))
-    assert dict(config.users) == {"repl": PlainPassword("secret")}
+    assert dict(config.users) == {"repl": StoredPassword.plain("secret")}
     assert dict(config.console_users) == {
-        "admin": ConsolePassword.plain("hush"),
-        "monitor": ConsolePassword.plain("hush, hush"),
+        "admin": StoredPassword.plain("hush"),
+        "monitor": StoredPassword.plain("hush, hush"),
     }
     assert config.console_roles == {"admin": Role.REPLICATE_ADMIN, "monitor": Role.READ}
     assert config.plain == ("user[1].password", "console_user[1].password", "console_user[2].password")

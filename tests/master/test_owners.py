@@ -11,7 +11,7 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from dumpfilter.base.security.passwords import PlainPassword, ScryptHash
+from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 from dumpfilter.filter import Filter
 from dumpfilter.master.access import FREE_GUESSES
 from dumpfilter.master.config import MasterConfig
@@ -27,7 +27,7 @@ UUID = str(uuid.UUID(int=5))
 MINE, THEIRS = b"m" * 32, b"t" * 32
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
 ALREADY_EXISTS = grpc.StatusCode.ALREADY_EXISTS
-USERS = {"a": ScryptHash.of("pa"), "b": PlainPassword("pb")}
+USERS = {"a": StoredPassword(crypt=Sha2Crypt.of("pa")), "b": StoredPassword.plain("pb")}
 
 
 @contextmanager

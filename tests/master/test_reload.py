@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.security.passwords import ScryptHash
+from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 from dumpfilter.console.sql.parser import parse_statement
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import Filter
@@ -29,7 +29,7 @@ from tests.oracle.dumping import dump
 from tests.support import DATA
 
 MYSQL_ROW = DATA / "oracle" / "mysql-row"
-HASHES = {password: str(ScryptHash.of(password)) for password in ("pa", "pb", "new")}
+HASHES = {password: str(Sha2Crypt.of(password)) for password in ("pa", "pb", "new")}
 
 
 def user(name: str, password: str) -> str:
@@ -182,7 +182,9 @@ def test_without_a_file_there_is_nothing_to_read(tmp_path: Path) -> None:
 
 def test_a_registration_during_the_change_is_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The configuration changes between the check of the password and the entry into the register."""
-    server = MasterServer(BinlogStore(MYSQL_ROW), config=MasterConfig(users={"a": ScryptHash.of("pa")}))
+    server = MasterServer(
+        BinlogStore(MYSQL_ROW), config=MasterConfig(users={"a": StoredPassword(crypt=Sha2Crypt.of("pa"))})
+    )
     server.start()
     client = Client(server)
     service = server.service
@@ -190,7 +192,7 @@ def test_a_registration_during_the_change_is_checked_again(monkeypatch: pytest.M
 
     def change_and_add(*registration: Any, **more: Any) -> Any:
         if "b" not in service.config.users:
-            service.reconfigure(MasterConfig(users={"b": ScryptHash.of("pb")}))
+            service.reconfigure(MasterConfig(users={"b": StoredPassword(crypt=Sha2Crypt.of("pb"))}))
         return add(*registration, **more)
 
     monkeypatch.setattr(service.register, "add", change_and_add)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from dumpfilter.base.security.passwords import ScryptHash, native_hash
+from dumpfilter.base.security.passwords import Sha2Crypt, native_hash
 from tests.slave.driven import wait_until
 from tests.slave.processes import Launcher
 from tests.support import DATA
@@ -23,7 +23,7 @@ def configuration(replication: str, console: str, imposed: str = "") -> str:
 
 def test_sighup_and_flush_privileges(launcher: Launcher, tmp_path: Path) -> None:
     config = tmp_path / "master.toml"
-    right, other = str(ScryptHash.of("pa")), str(ScryptHash.of("pb"))
+    right, other = str(Sha2Crypt.of("pa")), str(Sha2Crypt.of("pb"))
     config.write_text(configuration(right, native_hash("one")))
     note = tmp_path / "console-port"
     launcher.start_master(

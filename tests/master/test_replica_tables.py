@@ -10,7 +10,7 @@ import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.client_tls import TlsMode
-from dumpfilter.base.security.passwords import ConsolePassword, native_hash
+from dumpfilter.base.security.passwords import StoredPassword, native_hash
 from dumpfilter.filter import EffectiveFilter, Filter
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.replica_entry import ConnectBack, OnDrift
@@ -37,7 +37,7 @@ def table(more: str = "", *, user: str = "r", password: str = f'password_hash = 
 def test_rules(load: Load) -> None:
     text = table('rules = ["replicate-do-db=shop", "replicate-rewrite-db=a->b"]')
     (entry,) = load(text).replicas
-    assert (entry.key, entry.user, entry.stored) == ("replica[1]", "r", ConsolePassword.parse(HASH))
+    assert (entry.key, entry.user, entry.stored) == ("replica[1]", "r", StoredPassword.parse(HASH))
     assert isinstance(entry.filter, Filter)
     assert list(map(str, entry.filter.rules)) == ["--replicate-do-db=shop", "--replicate-rewrite-db=a->b"]
     assert not entry.adopt

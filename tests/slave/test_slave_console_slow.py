@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.base.security.passwords import ScryptHash
+from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.console.sql.server_errors import SqlError
@@ -179,7 +179,7 @@ def test_a_slave_whose_password_changes_goes_on_with_the_new_one(data: Path, tmp
     growing.more(20)
 
     def users(password: str) -> MasterConfig:
-        return MasterConfig(users={"repl": ScryptHash.of(password)})
+        return MasterConfig(users={"repl": StoredPassword(crypt=Sha2Crypt.of(password))})
 
     with serving(growing.index, users("old")) as master, driven(tmp_path / "s") as slave:
         slave.follow(master, SOURCE_USER="'repl'", SOURCE_PASSWORD="'old'")

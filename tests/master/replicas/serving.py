@@ -13,7 +13,7 @@ from pymysql.connections import Connection
 
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode
 from dumpfilter.base.security.endpoint import Endpoint
-from dumpfilter.base.security.passwords import ConsolePassword
+from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.tls import TlsSource
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.console.directory import ConnectionDirectory
@@ -62,7 +62,7 @@ class Serving:
 
 
 def entry(
-    user: str, rules: Sequence[str], password: ConsolePassword | None = None, **conditions: Any
+    user: str, rules: Sequence[str], password: StoredPassword | None = None, **conditions: Any
 ) -> ReplicaEntry:
     made = ReplicaEntry(user=user, rules=tuple(rules), password=PASSWORD, **conditions)
     if password is not None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.security.passwords import ConsolePassword
+from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.filter import FilterSemantics, RuleKind, make_rule
 from dumpfilter.filter.rules import FilterClause
 from dumpfilter.index.subjects import Subjects
@@ -121,7 +121,7 @@ def test_a_configuration_that_is_read_again_changes_running_dumps() -> None:
     assert gone not in served.register.all()
     assert "connect again" in str(gone.ended_by)
     assert adopted not in served.register.all()
-    served.filters.take_over([entry("r", ["--replicate-do-db=b"], ConsolePassword.plain("new"))])
+    served.filters.take_over([entry("r", ["--replicate-do-db=b"], StoredPassword.plain("new"))])
     assert mine not in served.register.all()
 
 

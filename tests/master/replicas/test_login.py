@@ -13,7 +13,7 @@ import pymysql
 import pytest
 from pymysql._auth import scramble_caching_sha2, scramble_native_password
 
-from dumpfilter.base.security.passwords import ConsolePassword, Sha2Crypt, native_hash
+from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword, native_hash
 from tests.master.replicas.serving import MARIADB, MYSQL, PASSWORD, Replica, Serving, entry, serving
 
 WaitFor = Callable[[Callable[[], object]], None]
@@ -21,8 +21,8 @@ WaitFor = Callable[[Callable[[], object]], None]
 
 @pytest.fixture(scope="module")
 def mysql() -> Iterator[Serving]:
-    sha2 = ConsolePassword.parse(str(Sha2Crypt.of(PASSWORD)))
-    native = ConsolePassword.parse(native_hash(PASSWORD))
+    sha2 = StoredPassword.parse(str(Sha2Crypt.of(PASSWORD)))
+    native = StoredPassword.parse(native_hash(PASSWORD))
     entries = [entry("all", []), entry("sha2", [], sha2), entry("native", [], native)]
     with serving(MYSQL, entries) as served:
         yield served
@@ -64,7 +64,7 @@ def test_a_right_password(mysql: Serving, user: str, tls: bool) -> None:
 
 def test_a_hash_alone_needs_the_password_once() -> None:
     """Without TLS the password is encrypted with the port's RSA key; later logins need only the digest."""
-    entries = [entry("sha2", [], ConsolePassword.parse(str(Sha2Crypt.of(PASSWORD))))]
+    entries = [entry("sha2", [], StoredPassword.parse(str(Sha2Crypt.of(PASSWORD))))]
     with serving(MYSQL, entries) as served:
         assert number_of(served.port, "sha2", "wrong") == 1045
         for _ in range(2):
@@ -86,7 +86,7 @@ def test_a_password_that_changes_during_the_login_ends_the_connection(wait_for: 
         def change_and_open(*arguments: Any) -> Any:
             # The password has been checked, and the client has no session yet.
             served.replicas._open_session = opened  # type: ignore[method-assign]
-            served.filters.take_over([entry("all", [], ConsolePassword.plain("new"))])
+            served.filters.take_over([entry("all", [], StoredPassword.plain("new"))])
             changing = threading.Thread(target=served.replicas.take_over_accounts)
             changing.start()
             changing.join()
@@ -100,7 +100,7 @@ def test_a_password_that_changes_during_the_login_ends_the_connection(wait_for: 
 
 def test_a_changed_password_ends_the_connection(wait_for: WaitFor) -> None:
     with serving(MYSQL) as served, served.connect() as old, served.connect("shop") as other:
-        served.filters.take_over([entry("all", [], ConsolePassword.plain("new")), entry("shop", [])])
+        served.filters.take_over([entry("all", [], StoredPassword.plain("new")), entry("shop", [])])
         served.replicas.take_over_accounts()
         wait_for(lambda: len(served.replicas.port.processes()) == 1)
         with pytest.raises(pymysql.err.OperationalError):
