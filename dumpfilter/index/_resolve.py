@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ from dumpfilter.index._scan import EventColumns
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import decode_statement_event, read_statement
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.index.xa import ALWAYS, NONE_PREPARED, Prepared, XaTransactions, ended_xid
+from dumpfilter.index.xa import ALWAYS, NONE_PREPARED, Prepared, canonical, ended_xid
 
 ScanInside = Callable[[bytes, Prepared], Segment | None]
 """A function that scans the events of a compressed transaction, given the XA transactions that are prepared before it.
@@ -48,19 +49,14 @@ class Resolved:
     xa_prepares: dict[int, Xid] = field(default_factory=dict)
 
 
-class _Held:
-    def __init__(self) -> None:
-        self._subjects: set[int] = set()
-        self._always = False
-
-    def add(self, columns: EventColumns, first: int, end: int) -> None:
-        role = columns.role[first:end] & R.ROLE_MASK
-        found = columns.subject[first:end][(role >= R.ROWS) & (role <= R.STATEMENT)]
-        self._subjects.update(np.unique(found[found >= 0]).tolist())
-        self._always |= bool((found < 0).any() or ((role >= R.KEEP) & (role != R.GAP)).any())
-
-    def number(self, subjects: Subjects) -> int:
-        return ALWAYS if self._always else subjects.any_of(self._subjects)
+def _held_by(columns: EventColumns, first: int, end: int) -> set[int]:
+    """Return the numbers of the tables and statements that the events from ``first`` up to, but without, ``end``
+    change. The set has ALWAYS if the master sends any of the events to every slave.
+    """
+    role = columns.role[first:end] & R.ROLE_MASK
+    found = np.unique(columns.subject[first:end][(role >= R.ROWS) & (role <= R.STATEMENT)])
+    has_more = bool((found < 0).any() or ((role >= R.KEEP) & (role != R.GAP)).any())
+    return {*found[found >= 0].tolist(), *((ALWAYS,) if has_more else ())}
 
 
 class Resolver:
@@ -87,18 +83,15 @@ class Resolver:
         max_opened: int = 0,
     ) -> None:
         self._subjects = subjects
-        self._xa = None if prepared is None else XaTransactions(prepared)
+        self._follows_xa = prepared is not None
+        self.prepared: Prepared = prepared or NONE_PREPARED
+        """The XA transactions that are prepared at the end of the last resolved segment."""
         self._scan_inside = scan_inside
         self._max_opened = max_opened
-        self._held = _Held()
-        """The tables and statements found so far in the XA transaction that continues in the next segment."""
-        self._earlier: set[Xid] = set()
-        """The XA transactions that were prepared before the present segment and have not ended in it so far."""
-
-    @property
-    def prepared(self) -> Prepared:
-        """The XA transactions that are prepared at the end of the last resolved segment."""
-        return NONE_PREPARED if self._xa is None else self._xa.prepared
+        self._held: set[int] = set()
+        """The tables and statements found so far in the XA transaction that continues in the next segment, as
+        :func:`_held_by` returns them.
+        """
 
     def resolve(
         self,
@@ -120,108 +113,81 @@ class Resolver:
         to all slaves.
         """
         made = Resolved()
-        self._earlier = set(self.prepared)
+        earlier, prepared = set(self.prepared), dict(self.prepared)
         ends = np.flatnonzero(columns.role & R.ENDS)
         for i in np.flatnonzero(columns.subject <= R.PENDING).tolist():
             start = int(columns.offset[i]) - offset
             event = data[start : start + int(columns.size[i])].tobytes()
+            role, subject = R.KEEP, R.NOTHING
             try:
                 if columns.type[i] == EventType.XA_PREPARE:
                     before = int(np.searchsorted(ends, i))
-                    self._prepare(columns, int(ends[before - 1]) + 1 if before else 0, i, event, fd, made)
+                    first = int(ends[before - 1]) + 1 if before else 0
+                    held, self._held = self._held if first == 0 else set(), set()
+                    found = decode_xa_prepare(fd.body(event))
+                    role = R.FRAME
+                    if not found.one_phase:
+                        made.xa_prepares[i] = found.xid
+                        held |= _held_by(columns, first, i)
+                        holds = ALWAYS if ALWAYS in held else self._subjects.any_of(held)
+                        prepared[canonical(found.xid)] = holds
                 elif columns.type[i] == EventType.TRANSACTION_PAYLOAD:
-                    self._open(columns, i, event, fd, made)
+                    if (segment := self._opened(event, fd, dict(prepared))) is not None:
+                        role = R.PAYLOAD
+                        made.payloads[i] = segment
+                        prepared = dict(segment.prepared)
+                        made.xa_prepares.update((i, xid) for xid in segment.xa_prepares.values())
                 else:
-                    self._statement(columns, i, event, fd, made)
+                    role, subject = self._statement(event, fd, is_xa=columns.subject[i] == R.PENDING_XA)
+                if role == R.XA and self._follows_xa:
+                    text = bytes(decode_statement_event(EventType(event[4]), fd.body(event), fd).raw)
+                    role = R.FRAME if text[:6].upper() == b"XA END" else R.KEEP
+                    xid = ended_xid(text) if role == R.KEEP and columns.role[i] & R.ENDS else None
+                    if xid is not None:
+                        is_known = xid in prepared
+                        holds = prepared.pop(xid, ALWAYS)
+                        (made.xa_ends if is_known else made.unknown_ends)[i] = xid
+                        if not is_known or xid in earlier:
+                            earlier.discard(xid)
+                            made.earlier_ends[i] = xid
+                        if holds != ALWAYS:
+                            role, subject = R.STATEMENT, holds
             except BinlogError as error:
                 if not fd.checksum and self._scan_inside is not None:
                     raise type(error)(error.what, position=offset + start) from None
-                _set(columns, i, R.KEEP)
+                role, subject = R.KEEP, R.NOTHING
+            columns.role[i] = role | (columns.role[i] & R.ENDS)
+            columns.subject[i] = subject
+        if len(ends) or not open_xa:
+            self._held = set()
         if open_xa:
-            if len(ends):
-                self._held = _Held()
-            self._held.add(columns, int(ends[-1]) + 1 if len(ends) else 0, len(columns.role))
-        else:
-            self._held = _Held()
+            self._held |= _held_by(columns, int(ends[-1]) + 1 if len(ends) else 0, len(columns.role))
+        if prepared != self.prepared:
+            self.prepared = MappingProxyType(prepared) if prepared else NONE_PREPARED
         return made
 
-    def _statement(
-        self, columns: EventColumns, i: int, event: bytes, fd: FormatDescription, made: Resolved
-    ) -> None:
-        if columns.subject[i] != R.PENDING_XA:
-            statement, frame = read_statement(event, fd)
-            if frame is None:
-                _set(columns, i, R.STATEMENT, self._subjects.statement(statement))
-                return
-            if frame != R.XA or self._xa is None:
-                # MariaDB compressed the text of this event, so that a keyword such as COMMIT shows only after the text
-                # is uncompressed.
-                _set(columns, i, frame)
-                return
-        self._xa_statement(columns, i, event, fd, made)
+    def _statement(self, event: bytes, fd: FormatDescription, *, is_xa: bool) -> tuple[int, int]:
+        """Return the role and the subject of a statement. An XA statement has the role XA and no subject."""
+        if is_xa:
+            return R.XA, R.NOTHING
+        statement, frame = read_statement(event, fd)
+        # MariaDB compressed the text of an event with a frame, so that a keyword such as COMMIT shows only after the
+        # text is uncompressed.
+        return (frame, R.NOTHING) if frame is not None else (R.STATEMENT, self._subjects.statement(statement))
 
-    def _xa_statement(
-        self, columns: EventColumns, i: int, event: bytes, fd: FormatDescription, made: Resolved
-    ) -> None:
-        assert self._xa is not None
-        text = bytes(decode_statement_event(EventType(event[4]), fd.body(event), fd).raw)
-        if text[:6].upper() == b"XA END":
-            _set(columns, i, R.FRAME)
-            return
-        xid = ended_xid(text) if columns.role[i] & R.ENDS else None
-        holds = None
-        if xid is not None:
-            holds = self._xa.end(xid)
-            (made.unknown_ends if holds is None else made.xa_ends)[i] = xid
-            if holds is None or xid in self._earlier:
-                self._earlier.discard(xid)
-                made.earlier_ends[i] = xid
-        if holds is None or holds == ALWAYS:
-            _set(columns, i, R.KEEP)
-        else:
-            _set(columns, i, R.STATEMENT, holds)
+    def _opened(self, event: bytes, fd: FormatDescription, prepared: Prepared) -> Segment | None:
+        """Return the segment inside a compressed transaction, before which the XA transactions ``prepared`` are
+        prepared.
 
-    def _prepare(
-        self,
-        columns: EventColumns,
-        first: int,
-        i: int,
-        event: bytes,
-        fd: FormatDescription,
-        made: Resolved,
-    ) -> None:
-        assert self._xa is not None
-        held = self._held if first == 0 else _Held()
-        self._held = _Held()
-        held.add(columns, first, i)
-        _set(columns, i, R.FRAME)
-        found = decode_xa_prepare(fd.body(event))
-        if not found.one_phase:
-            made.xa_prepares[i] = found.xid
-            self._xa.prepare(found.xid, held.number(self._subjects))
-
-    def _open(
-        self, columns: EventColumns, i: int, event: bytes, fd: FormatDescription, made: Resolved
-    ) -> None:
-        _set(columns, i, R.KEEP)
+        None if the transaction is too large, or not exactly one transaction. The master then sends it whole, and counts
+        it as undecided.
+        """
         if self._scan_inside is None:
-            return
+            return None
         try:
             payload = decode_transaction_payload(fd.body(event))
             if payload.uncompressed_size > self._max_opened:
-                # The master sends the event whole, and counts it as undecided.
-                return
-            segment = self._scan_inside(payload.open(check_events=True), self.prepared)
+                return None
+            return self._scan_inside(payload.open(check_events=True), prepared)
         except BinlogError as error:
             raise type(error)(f"in a compressed transaction: {error.what}") from None
-        if segment is not None:
-            _set(columns, i, R.PAYLOAD)
-            made.payloads[i] = segment
-            self._xa = XaTransactions(segment.prepared)
-            for xid in segment.xa_prepares.values():
-                made.xa_prepares[i] = xid
-
-
-def _set(columns: EventColumns, i: int, role: int, subject: int = R.NOTHING) -> None:
-    columns.role[i] = role | (columns.role[i] & R.ENDS)
-    columns.subject[i] = subject

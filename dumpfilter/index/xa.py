@@ -1,4 +1,4 @@
-"""The register of prepared XA transactions, by which XA COMMIT and XA ROLLBACK go where the prepared transaction went.
+"""The prepared XA transactions of a binlog, by which XA COMMIT and XA ROLLBACK go where the prepared transaction went.
 
 A prepared transaction is a transaction that ends in an XA_prepare event. Its XA COMMIT or XA ROLLBACK comes later, with
 a GTID of its own, and names only the xid. A slave needs this end exactly when it received the prepared transaction. The
@@ -54,38 +54,3 @@ def canonical(xid: Xid) -> Xid:
     The format id in the text of XA COMMIT and in the XA_prepare event may differ in the sign.
     """
     return replace(xid, format_id=xid.format_id & 0xFFFFFFFF)
-
-
-class XaTransactions:
-    """The XA transactions that are prepared at the position that a scan has reached."""
-
-    def __init__(self, prepared: Prepared = NONE_PREPARED) -> None:
-        self._prepared = dict(prepared)
-        self._snapshot: Prepared | None = prepared
-
-    @property
-    def prepared(self) -> Prepared:
-        """The prepared XA transactions, as an immutable copy."""
-        if self._snapshot is None:
-            self._snapshot = MappingProxyType(dict(self._prepared)) if self._prepared else NONE_PREPARED
-        return self._snapshot
-
-    def prepare(self, xid: Xid, holds: int) -> None:
-        """Add the XA transaction that an XA_prepare event prepares.
-
-        ``holds`` is the number of the set of the transaction's tables and statements, or ALWAYS.
-        """
-        self._prepared[canonical(xid)] = holds
-        self._snapshot = None
-
-    def end(self, xid: Xid) -> int | None:
-        """Remove the XA transaction that an XA COMMIT or XA ROLLBACK ends, and return the value that :meth:`prepare`
-        recorded.
-
-        The result is the number of the set of the transaction's tables and statements, or ALWAYS. None if no
-        transaction with this xid is prepared.
-        """
-        holds = self._prepared.pop(canonical(xid), None)
-        if holds is not None:
-            self._snapshot = None
-        return holds
